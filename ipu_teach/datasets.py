@@ -622,7 +622,7 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
             f"bytes {num_bytes}-"
         ):
             part_path.unlink(missing_ok=True)
-            raise _DroppedError("the server sent another range than the one it was asked for")
+            raise _DroppedError("the server sent other bytes than the requested range")
         if not is_partial:
             num_bytes = 0
         with open(part_path, "ab" if is_partial else "wb") as file:
@@ -648,7 +648,7 @@ def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTP
         if error.code == 416 and num_bytes:
             part_path.unlink()
             raise _DroppedError(
-                "what an earlier download had left was longer than the file"
+                "the partial file of an earlier download was longer than the file"
             ) from None
         name = url.rpartition("/")[2]
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.

@@ -511,7 +511,7 @@ class Call(Program):
         self.name = _debug_name(name, "Call")
         if not isinstance(function, Function):
             raise ControlProgramError(f"""Call was given {shown(function)}.
-                next:  give what graph.add_function(program) returned.""")
+                next:  give the function that graph.add_function(program) returned.""")
         self.function = function
         self.body = _program(function.program, "Call")
 

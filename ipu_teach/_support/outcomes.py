@@ -95,8 +95,8 @@ def outcomes(
                 for _, argument in arguments
             ]
         except RuntimeError as error:  # The executor was shut down, or its processes have ended.
-            raise InvalidOptionError(f"""The executor takes no more calls: {error}.
-                next:  make a new one, and sweep before it is shut down.""") from error
+            raise InvalidOptionError(f"""The executor does not accept calls: {error}.
+                next:  make a new executor, and sweep before shutting it down.""") from error
         try:
             for work.done, future in enumerate(as_completed(futures), start=1):
                 outcome_list[futures.index(future)] = _outcome(future)

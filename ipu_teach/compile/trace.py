@@ -563,7 +563,7 @@ class Traced(NDArrayOperatorsMixin):
             and target.size
             and not np.may_share_memory(target, self._sample)
         ):
-            raise TraceStopped("a write to a list of places")
+            raise TraceStopped("a write to a list of positions")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
         # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
@@ -580,14 +580,14 @@ class Traced(NDArrayOperatorsMixin):
         """
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
-            raise TraceStopped("a write to places that depend on data")
+            raise TraceStopped("a write to positions that depend on data")
         value = as_stored(value, self.dtype)
         if not isinstance(value, Traced):
             element = np.empty((), self.dtype)
             element[...] = value
             value = element[()]
         elif value.dtype != self.dtype:
-            raise TraceStopped("a write of another type to places that depend on data")
+            raise TraceStopped("a write of another type to positions that depend on data")
         self[...] = np.where(mask, value, self)
 
     def _view(self, fn: Function, *args: Value, **kwargs: Value) -> Traced:
@@ -638,7 +638,7 @@ class Traced(NDArrayOperatorsMixin):
 
     def astype(self, dtype: DTypeLike, *args: Value, **kwargs: Value) -> Traced:
         if args or kwargs:
-            raise TraceStopped(".astype() with more than a type is not traced")
+            raise TraceStopped(".astype() with further arguments than a type is not traced")
         sample = self._sample.astype(dtype)
         # numpy's result for out-of-range values depends on their position in the array.
         if sample.dtype.kind == "u" and self.dtype.kind == "f":

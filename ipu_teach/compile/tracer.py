@@ -127,8 +127,8 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
                 for dtype in dtypes
             ):
                 raise TraceStopped(
-                    f"max() or min() of {item if type(item) is int else best} and a number that "
-                    "cannot be that"
+                    f"max() or min() of {item if type(item) is int else best} and a number whose "
+                    "dtype cannot represent it"
                 )
             is_better = _compared(better, item, best)
             chosen = np.where(
@@ -161,7 +161,7 @@ def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
         )
         for possible_number in weak_of(weak_value)
     ):
-        raise TraceStopped(f"max() or min() of {python_value} and a number that is nearly that")
+        raise TraceStopped(f"max() or min() of {python_value} and a number that is nearly equal")
     return better(
         *(
             Traced(operand._trace, operand._id) if operand is weak_value else operand
@@ -289,7 +289,7 @@ def _traced(
         if purity.rebinds:
             raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
         if purity.printing - {compute}:
-            raise TraceStopped("a function that is called prints")
+            raise TraceStopped("compute() calls a function that prints")
         with np.errstate(all="ignore"):
             result = _rebuild(compute, trace)(vertex, *worker)
             trace.returned = result is None or (
@@ -298,7 +298,7 @@ def _traced(
             trace.check_fixed()
             # The numbers differ if a bare `except:` in the codelet caught TraceStopped.
             if TraceStopped.raised != num_stops:
-                raise TraceStopped("what depends on data is hidden by an except")
+                raise TraceStopped("an `except` hides that a value depends on data")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
     except CodeletError as error:

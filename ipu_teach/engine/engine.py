@@ -321,7 +321,7 @@ class Engine(WithoutSome):
         if self._running:
             raise TensorIOStateError(f"""{call} was called while the engine runs, by a function that
                 is connected to a stream.
-                next:  let the run come to its end first.""")
+                next:  wait until the run has ended.""")
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
         """Call `load(device)`, then `run(index)`."""
