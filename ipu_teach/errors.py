@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONGEST = 80  # The maximum number of characters of a value that an error quotes.
-_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # The break before a continued line.
+_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # A break inside a sentence.
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
 

@@ -49,7 +49,7 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
-    # Returns the counterpart in `graph` of a tensor that a learner created.
+    # A function that returns the counterpart in `graph` of a tensor that a learner created.
     image: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 
