@@ -5,10 +5,10 @@ Start with the lessons (`python3 run.py`), or with the program in README, which 
     from ipu_teach import Engine, Graph, IPUModel, Vertex, Input, Output, Vector, FLOAT
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
-To read how it works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
+To read how the kit works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
 
-The names are those of `_api.py`, which is loaded when the first of them is used, so that
-`from ipu_teach import tiny` loads numpy and nothing else.
+The names are those of `_api.py`. Python loads `_api.py` when a program first uses one of the names,
+so `from ipu_teach import tiny` loads numpy and nothing else.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ipu_teach._api import *
     from ipu_teach._api import __all__ as __all__
 
-else:  # hidden from type checkers, so that they report unknown names
+else:  # Type checkers do not see this function, so they report unknown names.
     import sys
     from importlib import import_module
     from importlib.util import find_spec
@@ -31,7 +31,8 @@ else:  # hidden from type checkers, so that they report unknown names
         is_module = find_spec(f"{__name__}.{name}") is not None
         asking = sys._getframe(1).f_code.co_filename
         if is_module and asking.startswith("<frozen importlib"):
-            raise AttributeError(name)  # `from ipu_teach import tiny` imports the module next
+            # After this error, `from ipu_teach import tiny` imports the module.
+            raise AttributeError(name)
         api = vars(import_module("ipu_teach._api"))
         names = {public: api[public] for public in api.get("__all__", ()) if public in api}
         globals().update(names)
@@ -43,7 +44,8 @@ else:  # hidden from type checkers, so that they report unknown names
             errors = import_module("ipu_teach.errors")
             try:
                 return import_module(f"{__name__}.{name}")
-            except errors.NotHereImportError as missing:  # so that hasattr() is False
+            # An AttributeError makes hasattr() return False.
+            except errors.NotHereImportError as missing:
                 raise errors.NotOfferedError(
                     missing.tried, where=missing.where, next_step=missing.next_step
                 ) from None

@@ -10,7 +10,8 @@ of these; or `Annotated` with a marker of this module. Arguments with any other 
 `Any`, are not checked.
 
 - `int` accepts Python's and numpy's integers below 2**63, but not True and False.
-- `float` accepts real numbers that are finite in single precision; `Extended` also infinities.
+- `float` accepts real numbers that are finite in single precision. `Extended` also accepts
+  infinities.
 - A sequence is a list, a tuple, a range or an array of one dimension. Sets, and objects that can be
   read only once, are not accepted.
 - For `Iterable` and `Collection`, an iterator is read once, into a list.
@@ -44,17 +45,19 @@ import numpy as np
 
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 
-# An annotation is an object such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
+# The annotation of a parameter, such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
 # common class except `object`.
 Hint: TypeAlias = Any
-# An argument is any object, as the check decides what it may be.
+# The value of an argument: any object, because only the check decides whether it is accepted.
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
 Kept = TypeVar("Kept", bound=type)
 Call = TypeVar("Call", bound=Function)
-Choice: TypeAlias = Callable[[str, Hint], bool]  # Called with a parameter's name and annotation.
-Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # Called with a sentence and the advice.
+# A function of a parameter's name and annotation that returns whether to check the parameter.
+Choice: TypeAlias = Callable[[str, Hint], bool]
+# A function that builds an error from a sentence and advice.
+Refusal: TypeAlias = Callable[[str, str], IPUTeachError]
 FLAG = bool, np.bool_  # The types of flags: 1 and "yes" are not accepted.
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
@@ -152,7 +155,7 @@ def _is_real(value: Argument) -> TypeGuard[float]:
 
 
 def is_finite(value: Argument) -> bool:
-    """Return whether a value is a real number, no bool, and finite in single precision."""
+    """Return whether a value is a real number, not a bool, and finite in single precision."""
     return _is_real(value) and isfinite(value) and bool(abs(value) <= LARGEST)
 
 
@@ -162,7 +165,7 @@ def is_numeric(value: Argument) -> bool:
         return True
     try:
         return np.asarray(value).dtype.kind in "biuf"
-    except Exception:  # numpy cannot build an array from the value
+    except Exception:  # numpy cannot build an array from the value.
         return False
 
 
@@ -192,7 +195,10 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a decorator of a class, for whose annotations `advice` is the advice of errors."""
+    """Return a class decorator that sets the advice of errors for a wrong argument.
+
+    The advice is used for parameters that are annotated with the class.
+    """
 
     def known(kind: Kept) -> Kept:
         ADVICE[kind] = advice
@@ -205,7 +211,7 @@ def kind_of(hint: Hint) -> Kind | None:
     """Return the kind of an annotation, or None if the annotation cannot be checked."""
     try:
         return _kind_of(hint)
-    except TypeError:  # the hint cannot be hashed, such as a Literal with a list in it
+    except TypeError:  # The hint cannot be hashed, such as a Literal that contains a list.
         return None
 
 
@@ -233,7 +239,7 @@ def _kind_of(hint: Hint) -> Kind | None:
         return _mapping(*arguments)
     kind = _PLAIN.get(origin or hint)
     if kind is None and isinstance(origin, type):
-        hint = origin  # the class of a generic alias, such as np.ndarray
+        hint = origin  # A generic alias is checked as its class, such as np.ndarray.
     if kind is None and isinstance(hint, type) and hint not in (object, Any):
         advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
@@ -246,7 +252,9 @@ def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    if base.__name__ == "DType":  # its module uses this module, so it cannot be imported here
+    # The name is compared, because the module of DType uses this module and cannot be imported
+    # here.
+    if base.__name__ == "DType":
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)
 
@@ -342,7 +350,7 @@ def _iterable(element: Hint) -> Kind:
         if isinstance(value, (str, bytes)) or not isinstance(value, abc.Iterable):
             return False
         if isinstance(value, abc.Iterator):
-            return True  # an iterator is read into a list before this check
+            return True  # An iterator was already read into a list before this check.
         value = _listed(value)
         return not isinstance(value, np.ndarray) and all(map(accepts, value))
 
@@ -388,7 +396,7 @@ def hints_of(function: Function) -> dict[str, Hint]:
     for name, hint in getattr(function, "__annotations__", {}).items():
         try:
             resolved[name] = eval(hint, namespace) if isinstance(hint, str) else hint
-        except Exception:  # a name that only type checkers see
+        except Exception:  # The annotation has a name that only type checkers see.
             continue
     return resolved
 
@@ -396,8 +404,8 @@ def hints_of(function: Function) -> dict[str, Hint]:
 class _Plan(NamedTuple):
     """The kinds of the parameters of a signature that are checked.
 
-    - `places` has (place, name, kind) of the positional parameters, and `end` is the number of all
-      positional parameters.
+    - `places` has (position, name, kind) of the positional parameters, and `end` is the number of
+      all positional parameters.
     - `rest` is (name, kind) of `*args`, or None.
     - `names` has the kinds of the parameters that may be passed by name.
     - `others` is the kind of the values of `**kwargs`, or None.
@@ -516,7 +524,10 @@ def is_flag(_: str, hint: Hint) -> bool:
 
 
 def _title(function: Function, args: tuple[Argument, ...]) -> str:
-    """Return the name of a call in errors: for a constructor or `__call__`, that of the class."""
+    """Return the name of a call for errors.
+
+    For a constructor or `__call__`, it is the name of the class.
+    """
     name: str = function.__name__
     return type(args[0]).__name__ if name in ("__init__", "__call__") else name
 
@@ -524,7 +535,7 @@ def _title(function: Function, args: tuple[Argument, ...]) -> str:
 def _read_iterators(
     plan: _Plan, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-    """Return the arguments, in which lists replace the iterators of parameters to be read."""
+    """Return the arguments, with iterators replaced by lists where the plan asks for that."""
 
     def read(kind: Kind | None, value: Argument) -> Argument:
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
@@ -536,7 +547,7 @@ def _read_iterators(
 
 
 def check_class(member: type, refuse: Refusal) -> None:
-    """Check the arguments of a class's public methods, of its constructor and of `__call__`."""
+    """Make a class check the arguments of its public methods, its constructor and `__call__`."""
     for name, method in list(vars(member).items()):
         if name.startswith("_") and name not in ("__init__", "__call__"):
             continue
@@ -547,7 +558,7 @@ def check_class(member: type, refuse: Refusal) -> None:
 
 
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
-    """Check the arguments of a module's public functions and of its classes' public methods.
+    """Make a module's public functions and its classes' public methods check their arguments.
 
     `module` is `globals()`, and the call is the last line of the module. `without` has the names of
     functions and classes that are not checked.

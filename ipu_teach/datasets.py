@@ -49,14 +49,14 @@ __all__ = ["Dataset", "digits", "load", "mnist", "read_idx"]
 DEFAULT_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 """The address from which `mnist()` downloads, unless `IPU_TEACH_MNIST_URL` is set.
 
-It is the mirror that torchvision uses.
+The server is the mirror that torchvision uses.
 """
 
 TIMEOUT = 20.0
-"""Seconds without any data after which a download counts as stalled."""
+"""The number of seconds without data after which a download counts as stalled."""
 
-# The md5 of each packed file is from torchvision's list. The training set is downloaded first. So
-# an interrupted download never leaves a folder with only the test set, which would be split.
+# The md5 of each packed file, from torchvision's list. The training set is downloaded first. An
+# interrupted download then never leaves a folder with only the test set, which would be split.
 _MD5 = {
     "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -64,19 +64,22 @@ _MD5 = {
     "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
 }
 _npy: Any = np.lib.format  # Only some versions of numpy have types for this module.
-_COUNTS = {"train": 60_000, "t10k": 10_000}  # Images in the training set and in the test set.
-_HALF_SPLIT = 8_000  # If a folder has only the test set, this many of its images are for training.
+# The numbers of images in the training set and in the test set.
+_COUNTS = {"train": 60_000, "t10k": 10_000}
+# The number of training images that are taken from the test set if a folder has only that set.
+_HALF_SPLIT = 8_000
 
 _DIGITS_FILE = bundled("datasets") / "digits8.npz"
-# Each array in that file has this dtype, this shape, and at most this value.
+# The dtype, the shape and the largest allowed value of each array in the file of digits.
 _DIGITS = {"images": ("u1", (1797, 8, 8), 16), "labels": ("u1", (1797,), 9)}
 _DIGITS |= {"train_index": ("<u2", (1500,), 1796), "test_index": ("<u2", (297,), 1796)}
 _RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
 
-_ATTEMPTS = 3  # Requests for a file before the download fails.
-_CHUNK = 1 << 16  # Bytes that are read from the server at once.
-_LARGEST_DOWNLOAD = 1 << 26  # A longer download is ended; the largest of the four files is 9.9 MB.
-_LARGEST_ARRAY = 1 << 30  # An IDX file may have this many bytes of values.
+_ATTEMPTS = 3  # The number of requests for a file before the download fails.
+_CHUNK = 1 << 16  # The number of bytes that are read from the server at once.
+# The number of bytes after which a download is ended. The largest of the four files has 9.9 MB.
+_LARGEST_DOWNLOAD = 1 << 26
+_LARGEST_ARRAY = 1 << 30  # The maximum number of bytes of values in an IDX file.
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 _REPLACE = (
@@ -201,7 +204,7 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return images of 8x8 pixels from 0 to 16 as uint8[n, 28, 28] from 0 to 255, see `digits`."""
+    """Return uint8[n, 28, 28] images from 0 to 255 for 8x8 images from 0 to 16; see `digits`."""
     weights = np.zeros((28, 8), dtype=np.int32)
     for pixel in range(28):
         neighbour, remainder = divmod(min(max(4 * pixel - 5, 0), 98), 14)
@@ -268,7 +271,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that may have MNIST. The last of them is the cache folder."""
+    """Return the folders that may contain MNIST. The last folder is the cache folder."""
     data_folder = os.environ.get("IPU_TEACH_DATA", "")
     return ([Path(data_folder).expanduser() / "mnist"] if data_folder else []) + [
         cache_folder() / "ipu_teach" / "mnist"
@@ -278,11 +281,12 @@ def _folders() -> list[Path]:
 def cache_folder() -> Path:
     """Return the folder in which this system's programs keep data that they can download again."""
     xdg = os.environ.get("XDG_CACHE_HOME", "")
-    if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore a relative path
+    # The XDG standard says that a relative path must be ignored.
+    if xdg and Path(xdg).is_absolute():
         return Path(xdg)
     try:
         home = Path.home()
-    except RuntimeError:  # a container's user may have no home at all
+    except RuntimeError:  # The user of a container may have no home folder.
         import tempfile
 
         return Path(tempfile.gettempdir())
@@ -554,7 +558,7 @@ def _claim(final_path: Path, timeout: float) -> Path:
                 os.rename(old_path, part_path)
                 os.utime(part_path)
                 break
-        except OSError:  # another program was faster
+        except OSError:  # Another program has already renamed the file.
             continue
     return part_path
 
@@ -567,7 +571,8 @@ def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
     last_problem = ""
     for _ in range(_ATTEMPTS):
         is_resumed = part_path.exists() and part_path.stat().st_size > 0
-        # This is the case if an earlier call was interrupted between the last byte and the rename.
+        # An earlier call may have been interrupted after the last byte was written and before the
+        # rename.
         if is_resumed and _md5(part_path) == md5:
             return
         try:
@@ -617,7 +622,7 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
             f"bytes {num_bytes}-"
         ):
             part_path.unlink(missing_ok=True)
-            raise _DroppedError("the server sent another range than the one it was asked for")
+            raise _DroppedError("the server sent other bytes than the requested range")
         if not is_partial:
             num_bytes = 0
         with open(part_path, "ab" if is_partial else "wb") as file:
@@ -643,7 +648,7 @@ def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTP
         if error.code == 416 and num_bytes:
             part_path.unlink()
             raise _DroppedError(
-                "what an earlier download had left was longer than the file"
+                "the partial file of an earlier download was longer than the file"
             ) from None
         name = url.rpartition("/")[2]
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
@@ -688,7 +693,8 @@ def _receive(
             file.flush()
             num_bytes += len(chunk)
             bar.update(len(chunk))
-            # Every file of MNIST is shorter. End the download; the check of its md5 will fail.
+            # Every file of MNIST is shorter, so end the download. The check of the md5 will then
+            # fail.
             if num_bytes > _LARGEST_DOWNLOAD:
                 return
     if total_bytes is not None and num_bytes < total_bytes:

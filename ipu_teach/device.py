@@ -46,7 +46,7 @@ class Device(WithoutSome):
         self.target_type = target_type
         self.id = Device._made
         self.is_attached = False
-        self.program: object = None  # the program that was loaded last
+        self.program: object = None  # The program that was loaded last.
         Device._made += 1
 
     @classmethod
@@ -61,7 +61,10 @@ class Device(WithoutSome):
         return cls(target)
 
     def attach(self) -> bool:
-        """Attach the device to this program, and return True; return False if it is attached."""
+        """Attach the device to this program, and return True; return False if it is not available.
+
+        A device is not available if it is already attached.
+        """
         if self.is_attached:
             return False
         self.is_attached = True
@@ -151,11 +154,11 @@ class DeviceManager(WithoutSome):
     def get_devices(
         self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None
     ) -> list[Device]:
-        """Return the devices of a kind that have `num_ipus` IPUs; all of them if it is None.
+        """Return the devices of a kind that have `num_ipus` IPUs.
 
-        `num_ipus` may be any number that `IPUModel` accepts. Raises `NoHardwareError` for
-        `TargetType.IPU`, as there is no hardware, and `InvalidOptionError` for an argument that is
-        not a `TargetType`.
+        If `num_ipus` is None, return all devices of the kind. `num_ipus` may be any number that
+        `IPUModel` accepts. Raises `NoHardwareError` for `TargetType.IPU`, as there is no hardware,
+        and `InvalidOptionError` for an argument that is not a `TargetType`.
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
@@ -236,6 +239,6 @@ class IPUModel:
 
 
 def target_of(machine: object) -> Target | None:
-    """Return `machine` if it is a target, its target if it is a device, and None otherwise."""
+    """Return `machine` if it is a target, the target of a device, and None for other objects."""
     target = machine.target if isinstance(machine, Device) else machine
     return target if isinstance(target, Target) else None

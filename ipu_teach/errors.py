@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-LONGEST = 80  # An error quotes at most this many characters of a value.
-_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # The break before a continued line.
+LONGEST = 80  # The maximum number of characters of a value that an error quotes.
+_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # A break inside a sentence.
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
 
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a repr may fail, as for an integer of many thousand digits
+    except Exception:  # A repr may fail, as for an integer of many thousand digits.
         text = f"<{type(value).__name__}>"
     if isinstance(value, type) and text.startswith("<class "):
         text = text[8:-2].replace("__main__.", "")
@@ -105,11 +105,14 @@ class PoplarError(IPUTeachError):
 
 
 class PoplibsError(IPUTeachError):
-    """A PopLibs function was called with arguments it cannot use."""
+    """A PopLibs function was called with arguments that it cannot use."""
 
 
 class ModelError(IPUTeachError):
-    """A model cannot be built: an operation does not accept its tensors, or the device lacks it."""
+    """A model cannot be built.
+
+    An operation does not accept its tensors, or the device does not have the operation.
+    """
 
 
 class UnknownOperationError(ModelError):
@@ -129,11 +132,11 @@ class LessonError(IPUTeachError):
 
 
 class UnknownExerciseError(LessonError):
-    """There is no exercise or prediction of the given name."""
+    """There is no exercise or prediction with the given name."""
 
 
 class AnswerKindError(LessonError):
-    """check() or predict() got another kind of object than the exercise asks for."""
+    """check() or predict() got an object of another kind than the exercise asks for."""
 
 
 class LessonSourceError(LessonError):
@@ -197,11 +200,11 @@ class GraphConnectionError(PoplarError):
 
 
 class ComputeSetRaceError(GraphConnectionError):
-    """In a compute set, two vertices write the same element, or one writes what another reads."""
+    """Two vertices of a compute set write the same element, or one writes what the other reads."""
 
 
 class InvalidTileMappingError(PoplarError):
-    """An element of a tensor or a vertex is not mapped, or is mapped to a tile that is missing."""
+    """An element or vertex is not mapped to a tile, or is mapped to a tile that does not exist."""
 
 
 class ControlProgramError(PoplarError):
@@ -209,11 +212,11 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The data of a tile do not fit into its memory, or those of all tiles into this computer's.
+    """The data of a tile exceed its memory, or all data together exceed this computer's memory.
 
     `bytes_per_tile` has the modelled bytes of each tile (int64[tiles]), or is None if they are not
-    known. `report` is the report of the compiled program, or None if there is no report because
-    the compiler stopped earlier.
+    known. `report` is the report of the compiled program, or None if there is no report because the
+    compiler stopped earlier.
     """
 
     bytes_per_tile: npt.NDArray[np.int64] | None = None
@@ -303,7 +306,7 @@ class NoHardwareError(PoplarError):
 
 
 class NotOfferedError(PoplarError, AttributeError):
-    """The program used a name of Poplar that this kit does not have."""
+    """The program used a name from Poplar that this kit does not have."""
 
 
 class UnknownNameError(PoplarError, AttributeError):
@@ -334,7 +337,7 @@ def missing(
     getter = re.sub("^get_?(?=.)", "", name)
     suggestion = did_you_mean(
         name, public_names, 0.7
-    )  # with a lower similarity, many wrong names match
+    )  # With a lower similarity, many unrelated names would match.
     if getter != name and not suggestion.startswith("did you mean 'get"):
         suggestion_for_getter = did_you_mean(getter, public_names, 0.7)
         suggestion = (
@@ -355,7 +358,8 @@ class WithoutSome:
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # a type checker must still report unknown names
+    # The methods are hidden from type checkers, which must still report unknown names.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(
@@ -375,7 +379,7 @@ class WithoutValue:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # methods that the subclasses define
+    if TYPE_CHECKING:  # The subclasses define these methods.
 
         def _same(self, other: Any) -> bool:
             """Return whether this object and `other`, of its class, stand for the same memory."""

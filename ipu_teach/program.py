@@ -39,16 +39,18 @@ from ipu_teach.types import (
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
 
-MOST_REPEATS = 10**12  # A step takes some microseconds, so a longer loop would run for weeks.
+# The maximum of a Repeat's count. A step takes some microseconds, so a longer loop would run for
+# weeks.
+MOST_REPEATS = 10**12
 
 
 class Program(WithoutSome):
     """The base class of all control programs."""
 
-    name = ""  # the program's name in reports and pictures; Poplar calls it the debug context
+    name = ""  # The name of the program in reports and pictures. Poplar calls it the debug context.
 
-    _said: ClassVar[tuple[str, ...]] = ()  # The attributes that `_title` shows.
-    _inside: ClassVar[tuple[str, ...]] = ()  # The attributes that contain programs.
+    _said: ClassVar[tuple[str, ...]] = ()  # The names of the attributes that `_title` shows.
+    _inside: ClassVar[tuple[str, ...]] = ()  # The names of the attributes that contain programs.
 
     def children(self) -> tuple[Program, ...]:
         """Return the programs inside this one, in order."""
@@ -133,7 +135,7 @@ class Sequence(Program):
         self.programs.append(_program(program, "Sequence"))
         return self
 
-    append = add  # Python's lists use this name
+    append = add  # Lists in Python call this method `append`.
 
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)
@@ -255,8 +257,8 @@ class CrossReplicaCopy(Copy):
     """Copy `source` of each replica to `destination` of another replica, in one step.
 
     `replica_map` maps each sending replica to the replica that receives its data. It must be a
-    permutation of all replicas: {0: 1, 1: 0} swaps the data of two. Raises `ControlProgramError`,
-    and `PoplarTypeError` if the dtypes differ.
+    permutation of all replicas: {0: 1, 1: 0} swaps the data of two replicas. Raises
+    `ControlProgramError`, and `PoplarTypeError` if the dtypes differ.
     """
 
     source: Tensor
@@ -432,8 +434,8 @@ class Switch(Program):
 
     `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
     (number, program) pairs; `add` appends a case. If no case has the number and there is no
-    default, nothing runs. A Switch from `switch_with_bounds_checking` then stops the run with an
-    `ApplicationRuntimeError`.
+    default, nothing runs. In the same situation, a Switch from `switch_with_bounds_checking` stops
+    the run with an `ApplicationRuntimeError`.
     """
 
     def __init__(
@@ -480,7 +482,7 @@ class Switch(Program):
     def add(self, number: int, program: Program) -> Switch:
         """Append the case `number` and return this Switch.
 
-        Raises `ControlProgramError` if there is such a case already.
+        Raises `ControlProgramError` if the Switch already has such a case.
         """
         if not is_whole(number) or int(number) in self.cases:
             raise ControlProgramError(
@@ -509,7 +511,7 @@ class Call(Program):
         self.name = _debug_name(name, "Call")
         if not isinstance(function, Function):
             raise ControlProgramError(f"""Call was given {shown(function)}.
-                next:  give what graph.add_function(program) returned.""")
+                next:  give the function that graph.add_function(program) returned.""")
         self.function = function
         self.body = _program(function.program, "Call")
 
@@ -569,7 +571,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Mark a tensor as unwritten: reading it before it is written again is an error."""
+    """Mark a tensor as unwritten: reading it before the next write is an error."""
 
     _said = ("tensor",)
 
@@ -585,7 +587,7 @@ class WriteUndef(Program):
 class SyncType(Enum):
     """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host.
 
-    They are INTERNAL, EXTERNAL and GLOBAL.
+    The three types are called INTERNAL, EXTERNAL and GLOBAL, in this order.
     """
 
     INTERNAL = "INTERNAL"
@@ -738,7 +740,8 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
     """Return `tensor` if it has one element (or one for each replica), with a dtype in `dtypes`.
 
-    Otherwise, raise a `ControlProgramError`, which names the program and the role of the tensor.
+    Otherwise, raise a `ControlProgramError` that names `program` and `role`, the tensor's role in
+    it.
     """
     dtype_names = ", ".join(dtype.__name__ for dtype in dtypes)
     if not isinstance(tensor, Tensor):

@@ -47,9 +47,9 @@ def set_floating_point_behaviour(
 ) -> None:
     """Append a step to `prog` that sets the floating-point behaviour of all tiles, or of `tile`.
 
-    The step replaces all settings of a tile. Its modelled cycles are assumed (see
+    The step replaces all settings of a tile. Its modelled cycles are an assumption (see
     `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` or `behaviour` has another
-    type, and `ControlProgramError` if `prog` is no Sequence or there is no such tile.
+    type, and `ControlProgramError` if `prog` is not a Sequence or there is no such tile.
     """
     _check("set_floating_point_behaviour", graph, prog)
     if not isinstance(behaviour, FloatingPointBehaviour):
@@ -79,9 +79,9 @@ def set_stochastic_rounding(
 ) -> None:
     """Append a step to `prog` that switches stochastic rounding of HALF results on or off.
 
-    The step works on all tiles, and does not change other settings. Its modelled cycles are assumed
-    (see `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` is no Graph, and
-    `ControlProgramError` if `prog` is no Sequence.
+    The step works on all tiles, and does not change other settings. Its modelled cycles are an
+    assumption (see `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` is not a
+    Graph, and `ControlProgramError` if `prog` is not a Sequence.
     """
     _check("set_stochastic_rounding", graph, prog)
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
@@ -114,7 +114,7 @@ def set_hw_seeds(
     `seeds` is UNSIGNED_INT[tiles, workers, 4], as `get_hw_seeds` returns it. The modelled cycles
     are PopLibs' estimate for SetSeed, and the exchange of seeds that are on other tiles. Raises
     `PoplarTypeError` if `graph` or `seeds` is of another kind, and `ControlProgramError` if `prog`
-    is no Sequence.
+    is not a Sequence.
     """
     _check("set_hw_seeds", graph, prog)
     target = graph.target

@@ -404,7 +404,7 @@ class _Ticks:
         return Programs(restoring, working, storing, copies)
 
     def _ends(self, kind: str, stage_number: int) -> tuple[Tensor, Tensor] | None:
-        """Return (source, destination) of the copy of a stage's result; None without a copy."""
+        """Return (source, destination) of the copy of a stage's result, or None without a copy."""
         receiver = stage_number + 1 if kind == FORWARD else stage_number - 1
         if receiver not in range(len(self.stages)):
             return None
@@ -414,10 +414,11 @@ class _Ticks:
         return None if source is None or destination is None else (source, destination)
 
     def _departure(self, kind: str, stage_number: int, source: Tensor) -> tuple[Copy, Tensor]:
-        """Return a copy that saves the elements of a result that arriving data would overwrite.
+        """Return (copy, result) to save elements of a result that arriving data would overwrite.
 
-        The second value is the flat result with the saved elements in place of those. Without the
-        copy, the copies between IPUs would conflict, and each would need its own exchange.
+        The copy saves these elements, and the flat result contains the saved elements in their
+        place. Without the copy, the copies between IPUs would conflict, and each would need its own
+        exchange.
         """
         if (kind, stage_number) not in self._departures:
             ends_by_move = {
@@ -448,7 +449,7 @@ class _Ticks:
 
 
 def _brought(arrival: Tensor | None, tensor_read: Tensor | None) -> list[Program]:
-    """Return a copy from `arrival` into the tensor that a stage reads; [] if they are the same."""
+    """Return [copy from `arrival` to the tensor that a stage reads], or [] if both are the same."""
     return (
         []
         if arrival is None or tensor_read is None or arrival is tensor_read
@@ -486,8 +487,8 @@ def _in_slots(
     """Yield (kind, stage, slot of the stored tensors) for the work of each tick.
 
     `num_slots` is the number of slots of each stage. The slot is -1 for a forward pass without a
-    backward pass, which stores nothing. Raises `ControlProgramError` if a stage has two works in a
-    tick, or if the input of a work is missing or would be overwritten.
+    backward pass, which stores nothing. Raises `ControlProgramError` if a stage would do two pieces
+    of work in a tick, or if the input of a piece of work is missing or would be overwritten.
     """
     free_slots = [list(range(count)) for count in num_slots]
     last_stage = len(num_slots) - 1
@@ -498,7 +499,7 @@ def _in_slots(
         for kind, stage, micro_batch in works
         if kind == BACKWARD
     }
-    # For (kind, stage), this is the micro-batch that waits in the stage's `into` or `grad_out`.
+    # The micro-batch that waits in `into` or `grad_out` of a stage, by (kind, stage).
     arrived: dict[tuple[str, int], int] = {}
     for tick, works in enumerate(ticks_of_work):
         entry_by_stage: dict[int, tuple[str, int, int]] = {}
@@ -543,7 +544,7 @@ def _no_tick(tick: int, work: Work, why: str) -> ControlProgramError:
 
 
 def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None:
-    """Raise `InvalidOptionError` unless each stage has programs, tensors and IPUs of its own."""
+    """Raise `InvalidOptionError` unless each stage has its own programs, tensors and IPUs."""
     if not isinstance(stages, Sequence) or not all(isinstance(stage, Stage) for stage in stages):
         raise InvalidOptionError(f"""pipeline() was given {shown(stages)} as its stages.
             next:  give a list of schedules.Stage.""")

@@ -32,26 +32,27 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # The ways to price a user's codelet.
-# A sync pattern decides which IPUs wait while one of them exchanges data with the host. The names
-# are PopART's.
+# The values of the engine's option `codelet_prices`, for the instructions of users' codelets.
+PRICES = COMPILED, BY_HAND = "compiled", "by hand"
+# The sync patterns, with PopART's names. A pattern decides which IPUs wait while an IPU exchanges
+# data with the host.
 SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "FULL",
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
-# Each machine has (title, number of IPUs, versions of its IPUs).
+# The title, the number of IPUs and the versions of the IPUs of each machine.
 MACHINES = {
     "m2000": ("IPU-M2000", 4, ("ipu2",)),
     "bow2000": ("Bow-2000", 4, ("bow",)),
     "pod16": ("Pod16", 16, ("ipu2", "bow")),
     "pod64": ("Pod64", 64, ("ipu2", "bow")),
 }
-# A setting is the value of a field: str, int or float, depending on the field.
+# The value of a field: a str, int or float, depending on the field.
 Setting: TypeAlias = Any
 MESH, TORUS = "MESH", "TORUS"
-# A model has at most this many tiles, those of 2,849 full IPUs. Tables with an entry for each tile
-# then still fit in the memory of a laptop.
+# The maximum number of tiles of a model, which is that of 2,849 full IPUs. Tables with an entry for
+# each tile then still fit into the memory of a laptop.
 MOST_TILES = 2**22
 
 
@@ -63,9 +64,9 @@ def _constant(
     maximum: float = 1e15,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """Return a field of `Target` with its value for ipu2, its unit and its source.
+    """Return a field of `Target` with the value for ipu2, its unit and its source.
 
-    A number must be from `minimum` to `maximum`, and a text must be one of `words`.
+    A number must be from `minimum` to `maximum`, and a text must be in `words`.
     """
     return field(
         default=default,
@@ -285,8 +286,9 @@ class Target(WithoutSome):
     def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Setting) -> Target:
         """Return a target of `num_ipus` IPUs, for compiling without a device.
 
-        `changes` are other values for its fields, by name. Raises `InvalidMachineModelError` for an
-        unknown version or field, or a value that the field does not accept.
+        `changes` are other values for fields of the target, by name. Raises
+        `InvalidMachineModelError` for an unknown version or field, or a value that the field does
+        not accept.
         """
         return make_target(version, num_ipus=num_ipus, **changes)
 
@@ -307,12 +309,12 @@ class Target(WithoutSome):
 
     @property
     def num_sets(self) -> int:
-        """The number of entries of `sets`."""
+        """The number of sets of tiles in `sets`."""
         return self.num_ipus * (1 + (self.io_tiles > 0))
 
     @property
     def set_starts(self) -> Array:
-        """The first tile of each of `sets`: int64[sets]."""
+        """The number of the first tile of each set in `sets`: int64[sets]."""
         starts_in_ipu = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
         starts_by_ipu: Array = (
             np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + starts_in_ipu
@@ -365,24 +367,24 @@ class Target(WithoutSome):
 
     @property
     def internal_sync_cycles(self) -> int:
-        """Cycles from the arrival of an IPU's last tile at a sync to the end of the sync."""
+        """The cycles from the arrival of an IPU's last tile at a sync to the end of the sync."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
 
     @property
     def external_sync_cycles(self) -> int:
-        """Extra cycles of a sync of all IPUs, compared with a sync inside each IPU."""
+        """The extra cycles of a sync of all IPUs, compared with a sync inside each IPU."""
         return sync_of(self.num_ipus, self)
 
     @property
     def host_bytes_per_cycle(self) -> float:
-        """Bytes that the host link transfers in one tile cycle."""
+        """The number of bytes that the host link transfers in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
 
     @property
     def streaming_bytes_per_cycle(self) -> float:
-        """Bytes that each IPU exchanges with streaming memory in one tile cycle."""
+        """The number of bytes that each IPU exchanges with streaming memory in one tile cycle."""
         return self.streaming_bytes_per_second / self.tile_clock_frequency
 
     @property
@@ -407,16 +409,16 @@ class Target(WithoutSome):
 def sync_of(ipus: int, target: Target) -> int:
     """Return the extra cycles of a sync of `ipus` neighbouring IPUs.
 
-    They are extra compared with a sync inside each IPU, and grow with the length of the ladder of
-    links that joins the IPUs.
+    The cycles are extra compared with a sync inside each IPU, and grow with the length of the
+    ladder of links that joins the IPUs.
     """
-    further_links = ipus // 2 // 2  # links after the first one (PopLibs Util.cpp)
+    further_links = ipus // 2 // 2  # The number of links after the first link (PopLibs Util.cpp).
     return target.global_sync_cycles + math.ceil(
         further_links * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )
 
 
-# Each table has the (value, source) of the fields whose values differ from ipu2.
+# The value and the source of each field that differs from ipu2.
 _IPU1: dict[str, tuple[Setting, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
@@ -479,7 +481,7 @@ PRESETS: dict[str, dict[str, tuple[Setting, str]]] = {
 }
 
 
-# These are the kinds of evidence for a figure, strongest first. The beginning of a source decides
+# The kinds of evidence for a figure, strongest first. The beginning of the text of a source decides
 # which kind it is.
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "silicon",
@@ -509,9 +511,10 @@ _BEGIN = {
 
 
 def ground(target: Target, name: str) -> str:
-    """Return the kind of evidence for field `name` of a target, one of `GROUNDS`.
+    """Return the kind of evidence for field `name` of a target, as an item of `GROUNDS`.
 
-    It is `GIVEN` if the value differs from the preset. Otherwise the source of the field decides.
+    The kind is `GIVEN` if the value differs from the preset. Otherwise the source of the field
+    decides.
     """
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):

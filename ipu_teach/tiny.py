@@ -65,7 +65,7 @@ class Field:
 # fmt: off
 class Input(Field): ...   # compute() reads it
 class Output(Field): ...  # compute() writes it
-class InOut(Field): ...   # both
+class InOut(Field): ...   # compute() reads and writes it
 class Vector(Field): ...  # many elements, not one
 # fmt: on
 

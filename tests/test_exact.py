@@ -552,7 +552,7 @@ def test_unusual_operations(loop: bool, shared: bool) -> None:
 
 
 STOPPING = {
-    "self.x[[0, 1]] = self.x[[1, 0]]": "a list of places",
+    "self.x[[0, 1]] = self.x[[1, 0]]": "a list of positions",
     "np.exp2(self.x[::2], out=self.x[::2])": "strided",
     "self.x[:int(self.x[0])] = 1": "depends on data",
     "self.x[self.x > 0] = [1]": "depend on data",
@@ -630,7 +630,7 @@ def test_a_mask_on_an_output_leaves_the_rest_as_it_was(loop: bool) -> None:
     x, before = normal(9, 5), normal(9, 5)
     got = run_codelet(SomePlaces, loop, strict=False, x=x, out=before)
     assert same_bits(got.out, np.where(x > 0, np.float32(1), before))
-    assert "places that depend on data" in got.report.unbatched()["SomePlaces"]
+    assert "positions that depend on data" in got.report.unbatched()["SomePlaces"]
 
 
 class Hidden(Vertex):

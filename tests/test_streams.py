@@ -430,7 +430,7 @@ def test_no_run_inside_a_run() -> None:
             engine.run()
         assert str(caught.value) == (
             f"{name} was called while the engine runs, by a function that is connected to a "
-            "stream.\n  next:  let the run come to its end first."
+            "stream.\n  next:  wait until the run has ended."
         )
 
 

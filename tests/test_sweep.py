@@ -138,8 +138,8 @@ def test_what_cannot_travel_is_named() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, [1], executor=pool)
     assert str(caught.value) == (
-        "The executor takes no more calls: cannot schedule new futures after shutdown.\n"
-        "  next:  make a new one, and sweep before it is shut down."
+        "The executor does not accept calls: cannot schedule new futures after shutdown.\n"
+        "  next:  make a new executor, and sweep before shutting it down."
     )
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, [1], executor=4)  # type: ignore[arg-type]

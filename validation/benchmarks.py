@@ -1,10 +1,10 @@
 """PopLibs' own benchmarks: cycles of whole runs on Graphcore's models of a GC2 and a GC200.
 
-The figures are those that PopLibs' tests recorded. The table shows every third of each kind that
-the kit has; a test compares the median over all of them. Products are of HALF with partials of
-FLOAT, with operands laid out for the plan. Reductions and poolings are of HALF, mapped linearly.
-Half of the published results are included. They come from a model, so agreement shows that the
-model is rebuilt, and not that a chip takes as long.
+The figures are those that PopLibs' tests recorded. The table shows every third figure of each kind
+of operation that the kit has; a test compares the median over all figures. Products are of HALF
+with partials of FLOAT, with operands in the layout that the plan needs. Reductions and poolings are
+of HALF, mapped linearly. Half of the published results are included. The figures come from a model,
+so agreement shows that the model is rebuilt, and not that a chip takes as long.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOURCE = Source(
 )
 MACHINES = ("ipu1", "ipu2")
 
-# m, k, n; cycles on a GC2, and on a GC200
+# Sizes of matrix products: m, k, n. Then the cycles on a GC2, and on a GC200.
 PRODUCTS = (
     (600, 64, 10_000, 23_150, 19_998),
     (200, 256, 10_000, 36_346, 31_355),
@@ -50,7 +50,8 @@ PRODUCTS = (
     (600, 512, 30_000, 502_572, 315_397),
     (1_000, 512, 30_000, 940_609, 506_247),
 )
-# shape, reduced dimensions, operation, number of tiles (None: all); cycles on a GC2, and on a GC200
+# A reduction: shape, reduced dimensions, operation, number of tiles (None: all). Then the cycles on
+# a GC2, and on a GC200.
 Reduced = tuple[tuple[int, ...], tuple[int, ...], str, int | None, int, int]
 REDUCTIONS: tuple[Reduced, ...] = (
     ((16, 4, 16, 32, 8), (1, 3), "MAX", 1_024, 1_466, 1_466),
@@ -63,16 +64,16 @@ REDUCTIONS: tuple[Reduced, ...] = (
     ((4, 6_272, 8), (1,), "ADD", 1_200, 2_811, 2_811),
     ((4, 25_088, 8), (1,), "SQUARE_ADD", None, 3_232, 3_040),
 )
-# Pooling by the maximum of 3 x 3 with padding, and its gradient: field, channels, number of
-# channels that are contiguous; cycles on a GC2, and on a GC200
+# Pooling with the maximum of 3 x 3 elements and with padding, and its gradient: field, channels,
+# number of contiguous channels. Then the cycles on a GC2, and on a GC200.
 POOLINGS = (
     ((8, 8), 2_048, 8, 11_639, 11_819),
     ((35, 35), 192, 8, 14_026, 12_241),
     ((17, 17), 768, 8, 10_688, 12_162),
     ((8, 8), 1_280, 1, 16_852, 12_351),
 )
-# Rows of a table that are looked up, and their gradient, which is added to it: entries, columns,
-# lookups; (bytes of the fullest tile, cycles) on a GC2, and on a GC200
+# Looking up rows of a table, and adding the gradient of these rows to the table: entries, columns,
+# lookups. Then (bytes of the fullest tile, cycles) on a GC2, and on a GC200.
 EMBEDDINGS = (
     (1_000, 200, 21_600, (63_108, 204_003), (59_600, 177_759)),
     (100_000, 200, 1_440, (77_080, 154_767), (71_448, 155_289)),
@@ -98,7 +99,7 @@ ONE_WORKER = (
 
 
 def product(num_rows: int, depth: int, num_columns: int, version: str) -> int:
-    """Return the modelled cycles of the kit's plan of a matrix product on a full chip."""
+    """Return the modelled cycles of a matrix product, with the kit's plan for a full chip."""
     return plan_mat_mul(
         num_rows, depth, num_columns, machine(version), dtype=HALF, partials_type=FLOAT
     ).cycles
@@ -120,9 +121,9 @@ def reduction(
 
 @cache
 def pooled(field: tuple[int, int], channels: int, channels_per_group: int, version: str) -> int:
-    """Return the modelled cycles of pooling a sample of HALF, and of the gradient.
+    """Return the modelled cycles of max pooling of one sample of HALF, and of its gradient.
 
-    In memory, `channels_per_group` channels of the input are contiguous, and 16 channels of the
+    In memory, `channels_per_group` channels of the input are contiguous, as are 16 channels of the
     gradient of the output.
     """
     graph = Graph(machine(version))
@@ -142,9 +143,10 @@ def pooled(field: tuple[int, int], channels: int, channels_per_group: int, versi
 
 
 def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
-    """Return the modelled cycles of looking up rows of HALF, and of adding to them.
+    """Return the modelled cycles of looking up rows of HALF, and of adding to these rows.
 
-    As in PopLibs, it is the fastest plan that needs at most `bytes_per_tile` bytes on a tile.
+    As in PopLibs, the cycles are those of the fastest plan that needs at most `bytes_per_tile`
+    bytes on a tile.
     """
     graph = Graph(machine(version))
     table = entries * columns * HALF.size

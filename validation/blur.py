@@ -14,15 +14,15 @@ from ipu_teach.program import Execute
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
 CHANNELS, HEIGHT, WIDTH = 4, 1_122, 2_200
-# These are the numbers of rows and columns of blocks: one block for each of 1,216 tiles. We chose
-# them so that a block is nearly square.
+# The numbers of rows and columns of blocks, for one block on each of 1,216 tiles. We chose them so
+# that a block is nearly square.
 BLOCKS = (38, 32)
 
 
 class Blur(Vertex):
-    """The blur as a plain loop.
+    """The blur as a plain loop over numbers.
 
-    Each number takes nine loads, eight sums, three products and a store.
+    Each number of the result takes nine loads, eight sums, three products and a store.
     """
 
     inner: Input[Vector[FLOAT]]
@@ -101,7 +101,8 @@ class VectorBlur(Vertex):
 def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
     """Return one pass over the image on one IPU, with a vertex for each worker thread.
 
-    Each vertex has an estimate of `cycles` worker cycles, which counts instead of its code's cost.
+    Each vertex has an estimate of `cycles` worker cycles, which replaces the cycles counted from
+    its code.
     """
     image, out = (
         graph.add_variable(dtype, (HEIGHT, WIDTH, CHANNELS), name) for name in ("image", "blurred")

@@ -37,7 +37,7 @@ AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
 
 class Add(Vertex):
-    """out = a + b: in each cycle, this codelet loads twice and stores once, as many as possible."""
+    """The vector sum out = a + b: two loads and a store in as many cycles as possible."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]

@@ -38,7 +38,7 @@ class ExtraHalos(Vertex):
 
 
 def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps, which alternate between two grids as source and destination.
+    """Return 2 x `pairs` steps, in which two grids alternate as source and destination.
 
     Each tile has a square block of `block` x `block` cells.
     """
@@ -140,7 +140,7 @@ def _joined(cells: list[Tensor]) -> Tensor:
 
 
 class IncludedHalos(Vertex):
-    """A block that its vertex reads together with its halo, as the one field `inner`."""
+    """A block whose vertex reads it together with its halo, as the single field `inner`."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -191,7 +191,8 @@ def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
 def _copies(blocks: list[Tensor], tile: int, block_size: int, vertical: bool) -> Iterator[Copy]:
     """Yield the copies that fill two edges of a tile's halo.
 
-    With `vertical`, these are the edges to the north and south, otherwise the east and west edges.
+    With `vertical`, these are the edges to the north and south, and otherwise the edges to the east
+    and west.
     """
     block_row, block_column = divmod(tile, COLUMNS)
     cells_along = slice(1, block_size + 2) if vertical else slice(0, block_size + 2)

@@ -32,14 +32,15 @@ BABEL = Source(
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
     "table I",
 )
-# The number of elements of each of three arrays, the most that fit on a GC2 (BabelStream, pull
-# request 70)
+# The number of elements of each of three arrays. It is the largest for which the arrays fit on a
+# GC2 (BabelStream, pull request 70).
 BABEL_LARGEST = 16_185_000
-# Boards with a GC2 have this clock, but Graphcore's model 1.6 GHz: UoB-HPC/ipu-hpc-cookbook
+# The clock frequency of boards with a GC2 in Hz. Graphcore's model of the GC2 has a clock of 1.6
+# GHz. Source: UoB-HPC/ipu-hpc-cookbook
 BOARD_CLOCK = 1.3e9
 WITHIN = TOLERANCES[VERTICES]
 
-# For each number of elements: the cycles between two readings of the tile's counter
+# The cycles between two readings of the tile's counter, by the number of elements.
 SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}
 PRODUCTS = (
     (184, 288, 48, 48_654),
@@ -47,7 +48,7 @@ PRODUCTS = (
     (184, 288, 32, 32_538),
     (146, 576, 32, 53_718),
     (120, 80, 272, 55_344),
-)  # each is (rows, depth, columns, cycles)
+)  # Each item is (rows, depth, columns, cycles).
 
 
 def libraries() -> list[Row]:
@@ -218,12 +219,12 @@ SUMS = (
     (1_472, 4, 3_444),
     (576, 15, 3_090),
     (2_208, 28, 18_222),
-)  # each is (length of a vector, number of vectors, cycles)
+)  # Each item is (length of a vector, number of vectors, cycles).
 
 
 def own() -> list[Row]:
     """Return the rows of vertices in C++, with intrinsics or in assembly, each on one tile."""
-    num_vectors = 204  # 2,004 were timed, but each takes the same time
+    num_vectors = 204  # The chip processed 2,004 vectors, but each takes the same time.
     num_elements = 12_000
 
     def shapes(length: int, *names: str) -> dict[str, FieldValue]:
@@ -244,7 +245,7 @@ def own() -> list[Row]:
     triad_cycles = one_vertex(
         Triad, {**shapes(num_elements, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND
     )
-    # The elements that all tiles process in a second, with six workers each
+    # The number of elements that all tiles process in a second, with six workers on each tile.
     elements_per_second = (
         6 * num_elements / triad_cycles * chip.num_tiles * chip.tile_clock_frequency
     )

@@ -1,13 +1,13 @@
 """Layers of PopLibs' own benchmarks: convolutions and fully connected layers with both gradients.
 
 `layers.csv` has the cycles of whole runs on Graphcore's models of a GC2 and a GC200. The table
-shows every third of each kind; a test compares the median over all of them. The layers are of HALF
-with partials of FLOAT, except some of the small ones.
+shows every third layer of each kind; a test compares the median over all layers. The layers are of
+HALF with partials of FLOAT, except some of the small ones.
 
-For small and grouped fully connected layers our figure is the whole run of PopLibs' tool, built and
-costed: products, the bias and its update, and the update of the weights. For the others it is the
-sum of the planned products of the three passes, without PopLibs' rearrangements and weight updates.
-The published figures come from a model, as those of `benchmarks` do.
+For small and grouped fully connected layers, our figure is the whole run of PopLibs' tool, built
+and costed: products, the bias and its update, and the update of the weights. For the other layers,
+our figure is the sum of the planned products of the three passes, without PopLibs' rearrangements
+and weight updates. The published figures come from a model, as in `benchmarks`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from validation.benchmarks import MACHINES, SOURCE
 from validation.programs import machine, profile
 from validation.row import PROGRAMS, TOLERANCES, Row
 
-LayerLine = dict[str, str]  # a line of `layers.csv`, by column
+LayerLine = dict[str, str]  # A line of `layers.csv`: the text in each column.
 FIELDS = ("stride", "lower", "upper")
 PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
-LEARNING_RATE = 0.5  # That of PopLibs' tool.
-# For these kinds of layers, the model does not reach the figures. Each has the reason.
+LEARNING_RATE = 0.5  # The learning rate in PopLibs' tool.
+# The kinds of layers for which the model does not reproduce the figures, each with the reason.
 KNOWN_NOT_TO_HOLD = {
     "depthwise": "PopLibs takes ConvPartialVerticalMac (poplin/ConvPlan.cpp), ours are products",
     "small": "PopLibs plans the three passes together (poplin/ConvPlan.cpp), ours are apart",
 }
-# This layer does not fit on any tile, as its input gradient has patches of 100,000 elements.
+# The name of a layer that fits on no tile, because its input gradient has patches of 100,000
+# elements.
 TOO_WIDE = "conv_5x200_1_in_100_out_bs1440"
 RECURRENT = "the kit has no recurrent layers and no CTC"
 
@@ -129,7 +130,10 @@ def _built(
 
 
 def modelled(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of a layer: of its run, or of its planned products alone."""
+    """Return the modelled cycles of a layer, either of its whole run or of its planned products.
+
+    Only small and grouped fully connected layers are run as a whole.
+    """
     if layer["kind"] not in BUILT_KINDS:
         return three_passes(layer, version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF

@@ -16,17 +16,17 @@ RING = Source(RULE, "graphcore/poplibs, lib/popops/Collectives.cpp, createRing")
 GPIPE = Source(
     RULE, "Huang et al., GPipe (2019), section 2.3: of K stages (K - 1) / (M + K - 1) is idle"
 )
-# The numbers of stages of the pipelines, and of IPUs in the rings, which are checked.
+# The numbers of stages of the pipelines, and of IPUs in the rings, that are checked.
 SIZES = range(2, 17)
 
-# The number of stages, or of IPUs, in all the pipelines or rings together.
+# The total number of stages in all the pipelines, and of IPUs in all the rings.
 ALL = sum(SIZES)
 
 
 def pipelines() -> list[Row]:
-    """Return the rows of pipelines: their stored micro-batches, and the share of idle time.
+    """Return the rows of pipelines: their stored micro-batches, and the fraction of idle time.
 
-    The stored micro-batches of a stage do not include the one that it works on.
+    The stored micro-batches of a stage do not include the micro-batch on which the stage works.
     """
     rows = []
     for schedule, factor in ((GROUPED, 2), (INTERLEAVED, 1)):

@@ -26,9 +26,10 @@ F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
 NAN = Overflow.NAN
 SATURATE = Overflow.SATURATE
-NOT_A_NUMBER = 0x80  # The only code that is not a number.
+NOT_A_NUMBER = 0x80  # The code of NaN, the only code that is not a number.
 
-# (format, value, scale, overflow, the value read back at scale 0; None for not a number)
+# Each item is (format, value, scale, overflow, value read back at scale 0). The last value is None
+# if it is not a number.
 VECTORS = [
     (F143, 2.0**-12, 0, NAN, 0),
     (F143, 2.0**33, 0, NAN, None),
@@ -97,7 +98,7 @@ def quarters() -> list[Row]:
 def _by_definition(code: int, bits: int, bias: int) -> float:
     """Return the number that a byte encodes, computed with integers.
 
-    It is NaN for the code that is not a number.
+    The result is NaN for the code that is not a number.
     """
     exponent = code % 128 >> bits
     mantissa = code % (1 << bits)
@@ -110,7 +111,7 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """Return the rows of xoroshiro128aox: the number of bits of a state, of 128, that agree."""
+    """Return the rows of xoroshiro128aox: how many of the 128 bits of a state agree."""
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)
     state = start.copy()

@@ -76,8 +76,10 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
 
 
 def families(only: str = "") -> Iterator[tuple[str, list[Row]]]:
-    """Yield (title, rows) of each family with `only` in its title, with a progress bar on a
-    terminal."""
+    """Yield (title, rows) of each family of figures whose title contains `only`.
+
+    On a terminal, a progress bar is shown.
+    """
     from tqdm import tqdm
 
     wanted = [family for family in FAMILIES if only.lower() in family[0].lower()]
@@ -115,7 +117,7 @@ def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
 def classes(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each class of work: its errors, and how many figures are explained.
 
-    Figures that fixed one of our constants do not count.
+    Figures that fixed a constant of the kit do not count.
     """
     for work, tolerance in TOLERANCES.items():
         by = {

@@ -90,7 +90,7 @@ def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, P
 class Growing(SupervisorVertex):
     """The tutorial's vertex whose time depends on its data.
 
-    It counts to a hundred in memory, with one pass more each time.
+    It counts to a hundred in memory, and makes one more pass in each execution.
     """
 
     iterations: InOut[UNSIGNED_INT]
@@ -109,7 +109,7 @@ class Growing(SupervisorVertex):
 def growing(target: Target, times: int = 5) -> list[float]:
     """Return the modelled cycles of each of `times` executions of `Growing`.
 
-    They depend on data, so the program runs.
+    The cycles depend on data, so the program is run.
     """
     graph = Graph(target)
     iterations = graph.add_variable(UNSIGNED_INT, (), "iterations")

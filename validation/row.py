@@ -14,7 +14,8 @@ VERDICTS = (REPRODUCED, EXPLAINED, OUTSIDE, NOT_MODELLED, CALIBRATES)
 # The classes of rows. `TOLERANCES` has the relative error that the model may have in each class.
 # These limits were set before any figure was modelled.
 FORMATS, DATASHEETS, VERTICES, PROGRAMS = "number formats", "datasheets", "vertices", "programs"
-ALGORITHMS = "algorithms"  # The row compares orders of operations, which are equal or not.
+# Rows of this class compare orders of operations, which are equal or not.
+ALGORITHMS = "algorithms"
 TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
 
 
@@ -22,11 +23,12 @@ TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, P
 class Row:
     """A published figure next to the modelled one.
 
-    - `name` has the set-up and the unit, `source` the place of publication.
+    - `name` has the set-up and the unit, and `source` the place of publication.
     - `modelled` is None if the kit has no model of the figure.
     - `tolerance` is relative, or absolute if the published figure is 0.
     - `why` is the reason for the difference or for the tolerance.
-    - `calibrates` marks a figure that fixed a constant of ours, so that agreement proves nothing.
+    - `calibrates` marks a figure that fixed a constant of the kit, so that agreement proves
+      nothing.
     - `explained` marks a figure outside its tolerance whose reason, `why`, is known.
     - `work` is the class of work, a key of `TOLERANCES`.
     """
@@ -44,7 +46,7 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """The difference to the published figure: relative, or absolute if that figure is 0."""
+        """The difference from the published figure: relative, or absolute if that figure is 0."""
         if self.modelled is None:
             return None
         return (self.modelled - self.published) / (abs(self.published) or 1.0)
@@ -76,9 +78,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """The place where figures of one kind were published; it creates their rows.
+    """The place where figures of one kind were published; it creates the rows of these figures.
 
-    `set_up` is the beginning of their names.
+    `set_up` is the beginning of the names of the rows.
     """
 
     kind: str
@@ -104,5 +106,5 @@ class Source:
         return Row(self.set_up + name, self.kind, self.published, *figures)
 
     def unmodelled(self, name: str, published: float, why: str) -> Row:
-        """Return the row of a figure of which the kit has no model."""
+        """Return the row of a figure for which the kit has no model."""
         return self.row(name, published, modelled=None, tolerance=0.0, why=why)

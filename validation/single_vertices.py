@@ -19,7 +19,7 @@ TUTORIALS = Source(
 )
 C600 = Source(SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/cost.rs, measured on a C600")
 
-# By N, the measured TFLOP/s of 1,472 tiles, each of which multiplies [N, 16] x [16, 16] in HALF.
+# The measured TFLOP/s of 1,472 tiles by N. Each tile multiplies [N, 16] x [16, 16] in HALF.
 MEASURED = {16: 55.494, 64: 152.798, 256: 264.005, 512: 299.776, 1024: 322.726, 2048: 334.94}
 
 
@@ -53,7 +53,7 @@ def amp() -> list[Row]:
 def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
     """Return the worker cycles of one vertex, counted from its trace.
 
-    Its vectors have `elements` numbers.
+    The vertex's vectors have `elements` numbers.
     """
     shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
     return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts
@@ -62,7 +62,7 @@ def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -
 def guesses() -> list[Row]:
     """Return the rows of the tutorials' formula for a dot product.
 
-    It is compared with the counted operations of `self.a @ self.b`.
+    The formula is compared with the counted operations of `self.a @ self.b`.
     """
     why = (
         "counted: a start of 5, two elements a cycle, and the store of the result, which the guess "

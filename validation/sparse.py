@@ -1,9 +1,9 @@
 """Sparse products of 4,096 x 4,096 compared with dense ones, as measured on a Bow chip.
 
-Each ratio compares the best numbers of columns of the two products, and counts only non-zeros. The
-static product is planned by PopLibs' own cost model, for blocks placed evenly at random. So is the
-dynamic product, except the number of steps in which buckets are exchanged, which the kit's own
-partitioner computes for a random pattern.
+In each ratio, both products have the number of columns that is best for them, and only non-zeros
+count as work. PopLibs' own cost model plans the static product, for blocks placed evenly at random.
+It also plans the dynamic product, except for the number of steps in which buckets are exchanged.
+The kit's own partitioner computes this number for a random pattern.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SOURCE = Source(
     SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
 )
 COLUMNS = 64, 256, 1024, 4096, 8192
-# The dtype and the block, and how many times as fast as the dense product the sparse ones are at a
-# density of 1/16: static, dynamic.
+# Each item is (dtype, block, static ratio, dynamic ratio). A ratio says how many times as fast as
+# the dense product the sparse product is, at a density of 1/16.
 PUBLISHED = ((HALF, 16, 4.9, 1.9), (HALF, 1, 0.7, 0.4), (FLOAT, 16, 5.6, 3.8), (FLOAT, 1, 1.4, 0.9))
 FASTER = (
     "the plan's cost is PopLibs' own model, whose source says that its estimate of reductions is "
@@ -42,12 +42,12 @@ STEPS = (
 
 @cache
 def dense_rate(m: int, dtype: type[DType]) -> float:
-    """Return the columns per cycle of the best dense product of [m, m]."""
+    """Return the columns per cycle of the fastest dense product with an [m, m] matrix."""
     rates = []
     for n in COLUMNS:
         try:
             plan = plan_mat_mul(m, m, n, machine("bow"), dtype=dtype, partials_type=dtype)
-        except PoplibsError:  # the product is too large for the chip
+        except PoplibsError:  # The product is too large for the chip.
             continue
         rates.append(n / plan.cycles)
     return max(rates)
@@ -97,7 +97,7 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
 def rows() -> list[Row]:
     """Return the rows of the ratios of each product, and of two further published results.
 
-    These are the density at which sparse overtakes dense, and the authors' fit.
+    The two results are the density at which sparse overtakes dense, and the authors' fit.
     """
     rows_built = []
     within = TOLERANCES[PROGRAMS]

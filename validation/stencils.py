@@ -124,7 +124,7 @@ def copies() -> list[Row]:
 def blurs() -> list[Row]:
     """Return the rows of a pass of a blur over 2,200 x 1,122 pixels with four channels.
 
-    It was measured on one IPU and on sixteen IPUs.
+    The pass was measured on one IPU and on sixteen IPUs.
     """
     half_blur = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
     codelets = (
@@ -151,7 +151,8 @@ def blurs() -> list[Row]:
                 "width": width,
             }
             cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
-            float_cycles = float_cycles or cycles  # the cycles of "float" on one IPU
+            # The first item of the loop is "float" on one IPU.
+            float_cycles = float_cycles or cycles
             rows.append(
                 PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",

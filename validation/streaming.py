@@ -1,6 +1,6 @@
 """Values that published examples leave in streaming memory, and their shards of a tensor.
 
-They have no tolerance.
+The rows have no tolerance.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ LOCATIONS = 'graphcore/popart, docs, "Tensor locations"'
 
 
 def updated(amounts: list[int]) -> list[tuple[int, int]]:
-    """Return (value on the chip, value in the row) for each row of a buffer.
+    """Return (value on the chip, value in the row) for each row of a remote buffer.
 
-    Each row contains 1, is loaded, has its entry of `amounts` added, and is stored.
+    Each row first contains 1. The program loads it, adds the row's entry of `amounts`, and stores
+    it.
     """
     device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
     graph = Graph(device.target)

@@ -1,8 +1,8 @@
 """The matrix products of a vision transformer (SigLIP, 729 tokens), measured on a chip.
 
 The chip has 1,472 tiles. For each product, the recordings have the cycles of the slowest tile in
-the compute set that multiplies. Poplar's plans for them are not
-published. The kit uses the plans that `poplin.plan_mat_mul` chooses.
+the compute set that multiplies. Poplar's plans for the products are not published. The kit uses the
+plans that `poplin.plan_mat_mul` chooses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ RECORDINGS = Source(
     "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600",
 )
 
-# name, sizes (groups, m, k, n), cycles with operands of HALF, and with 8-bit floats
+# Each item is (name, sizes (groups, m, k, n), cycles with operands of HALF, cycles with 8-bit
+# floats).
 PRODUCTS = (
     ("query, key and value", (1, 729, 1_152, 3_456), 37_277, 22_415),
     ("query times key", (16, 729, 72, 729), 8_488, 5_502),

@@ -1,4 +1,4 @@
-"""A matrix-vector product with its columns in pieces, and the planner that chooses how many.
+"""A matrix-vector product whose rows are split into pieces, and the planner for their number.
 
 The program is that of Graphcore's tutorial 6 (graphcore/examples,
 tutorials/poplar/tut6_matrix_vector_opt). Every row of the matrix is divided into `split` pieces.
@@ -61,7 +61,7 @@ class Sum(Vertex):
 def dot_cycles(elements: int) -> int:
     """Return the tutorial's guess of the worker cycles of a dot product.
 
-    It is five cycles, and a loop that processes two elements a cycle.
+    The guess is five cycles, and a loop that processes two elements a cycle.
     """
     return 5 + (elements + 1) // 2
 
@@ -108,8 +108,8 @@ def build(
 ) -> Sequence:
     """Return the program, with streams "matrix", "vector" and "result".
 
-    Vertices cost as much as the tutorial guesses. With another `multiplier`, they cost as much as
-    their operations.
+    Each vertex costs as much as the tutorial guesses. With another `multiplier`, each vertex costs
+    as much as its operations.
     """
     tiles = graph.target.num_tiles
     matrix = graph.add_variable(FLOAT, (rows, cols), "matrix")

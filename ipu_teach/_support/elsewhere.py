@@ -30,7 +30,7 @@ HOMES = (
     "ipu_teach.poplibs.popsparse.dynamic",
     "ipu_teach.errors",
 )
-# These are names of the course. It builds on this package, so it cannot be imported here.
+# The names of the course. The course builds on this package, so it cannot be imported here.
 COURSE = (
     *("built", "check", "given", "hint", "predict"),
     *("progress", "puzzle", "share", "solution", "verify"),

@@ -6,8 +6,8 @@
         ...
         interrupts.open = False
 
-A second Ctrl-C stops at once, wherever the program is. If a program has installed its own handler
-of signals, that handler stays.
+A second Ctrl-C stops the program at once, wherever it is. If a program has installed its own signal
+handler, that handler stays installed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 T = TypeVar("T")
 
-# The functions of `signal` call these two. They look up members of an enum, so they are several
-# times slower.
+# The functions of C behind those of `signal`, which are several times slower because they look up
+# members of an enum.
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 

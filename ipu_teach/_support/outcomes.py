@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 from ipu_teach._support.progress import working
 from ipu_teach.errors import InvalidOptionError, shown
 
-# This module only passes on arguments and results, which may be any objects.
+# An argument or a result, which may be any object, as this module only passes it on.
 Argument: TypeAlias = Any
 Result: TypeAlias = Any
 Function: TypeAlias = Callable[[Argument], Result]
-# Sources are source texts by file name, in the form of linecache.cache.
+# The source texts of files by name, in the form of linecache.cache.
 Sources: TypeAlias = dict[str, Any]
 
 
@@ -48,7 +48,7 @@ class Outcome:
         try:
             pickle.loads(pickle.dumps(self.error))
             return _arrived, (self.error, description)
-        except Exception:  # the error cannot be restored from its arguments
+        except Exception:  # The error cannot be restored from its arguments.
             return _arrived, (
                 RuntimeError(f"{type(self.error).__name__}: {self.error}"),
                 description,
@@ -94,9 +94,9 @@ def outcomes(
                 executor.submit(_away, function, argument, notebook_sources)
                 for _, argument in arguments
             ]
-        except RuntimeError as error:  # the executor was shut down, or its processes have ended
-            raise InvalidOptionError(f"""The executor takes no more calls: {error}.
-                next:  make a new one, and sweep before it is shut down.""") from error
+        except RuntimeError as error:  # The executor was shut down, or its processes have ended.
+            raise InvalidOptionError(f"""The executor does not accept calls: {error}.
+                next:  make a new executor, and sweep before shutting it down.""") from error
         try:
             for work.done, future in enumerate(as_completed(futures), start=1):
                 outcome_list[futures.index(future)] = _outcome(future)
@@ -117,7 +117,7 @@ def attempt(function: Function, argument: Argument) -> Outcome:
 
 
 def _away(function: Function, argument: Argument, notebook_sources: Sources) -> Outcome:
-    """Return the outcome of a call that may run in another process, without its progress.
+    """Return the outcome of a call that may run in another process, without showing progress.
 
     `notebook_sources` has the source text of codelets from a notebook, which the other process does
     not have.
@@ -131,23 +131,24 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
     """Return the outcome of a call on an executor, or None if Ctrl-C stopped the call."""
     try:
         return future.result()
-    except (CancelledError, KeyboardInterrupt):  # Ctrl-C also reaches the processes of a pool
+    except (CancelledError, KeyboardInterrupt):  # Ctrl-C also interrupts the processes of a pool.
         return None
-    except Exception as error:  # the process ended, or the returned object cannot be pickled
+    except Exception as error:  # The process ended, or the returned object cannot be pickled.
         return Outcome(error=error)
 
 
 def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]) -> None:
     """Raise `InvalidOptionError` if `executor` cannot send the objects to its processes.
 
-    The same error is raised if `executor` is not an executor. `call` names the calling function in
-    errors, and `objects` has the objects by the name that errors use.
+    The error is also raised if `executor` is not an executor. Errors name the calling function,
+    `call`. The keys of `objects` are the names of the objects in errors.
     """
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
             next:  give one of concurrent.futures, such as ProcessPoolExecutor(4), or
             client.get_executor() of a Dask client.""")
-    processes = sys.modules.get("concurrent.futures.process")  # None in a browser
+    # The modules may be None in a browser.
+    processes = sys.modules.get("concurrent.futures.process")
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context = getattr(executor, "_mp_context", None)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 RUNTIME = "ipu_teach"
 
-_prefixes: tuple[str, ...] = ()  # names of packages, each followed by a dot
+_prefixes: tuple[str, ...] = ()  # The names of the kit's packages, each followed by a dot.
 _folders: tuple[str, ...] = ()
-# A report shows a sentence, instead of the source text, for vertex classes from these modules.
+# The modules whose vertex classes a report describes with a sentence instead of the source text.
 _libraries: tuple[str, ...] = (f"{RUNTIME}.poplibs.",)
 
 

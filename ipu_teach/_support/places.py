@@ -19,11 +19,11 @@ from pathlib import Path
 from ipu_teach.errors import LessonError
 
 PACKAGE = Path(__file__).resolve().parents[1]
-CARRIED = "carried"  # the folder for such files in a package of a wheel
+CARRIED = "carried"  # The name of the folder in a wheel's package that contains the files.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 MEMINFO = Path("/proc/meminfo")
-PROBE = 1 << 20  # To test whether a folder can store data, this many bytes are written.
+PROBE = 1 << 20  # The number of bytes that are written to test whether a folder can store data.
 
 
 def free_memory() -> int | None:
@@ -35,7 +35,7 @@ def all_memory() -> int | None:
     """Return the memory of this computer in bytes; None if the system does not report it."""
     try:
         return _memory("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf.
         return None
 
 
@@ -66,7 +66,8 @@ def bundled(name: str, package: Path = PACKAGE) -> Path:
 def not_kept(noun: str, where: Path | str, error: OSError) -> LessonError:
     """Return an error with advice about the file `where`, which could not be written.
 
-    `noun` is its first sentence without a full stop, such as "The starter could not be copied".
+    `noun` is the first sentence of the error without a full stop, such as "The starter could not be
+    copied".
     """
     advice = "set IPU_TEACH_WORK to a folder " + (
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"

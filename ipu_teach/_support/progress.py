@@ -31,14 +31,15 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # Seconds before the line appears, and between two updates of it.
-FORMS = (  # The line without a count, with a count but no total, and with both.
+AFTER, EVERY = 1.0, 0.2  # The seconds before the line appears, and the seconds between two updates.
+FORMS = (  # The formats of the line: without a count, with a count but no total, and with both.
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
-IDLE = 25  # The thread ends after this many updates without work.
-STILL = 3  # The line of a growing object disappears after this many updates without growth.
+IDLE = 25  # The number of updates without work after which the thread ends.
+# The number of updates without growth after which the line of a growing object disappears.
+STILL = 3
 
 
 class TrackedWork:
@@ -109,7 +110,10 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """Objects that a learner's own loop adds to `of`, whose attribute `counts` is their number."""
+    """The growing number of objects that a learner's loop adds to `of`.
+
+    `counts` is the name of the attribute of `of` that has this number.
+    """
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
@@ -132,7 +136,7 @@ class Growth(TrackedWork):
         return self.still == 0
 
     def draw(self, innermost: TrackedWork) -> None:
-        if self.within_a_line:  # drawing would overwrite the user's unfinished line
+        if self.within_a_line:  # Drawing would overwrite the user's unfinished line.
             return
         if self._bar is None and type(self.screen) is _Screen:
             for stream in _BESIDE:
@@ -153,7 +157,7 @@ class Growth(TrackedWork):
 
 
 class _Beside:
-    """The replacement of standard output or error while a line is on the terminal.
+    """The replacement of standard output or standard error while a line is on the terminal.
 
     It removes the line before anything is printed. A process has only one replacement for each of
     the two streams, because print() uses the stream without keeping it alive.
@@ -185,7 +189,7 @@ class _Beside:
 
 _BESIDE = _Beside("stdout"), _Beside("stderr")
 _lock = threading.Lock()
-_under_way: list[TrackedWork] = []  # the outermost work first
+_under_way: list[TrackedWork] = []  # The work in progress, outermost first.
 _grows: Growth | None = None
 _watcher: threading.Thread | None = None
 
@@ -224,8 +228,8 @@ def working(
 def growing(title: str, units: str, of: object, counts: str) -> None:
     """Show the progress of a learner's loop that adds objects to `of`.
 
-    `of` has their number in its attribute `counts`. `units` is what they are called, in the plural.
-    Only the main thread shows progress.
+    `counts` is the name of the attribute of `of` that has the number of objects. `units` is the
+    plural noun for the objects. Only the main thread shows progress.
     """
     global _grows
     is_shown = threading.current_thread() is threading.main_thread() and not (
@@ -247,7 +251,7 @@ def _watch() -> None:
         _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
         try:
             _watcher.start()
-        except RuntimeError:  # a browser has no threads, so nothing is shown
+        except RuntimeError:  # A browser has no threads, so nothing is shown.
             _watcher = None
 
 
@@ -323,7 +327,7 @@ class _Cell(_Screen):
     def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
         self._shell = shell
-        self._context: Context = copy_context()  # the context that sends outputs to this cell
+        self._context: Context = copy_context()  # The context that sends outputs to this cell.
         self._handle: Any = None
 
     def at_end(self, call: Callable[[], None]) -> None:

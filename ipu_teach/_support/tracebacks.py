@@ -25,7 +25,8 @@ def shortened(error: BaseException, shell: Any) -> list[str]:
     finally:
         for link, traceback in links:
             link.__traceback__ = traceback
-        formatter.tb = error.__traceback__  # `%debug` starts from this traceback
+        # The IPython command `%debug` starts from this traceback.
+        formatter.tb = error.__traceback__
     return lines
 
 

@@ -2,12 +2,13 @@
 
 Compared with `tiny`, which runs a graph as it is, this package first freezes the graph into arrays
 and checks all of it before anything runs. Vertices of a codelet with fields of equal shapes become
-one group. The `compute()` of each codelet is traced; if that is impossible, its source is
-translated to a loop over elements. Programs become numbered steps; independent copies are merged.
+one group. The package traces the `compute()` of each codelet. If that is impossible, it translates
+the source of `compute()` to a loop over elements. Programs become numbered steps, and independent
+copies are merged.
 
-Both ways of reading a codelet give its costs and the elements that it defines.
+Both the trace and the translated source show what a codelet costs and which elements it defines.
 
-A `Compiled` never changes, and all higher packages use the same one.
+A `Compiled` never changes, and all higher packages use the same `Compiled`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ __all__ = ["Compiled", "StepProgress", "compile_programs"]
 class Compiled:
     """A checked, immutable program.
 
-    `groups` is indexed by compute set id, and `steps` by the step number in a leaf of `programs`.
+    `groups` maps the id of a compute set to its groups of vertices, and `steps[i]` is the step
+    whose number is i in a leaf of `programs`.
     """
 
     graph: FrozenGraph
@@ -47,7 +49,7 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
-    # This function returns the counterpart in `graph` of a tensor that a learner created.
+    # A function that returns the counterpart in `graph` of a tensor that a learner created.
     image: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 

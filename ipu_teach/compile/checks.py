@@ -1,6 +1,6 @@
 """Check a frozen graph and its programs before they run.
 
-Each check examines all vertices together, and its error names the first that fails.
+Each check examines all vertices together. Its error names the first vertex that fails.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ def check_graph(
 
 
 def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
-    """Return a vertex's number in the compute set, its codelet, field and tile, as text."""
+    """Return the description of a vertex for errors.
+
+    It consists of the vertex's number in the compute set, its codelet, `field` if it is not empty,
+    and the tile.
+    """
     tile = table.tiles[row]
     tile_name = f"tile {tile}" if tile >= 0 else "no tile"
     per_replica = len(table) // table.replicas
@@ -142,13 +146,13 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
 def check_regions_fit(
     graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable
 ) -> None:
-    """Check that the fields of each vertex fit into its tile's memory.
+    """Check that the fields of each vertex fit into the memory of its tile.
 
-    All bytes of all its fields are on that tile while the vertex runs.
+    While a vertex runs, all bytes of all its fields are on that tile.
     """
     bytes_per_tile = graph.target.bytes_per_tile
     largest_regions = [int(graph.region_bytes(table, name).max()) for name in table.fields]
-    # The sum is an upper bound: the memory of a vertex that had the largest region of every field.
+    # If even the largest regions of all fields fit together, every vertex fits.
     if sum(largest_regions) <= bytes_per_tile:
         return
     bytes_by_field = {
@@ -189,7 +193,8 @@ def _sorted(
 ) -> tuple[Array, Array, Array, Array]:
     """Return (owner, row, start, stop) of the owners' byte intervals, in ascending order of start.
 
-    `owner` is an index into `owners`. Empty intervals are left out.
+    Each of `owners` is a field of a table, and `owner` is an index into `owners`. `intervals`
+    returns the byte intervals of a field. Empty intervals are left out.
     """
     intervals_by_owner = [intervals(*owner) for owner in owners]
     if not intervals_by_owner:
@@ -214,11 +219,11 @@ def _sorted(
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     """Check that no field writes what another field reads or writes, or a constant.
 
-    First, contiguous stretches of vertices are compared; if they are independent, so are their
-    vertices. Otherwise all writes are sorted. A write that starts before the largest end of the
-    earlier writes is a second write to the same element. If there is none, the writes are disjoint,
-    and two binary searches find those that overlap a read. An InOut is a single field, so a vertex
-    may read and write it.
+    First, contiguous stretches of vertices are compared; if the stretches are independent, so are
+    their vertices. Otherwise all writes are sorted. A write that starts before the largest end of
+    the earlier writes is a second write to the same element. If there is no such write, the writes
+    are disjoint, and two binary searches find the writes that overlap a read. An InOut is a single
+    field, so a vertex may read and write it.
     """
     reads: Owners = []
     writes: Owners = []
@@ -300,7 +305,8 @@ def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, in
     return None
 
 
-Access = tuple[tuple[FrozenTable, str], int]  # An access is ((table, field), row).
+# An access to memory: ((table of vertices, field), row of the vertex).
+Access = tuple[tuple[FrozenTable, str], int]
 
 
 def _race(
@@ -312,8 +318,8 @@ def _race(
 ) -> ComputeSetRaceError:
     """Return the error for two vertices that access the same byte in a compute set.
 
-    `byte` is its address, and `accesses` are the two accesses. The first is a write, and
-    `second_access` is "read" or "write".
+    `byte` is the address of the byte, and `accesses` are the two accesses. The first access is a
+    write. `second_access` is the kind of the second access: "read" or "write".
     """
     ((table_a, field_a), row_a), ((table_b, field_b), row_b) = accesses
     name_a = vertex_name(table_a, row_a, field_a)

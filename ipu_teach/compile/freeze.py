@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Half-open byte intervals [start, stop), each with the row of its vertex."""
+    """Half-open byte intervals [start, stop), each with the table row of its vertex."""
 
     row: Array
     start: Array
@@ -47,9 +47,10 @@ class Intervals:
 class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
-    * `offsets`, `layouts`: by field name, one value per vertex. State fields are included: each
-      vertex has hidden memory for them.
-    * `tiles`, `order`, `estimates`: one value per vertex; an estimate of -1 means none.
+    * `offsets`, `layouts`: arrays by field name, with the offset and the layout number of each
+      vertex's region. State fields are included: each vertex has hidden memory for them.
+    * `tiles`, `order`, `estimates`: arrays with one value per vertex; an estimate of -1 means that
+      there is none.
     * `added`, `placed`: (first row, row after the last, source line) of the calls that added the
       vertices, and of the calls that mapped them to tiles.
     """
@@ -76,7 +77,7 @@ class FrozenTable:
     def placed_by(self, row: int) -> Line:
         """Return the source line that mapped the vertex in `row` to its tile.
 
-        It is `NOWHERE` if the call that added the vertex also mapped it.
+        The line is `NOWHERE` if the call that added the vertex also mapped it.
         """
         return line_of(row, self.placed)
 
@@ -88,17 +89,17 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
-    # If there are several replicas, every table has the vertices of the first replica, then those
-    # of the second, and so on.
+    # The number of replicas. Every table has the vertices of the first replica, then those of the
+    # second, and so on.
     replicas: int = 1
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
     """Return (missing, lengths, values) of the state field `name`.
 
-    `missing` is a bool for each vertex, and `lengths` is the length of the field in each vertex.
-    `values` contains the values of all vertices, one after the other. A Vector with a size but no
-    value is filled with the poison value of unwritten memory.
+    `missing` contains, for each vertex, whether the field has no value. `lengths` is the length of
+    the field in each vertex. `values` contains the values of all vertices, one after the other. A
+    Vector with a size but no value is filled with the poison value of unwritten memory.
     """
     values = table.state_values[name]
     if not field.depth:
@@ -133,7 +134,7 @@ def _elements(layout: Layout | ListLayout) -> int:
 
 def numbers_in(ids: Array) -> list[int]:
     """Return the distinct values of `ids` (small non-negative integers) in ascending order."""
-    # This is a fast path, because usually all values are equal.
+    # Fast path: usually all values are equal.
     if len(ids) == 0 or ids.min() == ids.max():
         return ids[:1].tolist()  # type: ignore[no-any-return]
     distinct: list[int] = np.flatnonzero(np.bincount(ids)).tolist()
@@ -165,15 +166,15 @@ class FrozenGraph:
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
-        # These are caches by table and field, because every analysis asks for the same values.
+        # Caches by table and field, because every analysis needs the same values.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
     def _tile_map(self, graph: Graph, state_pieces: list[Array]) -> TileMap:
-        """Return the tile of every byte of the graph's variables, and of the state of vertices.
+        """Return the tile of every byte of the graph's variables and of the vertices' state.
 
-        The state is in memory behind the variables. `state_pieces` are its (start, stop, tile)
-        rows.
+        The state is in memory after the variables. `state_pieces` are the (start, stop, tile) rows
+        of the state.
         """
         tile_map = graph._mapping.table().pieces()
         if state_pieces:
@@ -183,7 +184,7 @@ class FrozenGraph:
         return TileMap(tile_map.start[:inside], tile_map.tile[:inside])
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
-        """Return the frozen table, and append the (start, stop, tile) rows of its state."""
+        """Return the frozen table, and append its state's (start, stop, tile) to `state_pieces`."""
         num_vertices = len(table)
         offsets = {length: np.array(column, np.int64) for length, column in table.offsets.items()}
         layouts = {length: np.array(column, np.int32) for length, column in table.layouts.items()}
@@ -215,7 +216,7 @@ class FrozenGraph:
                     axis=1,
                 )
             )
-        # A broadcast array takes no memory.
+        # A broadcast array stores a single number for all vertices.
         estimates = np.broadcast_to(np.int64(-1), (num_vertices,))
         if table.estimates is not None:
             estimates = estimates.copy()
@@ -255,7 +256,7 @@ class FrozenGraph:
 
     @cached_property
     def _used_layouts(self) -> set[int]:
-        """The numbers of all layouts that the field of some vertex has."""
+        """The numbers of all layouts that are the layout of a field of some vertex."""
         return {
             number
             for _, table in self.tables()
@@ -265,10 +266,10 @@ class FrozenGraph:
 
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
-        """The contiguous runs of elements in every layout that is used.
+        """The runs of elements in every layout that a field uses: (pointers, starts, lengths).
 
-        The tuple is (pointers, starts, lengths). The runs of layout i are those from `pointers[i]`
-        to before `pointers[i + 1]`, and their starts are relative to the first element.
+        A run is contiguous. The runs of layout i have the indices from `pointers[i]` to before
+        `pointers[i + 1]`. Their starts are relative to the first element of the layout.
         """
         used_layouts = sorted(self._used_layouts)
         runs = touched_runs([self.layouts[number] for number in used_layouts])
@@ -296,10 +297,10 @@ class FrozenGraph:
         return self._intervals(table, field, rows, rows)
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
-        """Return the same bytes as `intervals`, merged within each stretch of vertices.
+        """Return the bytes that `intervals` returns, merged within each stretch of vertices.
 
-        `stretches` explains the term. The attribute `row` of the result is the first vertex of the
-        stretch.
+        The method `stretches` explains the term. The attribute `row` of the result is the first
+        vertex of the stretch.
         """
         if (table, field) not in self._touched:
             first_rows = self.stretches(table, field)
@@ -327,9 +328,9 @@ class FrozenGraph:
         """Return the first row of each stretch of vertices, as int64.
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
-        layout, and in which each region starts inside or at the end of the previous one. Together
-        they access one larger contiguous region. So a million regular edges become a few intervals
-        per tile.
+        layout, and in which each region starts inside or at the end of the previous one. Together,
+        the vertices access one larger contiguous region. So a few intervals per tile represent a
+        million regular edges.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]
@@ -349,7 +350,7 @@ class FrozenGraph:
         return np.diff(np.append(self.stretches(table, field), len(table)))
 
     def region_bytes(self, table: FrozenTable, field: str) -> Array:
-        """Return the bytes in the region of a vertex, for each stretch: int64[stretches].
+        """Return the size in bytes of one vertex's region, for each stretch: int64[stretches].
 
         All vertices of a stretch have regions of the same size.
         """
@@ -357,7 +358,7 @@ class FrozenGraph:
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
 
     def connected_bytes(self, table: FrozenTable, field: str) -> int:
-        """Return the bytes in the regions of all vertices; shared bytes count several times."""
+        """Return the total bytes in the regions of all vertices; shared bytes count repeatedly."""
         return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:
@@ -377,10 +378,10 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """(first index of each layout, positions of all layouts that are lists).
+        """The tuple (first index of each layout, positions of all layouts that are lists).
 
-        The positions of the lists are concatenated. The first index is -1 for a layout that is
-        strided or unused.
+        A layout is a list if it has no strides. The positions of these layouts are concatenated.
+        The first index is -1 for a layout that is strided or unused.
         """
         positions_by_layout = {
             number: layout.positions.reshape(-1)
@@ -408,7 +409,8 @@ class FrozenGraph:
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
         """Return the bytes that the rows first[i] to last[i] access through `field`, for all i.
 
-        Such rows form a stretch, so each run of their common layout is one interval of bytes.
+        The rows first[i] to last[i] form a stretch, so each run of their common layout is one
+        interval of bytes.
         """
         pointers, run_starts, run_lengths = self._runs
         layouts = table.layouts[field][first]
@@ -416,8 +418,8 @@ class FrozenGraph:
         first_offsets, last_offsets = (table.offsets[field][rows] for rows in (first, last))
         runs_of_layout = np.diff(pointers)
         distinct_layouts = numbers_in(layouts)
-        # This is a fast path, because most regions are one contiguous run, usually all of the same
-        # layout.
+        # Fast path: usually every region is one contiguous run of elements, and all regions have
+        # the same layout.
         if np.all(runs_of_layout[distinct_layouts] == 1):
             runs = pointers[distinct_layouts if len(distinct_layouts) == 1 else layouts]
         else:

@@ -1,4 +1,4 @@
-"""Groups of vertices that share a kernel: same codelet, regions of equal shapes."""
+"""Groups of vertices that have the same kernel: the same codelet, and regions of equal shapes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
-MOST_WORKERS = 64  # A scalar loop represents each worker by a bit of one integer.
+MOST_WORKERS = 64  # A scalar loop stores a set of workers as the bits of one integer.
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
     """Vertices of one table whose regions have equal shapes, with their common trace.
 
-    `rows` are their rows in the table. For a MultiVertex, `workers` contains (id, trace) of each
-    worker, in the order in which they run, and `trace` is their union. `estimator` is the cycle
-    estimator registered for the codelet.
+    `rows` are the rows of the vertices in the table. For a MultiVertex, `workers` contains (id,
+    trace) of each worker, in the order in which the workers run, and `trace` is the union of their
+    traces. `estimator` is the cycle estimator registered for the codelet.
     """
 
     table: FrozenTable
@@ -38,12 +38,12 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
-    # For a codelet that cannot be traced, this is the loop translated from its source, or the
-    # reason why there is none.
+    # The loop translated from the source of a codelet that cannot be traced, or the reason why it
+    # cannot be translated.
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # This describes the race because of which the vertices must run one after the other.
+    # A description of the race because of which the vertices must run one after the other, or "".
     race: str = ""
 
     @property
@@ -51,7 +51,7 @@ class Group:
         """The reason why these vertices do not run as one batch, or "" if they do.
 
         The reason is a race, or the line that stopped the trace and its problem. If the vertices
-        run as a plain loop, the reason why there is no scalar loop follows, with its line if that
+        run as a plain loop, the reason why there is no scalar loop follows. It has its line if that
         is another line.
         """
         if self.is_bulk:
@@ -76,15 +76,15 @@ class Group:
 
     @property
     def traces(self) -> list[Trace]:
-        """The traces that run: one per worker of a MultiVertex, or the only trace."""
+        """The list of traces that run: one for each worker of a MultiVertex, or a single trace."""
         return [trace for _, trace in self.workers] or [self.trace]
 
     @property
     def way(self) -> str:
         """The way in which the vertices run: "batch", "scalar" or "loop".
 
-        A batch runs them all together, "scalar" is a translated loop over the elements of each
-        vertex, and "loop" is plain Python.
+        "batch" runs all vertices together in array calls, "scalar" is a translated loop over the
+        elements of each vertex, and "loop" is plain Python.
         """
         in_order = bool(self.race or self.trace.prints)
         if self.is_bulk or not (in_order or self.trace.stopped):
@@ -93,9 +93,12 @@ class Group:
 
 
 def renumbered(numbers: Array) -> Array:
-    """Return non-negative integers renumbered from 0 without gaps, in the same order."""
+    """Return the array with its distinct values replaced by 0, 1, 2, … in ascending order.
+
+    The values are non-negative integers.
+    """
     largest = int(numbers.max(initial=0))
-    if largest > 8 * len(numbers):  # A table of all values would be larger than the array.
+    if largest > 8 * len(numbers):  # A look-up table of all values would be larger than the array.
         return np.unique(numbers, return_inverse=True)[1].reshape(-1)
     present = np.zeros(largest + 1, np.int64)
     present[numbers] = 1
@@ -131,7 +134,7 @@ class Grouper:
         key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
-            # A shape that all vertices share does not divide them into groups.
+            # A shape that all vertices have does not divide them into groups.
             if np.any(shapes != shapes[0]):
                 # The keys are renumbered after each field, so that they stay small enough for
                 # int64.
@@ -190,7 +193,7 @@ def _traces(
 ) -> tuple[Trace, ...]:
     """Return the traces of the vertex in a row.
 
-    A MultiVertex has one per worker; any other vertex has only one.
+    A MultiVertex has a trace for each worker; any other vertex has one trace.
     """
     codelet = table.codelet
     vertex = vertex_name(table, row)

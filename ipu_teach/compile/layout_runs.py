@@ -1,6 +1,6 @@
 """The contiguous runs of elements of many layouts at once, as arrays.
 
-Each irregular edge has its own layout, so a graph can have as many layouts as edges. A loop over
+Each irregular edge has a separate layout, so a graph can have as many layouts as edges. A loop over
 layouts would then be a loop over edges. Instead, these functions process all layouts together.
 """
 
@@ -39,8 +39,8 @@ class Runs:
 class Parts:
     """The regions of several layouts, in order.
 
-    `owner` is the index of the layout to which a region belongs, `offset` is the start of the
-    region, and `index` is the index of the region's own layout in `layouts`.
+    `owner` is the index of the layout to which a region belongs. `offset` is the start of the
+    region. `index` is the index in `layouts` of the layout of the region itself.
     """
 
     owner: Array
@@ -50,7 +50,7 @@ class Parts:
 
 
 def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
-    """Return the regions of `layouts`; regions of the same layout share one entry."""
+    """Return the regions of `layouts`; regions of the same layout have the same `index`."""
     regions = [
         (owner, offset, part)
         for owner, layout in enumerate(layouts)
@@ -101,7 +101,7 @@ def ordered_runs(layouts: Sequence[Layout]) -> Runs:
 def pointers_of(counts: Array) -> Array:
     """Return the start of each of several consecutive groups, and the end of the last group.
 
-    `counts` are the sizes of the groups, so the result has one more number.
+    `counts` are the sizes of the groups, so the result is one number longer.
     """
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
@@ -114,8 +114,8 @@ def _runs(
 ) -> Runs:
     """Return the runs of each layout.
 
-    Where `is_listed` is True, they are the runs of the elements that `keys_of` returns; for the
-    other layouts, they are those that `strided` returns.
+    Where `is_listed` is True, the runs are those of the elements that `keys_of` returns. For all
+    other layouts, `strided` returns the runs.
     """
     listed_indices = np.flatnonzero(is_listed)
     positions_by_list = [layouts[i].positions.reshape(-1) for i in listed_indices.tolist()]
@@ -143,13 +143,13 @@ def _runs(
 def _listed_runs(
     positions: list[Array], keys_of: Callable[[Array], Array]
 ) -> tuple[Array, Array, Array]:
-    """Return (index of its list, start, length) of each run of positions in several lists."""
+    """Return (index of the list, start, length) of each run of positions in several lists."""
     if not positions:
         return (np.zeros(0, np.int64),) * 3
     all_positions = np.concatenate(positions)
     list_index = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
-    # Each list gets a range of numbers of its own, with a gap of one before the next range, so that
-    # a run ends at the end of each list.
+    # Shift each list into a separate range of numbers, with a gap of one number before the next
+    # range. Then no run of consecutive numbers continues into the next list.
     lowest = all_positions.min(initial=0)
     numbers_per_list = np.ptp(all_positions) + 2 if len(all_positions) else 1
     sorted_keys = keys_of(list_index * numbers_per_list + all_positions - lowest)

@@ -1,6 +1,6 @@
 """Messages about unsuitable matrices in calls of np.linalg.
 
-They explain why numpy refuses a matrix, or report a fault that numpy ignores.
+The messages explain why numpy refuses a matrix, or report a fault that numpy ignores.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class _Noted(threading.local):
 
 
 NOTED = _Noted()
-# For each codelet, these are the lines for which a warning was shown.
+# The lines of each codelet for which a warning was already shown.
 _WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
-# In a symmetric matrix, two mirrored numbers differ by at most this, relative to the diagonal.
+# The largest difference of two mirrored numbers in a symmetric matrix, relative to the diagonal.
 # Rounding errors are smaller.
 ASYMMETRY = 0.01
 
@@ -41,7 +41,7 @@ ASYMMETRY = 0.01
 def is_unsuitable(name: str, matrices: Array) -> Array:
     """Return which elements of the matrices are unsuitable for the function `name`: bool[...].
 
-    They are NaN or, for cholesky, elements that differ from their mirror image.
+    Unsuitable elements are NaN or, for cholesky, differ from the mirrored element.
     """
     wide = np.asarray(matrices, np.float64)
     if name != "cholesky" or wide.shape[-2] != wide.shape[-1]:
@@ -75,14 +75,21 @@ def note(name: str, matrix: Array, line: str) -> None:
 
 
 def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
-    """Call numpy's function `f`, and note a fault of its first argument, a matrix."""
+    """Call numpy's function `f`, and note a fault of the first argument, which is a matrix.
+
+    `line` is the line of the call.
+    """
     result = f(*args)
     note(f.__name__, np.asarray(args[0]), line)
     return result
 
 
 def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None:
-    """Show a warning for each noted fault, once for each line of a codelet, and clear the list."""
+    """Show a warning for each noted fault, and clear the list of faults.
+
+    A warning is shown only once for each line of a codelet. `vertex_name` returns the name of the
+    vertex.
+    """
     for fault, treatment, line in NOTED.faults:
         warned = _WARNED.setdefault(codelet, set())
         if line not in warned:

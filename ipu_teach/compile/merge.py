@@ -1,25 +1,24 @@
 """Merge independent copies into one superstep, with one sync and one exchange.
 
 Consecutive copies of one Sequence form a group. A copy starts a new group if it conflicts with a
-copy in the current one: if it reads or writes bytes that the other writes, or writes bytes that the
-other reads. So the order in which a program lists its copies affects the cost, but never the
-values.
+copy in the current group: if either copy writes bytes that the other reads or writes. So the order
+in which a program lists its copies affects the cost, but never the values.
 
-Only copies of one kind share a group:
+All copies of a group are of the same kind:
 
 - Copies within an IPU, and copies between IPUs. In one step with a copy between IPUs, a copy within
   one IPU would make all IPUs wait. A copy whose tensors are on several IPUs counts as between IPUs,
-  even if no byte changes IPU.
+  even if no byte is copied to another IPU.
 - Copies from remote buffers, and copies to them. Two copies to one buffer are never merged, because
   they may write the same row.
-- Copies on I/O tiles only, on compute tiles only, and between the two. In one step, one kind would
-  make the other wait.
+- Copies on I/O tiles only, on compute tiles only, and between the two kinds of tiles. In one step,
+  one kind would make the other wait.
 
 Any other program ends the group.
 
-The superstep of a compute set absorbs copies from the group that follows it directly: those within
-an IPU that conflict neither with the compute set nor with the compute set behind the copies. Their
-data is exchanged before the compute phase.
+The superstep of a compute set absorbs copies from the group that follows the compute set directly.
+It absorbs copies within an IPU that conflict neither with this compute set nor with the compute set
+after the copies. The data of absorbed copies are exchanged before the compute phase.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
-# `Pieces` are byte intervals of several tensors, as (pointers, starts, stops). Tensor i has the
-# intervals from pointers[i] to before pointers[i + 1].
+# The byte intervals of several tensors: (pointers, starts, stops). Tensor i has the intervals with
+# the indices from pointers[i] to before pointers[i + 1].
 Pieces = tuple[Array, Array, Array]
-Extent = tuple[Array, Array]  # An extent is (starts, stops) of the byte intervals of one tensor.
-# Copies of the same kind can be merged. A kind is a distance, or the direction between tiles and a
-# remote buffer.
+Extent = tuple[Array, Array]  # The byte intervals of one tensor: (starts, stops).
+# The kinds of copies. Copies between tiles have a distance, and copies with a remote buffer have a
+# direction. Only copies of the same kind are merged.
 WITHIN_AN_IPU = "within"
 BETWEEN_IPUS = "between"
 LOAD = "load"
@@ -71,7 +70,7 @@ def merge_copy_steps(
 
 
 def several(count: int, first: str) -> str:
-    """Return the name of a step of `count` copies, the first of which is named `first`."""
+    """Return the name of a step that merges `count` copies; `first` is the first copy's name."""
     return first if count == 1 else f"{count:,} copies: {first}, …"
 
 
@@ -82,14 +81,14 @@ class _Merger:
         self.graph = graph
         self.steps = steps
         self.kept: list[Step] = []
-        # It maps the numbers of old steps to the index in `kept` of the step that merges them.
+        # The index in `kept` of each new step, by the numbers of the old steps that it merges.
         self._numbers: dict[tuple[int, ...], int] = {}
-        # It maps the number of a compute step to (bytes read, bytes written).
+        # The tuple (bytes read, bytes written) of each compute set, by the number of its step.
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        self._buffers: dict[str, int] = {}  # It maps the handle of each remote buffer to a number.
+        self._buffers: dict[str, int] = {}  # A number for each remote buffer, by its handle.
 
     def node(self, node: Node) -> Node:
-        """Return the node with the copies below it merged."""
+        """Return a copy of the node in which the copies below it are merged."""
         if node.step >= 0:
             return replace(node, step=self._number((node.step,)))
         parts = (
@@ -98,7 +97,10 @@ class _Merger:
         return replace(node, children=tuple(parts))
 
     def _number(self, members: tuple[int, ...]) -> int:
-        """Return the index in `kept` of the step that merges these old steps, adding it if new."""
+        """Return the index in `kept` of the step that merges the old steps `members`.
+
+        If `kept` has no such step, it is added.
+        """
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
             first_step, *further_steps = map(self.steps.__getitem__, members)
@@ -116,7 +118,7 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the children of a Sequence, with each group of independent copies as one node."""
-        # `absorbing` is the compute set before the copies, if it can absorb copies.
+        # Contains the compute set before the copies if it can absorb them, and is empty otherwise.
         absorbing: list[Node] = []
         num_visited = 0
         for copy_kind, nodes in groupby(children, self._kind):
@@ -127,7 +129,7 @@ class _Merger:
                 absorbing = copies[-1:] if can_absorb else []
                 yield from map(self.node, copies[: len(copies) - len(absorbing)])
                 continue
-            # A compute set absorbs no other kind of copies.
+            # A compute set absorbs only copies within an IPU.
             if copy_kind != WITHIN_AN_IPU and absorbing:
                 yield self._merged_node(absorbing)
                 absorbing = []
@@ -159,9 +161,10 @@ class _Merger:
                     yield self._merged_node(group)
 
     def _conflicting(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
-        """Return whether each copy conflicts with a compute set among `around`: bool[copies].
+        """Return, for each copy, whether it conflicts with a compute set in `around`: bool[copies].
 
-        A copy conflicts if it reads what the compute set writes, or writes what it reads or writes.
+        A copy and a compute set conflict if either writes bytes that the other reads or writes.
+        `read` and `written` are the bytes that the copies read and write.
         """
         sets = filter(None, map(self._touched, around))
         conflicts: Array = np.any(
@@ -174,7 +177,7 @@ class _Merger:
         return conflicts
 
     def _merged_node(self, members: list[Node]) -> Node:
-        """Return one node for copies, or for a compute set and the copies that it absorbs."""
+        """Return a node that merges several copies, or a compute set and the copies it absorbs."""
         first_node = members[0]
         step_number = self._number(tuple(member.step for member in members))
         if len(members) == 1:
@@ -201,9 +204,9 @@ class _Merger:
         return self._bytes[node.step]
 
     def _can_absorb(self, node: Node) -> bool:
-        """Return whether a node is a compute set whose superstep can take in copies.
+        """Return whether a node is a compute set whose superstep can absorb copies.
 
-        A compute set with vertices on I/O tiles cannot.
+        A compute set with vertices on I/O tiles cannot absorb copies.
         """
         step = self.steps[node.step] if node.step >= 0 else None
         return isinstance(step, ExecuteStep) and not any(
@@ -211,9 +214,10 @@ class _Merger:
         )
 
     def _tile_kind(self, tiles: Array) -> str:
-        """Return a suffix for a kind of copies: "" if none of the tiles are I/O tiles.
+        """Return the part of a kind of copies that depends on its tiles.
 
-        The other suffixes are for I/O tiles only, and for both kinds of tiles.
+        The result is "" if no tile is an I/O tile, " of I/O tiles" if all are I/O tiles, and " of
+        both" otherwise.
         """
         target = self.graph.target
         is_io = tiles % target.tiles_per_ipu < target.io_tiles
@@ -222,9 +226,10 @@ class _Merger:
         return " of I/O tiles" if is_io.all() else " of both"
 
     def _kind(self, node: Node) -> str | None:
-        """Return the kind of group that a node can join, or None if it is not a copy.
+        """Return the kind of copies to which a node belongs, or None if the node is not a copy.
 
-        The kind is `WITHIN_AN_IPU`, `BETWEEN_IPUS`, `LOAD` or `STORE`, with a suffix for I/O tiles.
+        The kind is `WITHIN_AN_IPU`, `BETWEEN_IPUS`, `LOAD` or `STORE`, followed by the result of
+        `_tile_kind`.
         """
         step = self.steps[node.step] if node.step >= 0 else None
         target = self.graph.target
@@ -239,7 +244,8 @@ class _Merger:
         if remote and not target.io_tiles or target.num_sets == 1:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
-        # A copy that concerns all replicas is judged by the tensors of each replica.
+        # If the first axis of the tensors is the replica, examine the tensors of each replica
+        # separately.
         if all(tensor.shape[:1] == (self.graph.replicas,) for tensor in tensors):
             by_replica = [
                 [tensor[replica] for tensor in tensors] for replica in range(self.graph.replicas)
@@ -258,7 +264,7 @@ class _Merger:
     def _extents(self, step: Step) -> tuple[Extent, Extent]:
         """Return (bytes read, bytes written) by a copy.
 
-        A remote buffer is represented by one byte past the end of the tiles' memory.
+        One byte after the end of the tiles' memory represents a remote buffer.
         """
         read, written = map(extent_of, touched(step))
         if isinstance(step, RemoteCopyStep):
@@ -278,7 +284,7 @@ def _pieces(extents: Sequence[Extent]) -> Pieces:
 
 
 def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
-    """Return whether each tensor overlaps one of the intervals [start, stop): bool[tensors].
+    """Return whether each tensor in `pieces` overlaps an interval [start, stop): bool[tensors].
 
     The intervals must be disjoint and in ascending order.
     """
@@ -292,9 +298,10 @@ def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
 
 
 def _independent(read: Pieces, written: Pieces, first_copy: int, end_copy: int) -> int:
-    """Return how many copies, from number `first_copy` on, are independent of each other.
+    """Return how many consecutive copies, beginning with `first_copy`, are independent.
 
-    Only copies before number `end_copy` count. The search doubles its stride, and then halves it.
+    `first_copy` is the number of a copy, and the count ends before copy number `end_copy`. The
+    search doubles its stride and then halves it.
     """
 
     def fits(count: int) -> bool:

@@ -1,6 +1,6 @@
 """Immutable programs: trees of nodes whose leaves are numbered steps.
 
-A step does something. All other nodes decide which steps run next.
+A step does work, such as a copy. All other nodes decide which steps run next.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ipu_teach.types import Array
 class ExecuteStep:
     """Run compute set number `compute_set`.
 
-    `out` receives whether all vertices returned true. `copies` are the copies that `merge` put into
-    the same superstep.
+    The tensor `out` receives whether `compute()` of all vertices returned true. `copies` are the
+    copies that `merge` put into the same superstep.
     """
 
     compute_set: int
@@ -33,7 +33,7 @@ class ExecuteStep:
 
 @dataclass(frozen=True, eq=False)
 class CopyStep:
-    """Move elements from `source` to `destination`; one of them may be a stream."""
+    """Copy elements from `source` to `destination`, one of which may be a stream."""
 
     source: Tensor | DataStream
     destination: Tensor | DataStream
@@ -42,9 +42,9 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
-    """Move rows between `tensor` and a remote buffer: into the buffer if `store` is True.
+    """Copy rows between `tensor` and a remote buffer: into the buffer if `store` is True.
 
-    `offset` contains the row numbers; if it is None, the row is row 0.
+    The tensor `offset` contains the row numbers. If `offset` is None, the step copies row 0.
     """
 
     tensor: Tensor
@@ -54,7 +54,7 @@ class RemoteCopyStep:
 
     @property
     def rows(self) -> int:
-        """The number of rows to move."""
+        """The number of rows to copy."""
         return self.tensor.num_elements // self.buffer.num_elements
 
 
@@ -73,7 +73,7 @@ class AbortStep:
     predicate: Tensor | None = None
 
 
-# These programs are immutable and complete, so they are used as steps.
+# Programs of these classes are immutable and complete, so the program itself is the step.
 PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
@@ -92,12 +92,15 @@ Step = (
     | EqualStep
 )
 
-# A side is what a step reads or writes; a stream is not in tile memory.
+# A side is one of the objects that a step reads or writes. A stream is not in tile memory.
 Side = Tensor | DataStream | None
 
 
 def parts(step: Step) -> tuple[Step, ...]:
-    """Return the steps that a step was merged from, the compute set first; or (itself,)."""
+    """Return the steps from which a step was merged, the compute set first.
+
+    A step that was not merged is returned as the only part.
+    """
     if isinstance(step, MergedStep):
         return step.copies
     if isinstance(step, ExecuteStep):
@@ -108,7 +111,7 @@ def parts(step: Step) -> tuple[Step, ...]:
 def copies(step: Step) -> tuple[CopyStep, ...]:
     """Return the copies between tensors or streams in a step.
 
-    They are the step itself, or the copies merged in it, or () if there are none.
+    The copies are the step itself, or the copies merged in the step, or () if there are none.
     """
     return tuple(part for part in parts(step) if isinstance(part, CopyStep))
 
@@ -116,7 +119,7 @@ def copies(step: Step) -> tuple[CopyStep, ...]:
 def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
     """Return the copies to and from remote buffers in a step.
 
-    They are the step itself, or the copies merged in it.
+    The copies are the step itself, or the copies merged in the step.
     """
     return tuple(part for part in parts(step) if isinstance(part, RemoteCopyStep))
 
@@ -130,8 +133,8 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
 def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
     """Return (sides that a part of a step reads, sides that it writes).
 
-    A side is a tensor, a stream or None. `part` is one of the `parts` of a step. The fields of a
-    compute set's vertices are not included. A WriteUndef writes its tensor.
+    A side is a tensor, a stream or None. `part` is one of the steps that `parts` returns. The
+    result does not include the fields of a compute set's vertices. A WriteUndef writes its tensor.
     """
     match part:
         case ExecuteStep():
@@ -165,11 +168,12 @@ def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
 class Node:
     """A node of a program.
 
-    `kind` is the program's class name. `step` is the number of a leaf's step, and -1 for other
-    nodes. The children of a leaf are the copies merged in it; their `step` is -1, and they have no
-    children. `count` is the number of iterations of a Repeat. `predicate` is the tensor that
-    decides in If, Switch and the while loops. `cases` are the values of a Switch, in the order of
-    its children; the last child is the default. `checked` is that of a Switch.
+    `kind` is the class name of the program. `step` is the number of a leaf's step, and -1 for other
+    nodes. The children of a leaf are the copies merged in the leaf; their `step` is -1, and they
+    have no children. `count` is the number of iterations of a Repeat. `predicate` is the tensor
+    that decides in If, Switch and the while loops. `cases` are the values of a Switch, in the order
+    of its children; the last child is the default. `checked` is the attribute of the same name of a
+    Switch.
     """
 
     kind: str
@@ -183,12 +187,12 @@ class Node:
 
     @cached_property
     def length(self) -> int:
-        """The number of steps in one execution, or -1 if that depends on data."""
+        """The number of steps in one execution, or -1 if the number depends on data."""
         inside = [child.length for child in self.children] if self.step < 0 else [1]
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 
     def leaf_at(self, number: int) -> Node:
-        """Return the leaf that is step `number` of one execution.
+        """Return the leaf that runs as step `number` of one execution.
 
         The number of steps must not depend on data.
         """
@@ -202,7 +206,7 @@ class Node:
         raise IndexError(number)
 
     def leaves(self) -> Iterator[Node]:
-        """Yield every leaf below this node, each once, in order."""
+        """Yield every leaf below this node once, in order."""
         if self.step >= 0:
             yield self
         for child in self.children:
@@ -217,7 +221,7 @@ class Node:
 
 
 class ProgramFreezer:
-    """Converts programs to nodes. A program that is used in several places is one step."""
+    """A converter of programs to nodes. A program that is used in several places is one step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -304,7 +308,7 @@ class ProgramFreezer:
                 self._check_graph(self.graph if is_own else None, program)
 
     def _check_graph(self, graph: Graph | None, program: p.Program) -> None:
-        """Refuse a program whose object belongs to another graph than this one."""
+        """Refuse `program` if `graph`, to which one of its objects belongs, is another graph."""
         if graph is not self.graph:
             usage = "uses a tensor, stream or remote buffer"
             if isinstance(program, p.Execute):
@@ -314,7 +318,7 @@ class ProgramFreezer:
             )
 
     def _step(self, program: p.Program, step: Step) -> int:
-        """Return the number of the step that a program becomes, and add the step if it is new."""
+        """Return the number of the step `step` of `program`, and add the step if it is new."""
         # Two executions of a compute set are the same step. Other programs are distinguished by
         # their identity.
         key = (
@@ -341,12 +345,12 @@ def _copy(program: p.Copy) -> Step:
 
 
 def _title(program: p.Program, description: str) -> str:
-    """Return the title of a control program: its description, after its name if it has one."""
+    """Return the title of a control program: its name if it has one, and `description`."""
     return f"{program.name}: {description}" if program.name else description
 
 
 def _name(program: p.Program) -> str:
-    """Return the title of a leaf: its name, or its compute set's, or the arguments in its repr."""
+    """Return the title of a leaf: its name, its compute set's name, or its arguments as text."""
     if program.name:
         return program.name
     if isinstance(program, p.Execute):

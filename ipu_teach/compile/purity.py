@@ -1,9 +1,9 @@
 """Find out whether compute() uses more than its fields.
 
-Examples are random numbers, clocks, and lists and variables that all vertices share. A trace runs
-compute() once for all vertices, so a random number would be the same for each of them and in every
-run, and a list would grow only once. If compute() uses one of these, the trace stops, its side
-effects are undone, and the vertices run one by one.
+Examples are random numbers, clocks, and lists and variables that all vertices can change. A trace
+runs compute() once for all vertices, so a random number would be the same for each vertex and in
+every run, and a list would grow only once. If compute() uses such an object, the trace stops, its
+side effects are undone, and the vertices run one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import numpy as np
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.compile.trace import TraceStopped, Value
 
-LARGEST_COPY = 1 << 20  # A larger array (in bytes) is assumed to be a table that is only read.
+# The largest array, in bytes, that is copied. A larger one is assumed to be a table that compute()
+# only reads.
+LARGEST_COPY = 1 << 20
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
@@ -38,8 +40,8 @@ SLEEPS = "time.sleep() is called, for every vertex"
 class _Stopping:
     """A replacement for a module or a generator that returns a different value at every use.
 
-    Any use stops the trace. `fault` and `next_step` are texts of the error for a codelet that uses
-    the original where that is not allowed.
+    Any use of the replacement stops the trace. `fault` and `next_step` are texts of the error for a
+    codelet that uses the original where that is not allowed.
     """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
@@ -68,9 +70,9 @@ CLOCK = _Stopping(
 
 
 def stopping(value: object) -> _Stopping | None:
-    """Return the replacement for `value` in a trace if each use returns a different value.
+    """Return the replacement for `value` in a trace, or None if `value` needs no replacement.
 
-    Otherwise return None.
+    A value needs a replacement if each use of it returns a different result.
     """
     if isinstance(value, _Stopping):
         return value
@@ -90,8 +92,8 @@ def stopping(value: object) -> _Stopping | None:
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
     """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock.
 
-    Otherwise return None. Functions of the learner that it calls by name are included. No code is
-    run, so a branch that is never taken counts too.
+    Return None if it uses neither. The learner's functions that `compute` calls by name are
+    examined, too. No code runs, so a branch that is never taken counts too.
     """
     waiting = [compute]
     known = {compute}
@@ -142,13 +144,14 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 class Purity:
     """A check that `compute` has no side effects.
 
-    It copies the containers that `compute` could change before the trace, to find and undo changes.
+    Before the trace, it copies the containers that `compute` could change. The copies show which
+    containers were changed, and are used to restore them.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
-        self.rebinds = ""  # `rebinds` is an outer name that compute() would assign, or "".
-        self.printing: set[FunctionType] = set()  # `printing` has the functions that call print().
-        # Each entry is (name, container, copy of the container).
+        self.rebinds = ""  # The name of an outer variable that compute() would assign, or "".
+        self.printing: set[FunctionType] = set()  # The functions that call print().
+        # A tuple (name, container, copy of the container) for each container.
         self._copies: list[tuple[str, Any, Any]] = []
         waiting = [compute]
         known = {compute}
@@ -200,7 +203,10 @@ def names_of(code: CodeType) -> Iterator[str]:
 
 
 def enclosed(function: FunctionType) -> dict[str, object]:
-    """Return the variables of outer functions that a function uses and that have a value."""
+    """Return the values of the outer functions' variables that a function uses, by name.
+
+    Variables without a value are left out.
+    """
     values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -223,7 +229,7 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
     """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
-    # The quick test of the bytecode comes first, because few functions assign outer names.
+    # Test the bytes first, which is quick: few functions assign outer variables.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (
             instruction.opname != "STORE_DEREF" or instruction.argval in outer_names

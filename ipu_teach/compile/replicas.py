@@ -1,9 +1,10 @@
 """Expand a replicated graph and its programs to the whole machine.
 
-With R replicas, every vertex becomes R vertices, a tensor of shape s becomes one of shape (R, *s),
-and a copy between two tensors stays one copy. So the expanded program has as many steps as that of
-one replica, and later compiler passes need not know about replicas. In the expanded memory, the
-replicas follow each other, and the variables that only the top-level graph has come last.
+With R replicas, every vertex becomes R vertices, a tensor of shape s becomes a tensor of shape (R,
+*s), and a copy between two tensors stays one copy. So the expanded program has as many steps as the
+program of one replica, and later compiler passes need not know about replicas. In the expanded
+memory, the replicas follow each other. The variables that only the top-level graph has are after
+the last replica.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class Whole:
         self.graph = graph = Graph(top.target)
         graph.replicas = self.count
         graph.codelets = top.codelets
-        # `_step` is the distance in bytes from one replica's memory to the next.
+        # The distance in bytes from one replica's memory to the next.
         self._step = part.memory_bytes
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # It maps id(original) to (original, image). The reference to the original prevents another
-        # object from getting its id.
+        # The tuple (original, image) by id(original). The reference to the original prevents
+        # another object from getting the same id.
         self._images: dict[int, tuple[object, object]] = {}
         for replica in range(self.count):
             for variable in part.variables:
@@ -99,7 +100,7 @@ class Whole:
                 return replace(original, num_elements=original.num_elements * original.replicas)
             case Program():
                 image = copy(original)
-                # The image is stored before its parts, because a program may contain itself.
+                # Store the image before its parts are built, because a program may contain itself.
                 self._images[id(original)] = original, image
                 vars(image).update(self.image(vars(original)))
                 if isinstance(image, CrossReplicaCopy) and len(image.sources) > 1:
@@ -125,8 +126,8 @@ class Whole:
     def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
         """Return the address in `graph` for an address in the top-level graph.
 
-        Both count elements of `size` bytes. With `distance`, `address` is a difference of two
-        addresses.
+        Both addresses count elements of `size` bytes. With `distance`, `address` is a difference of
+        two addresses.
         """
         apart = APART // size
         replica = (address + apart // 2 if distance else address) // apart
@@ -145,7 +146,7 @@ class Whole:
         """Return the counterpart in `graph` of a layout.
 
         The layout belongs to the top-level graph and has elements of `size` bytes. If `size` is 0,
-        it belongs to the graph of one replica.
+        the layout belongs to the graph of one replica.
         """
         key = layout.id, size
         if key not in self._layouts:
@@ -206,7 +207,7 @@ class Whole:
             image.layouts[name].frombytes(_bytes(np.tile(layouts, num_replicas), np.int32))
         for name, values in table.state_values.items():
             image.state_values[name] = values * num_replicas
-        # `first_rows` has the first row of each replica.
+        # The first row of each replica in the new table.
         first_rows = [r * num_rows for r in range(num_replicas)]
         image.sizes = {
             (n, first + row): element_bytes

@@ -1,9 +1,9 @@
 """Run a codelet once on recording values, and list its operations.
 
-`compute()` is called with `Traced` values. Each has a *sample*: numpy's result for one vertex,
-which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
-`Op`. The list of ops is the kernel that the engine replays for all vertices together, and from
-which the cost model counts cycles.
+`compute()` is called with `Traced` values. Each `Traced` value has a *sample*: numpy's result for
+one vertex, which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation
+becomes an `Op`. The list of ops is the kernel that the engine replays for all vertices together,
+and from which the cost model counts cycles.
 
 Branches, loop counts and indices that depend on data cannot be recorded once for all vertices. The
 trace then stops with the line and the reason, and the codelet's source is translated instead
@@ -36,18 +36,19 @@ from ipu_teach.types.regions import no_size, to_unsigned
 from ipu_teach.types.rounding import AnyDType
 
 Sample: TypeAlias = Array | np.generic
-Value: TypeAlias = "Traced | ArrayLike"  # A value is an argument of a traced function.
-# The arguments of any numpy function: numpy's protocols pass on whatever a codelet has written.
+Value: TypeAlias = "Traced | ArrayLike"  # An argument of a traced function.
+# The arguments of any numpy function. numpy's protocols pass on whatever a codelet has written.
 Arguments: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
 NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this object for a missing argument.
-# A position is (file, line, (name of the code object, offset of the instruction)).
+# A position in the code: (file, line, (name of the code object, offset of the instruction)).
 CodePosition = tuple[str, int, tuple[str, int]]
-MAX_OPS = 20_000  # Compiling a longer trace would take more time than the vertex loop.
+# The maximum number of ops. Compiling a longer trace would take more time than the vertex loop.
+MAX_OPS = 20_000
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
-# These functions never fail, and the shape of their result depends only on shapes. The kernel runs
-# them vertex by vertex.
+# Functions that never fail, and whose result has a shape that depends only on the arguments'
+# shapes. The kernel calls them vertex by vertex.
 STATIC_SHAPE = {
     np.argmax,
     np.argmin,
@@ -93,8 +94,7 @@ STATIC_SHAPE = {
 }
 ELEMENTWISE = {np.where, np.clip}
 LAPACK = vars(np.linalg)["_umath_linalg"]
-# These are functions of one matrix, with numpy's loop that applies each of them to a series of
-# matrices.
+# Functions of one matrix, each with the loop of numpy that applies it to a series of matrices.
 DENSE = {
     np.linalg.inv: LAPACK.inv,
     np.linalg.solve: LAPACK.solve,
@@ -129,7 +129,7 @@ VIEWS = {
     np.atleast_1d,
     np.broadcast_to,
 }
-# These methods of arrays equal the numpy function of the same name.
+# Methods of arrays that equal the numpy function of the same name.
 METHODS = {
     "all",
     "any",
@@ -182,10 +182,11 @@ _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
 def layout_independent(ufunc: Function, dtype: AnyDType) -> bool:
-    """Return whether the bits of a result depend only on the values of the operands.
+    """Return whether the bits of a result of `ufunc` depend only on the values of the operands.
 
     For other functions, numpy has a vector form for ascending operands that do not interleave with
-    the result, and a scalar form for all others. The two forms differ in the last bit.
+    the result, and a scalar form for all other operands. The results of the two forms differ in the
+    last bit.
     """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
@@ -198,7 +199,8 @@ item_of = operator.getitem
 class TraceStopped(BaseException):
     """Raised when a codelet does something that depends on data.
 
-    It is not an Exception, so a codelet's own `except Exception` does not catch it.
+    The class is not derived from Exception, so a codelet's own `except Exception` does not catch
+    it.
     """
 
     raised = 0
@@ -213,8 +215,8 @@ class TraceStopped(BaseException):
 class Op:
     """One recorded operation.
 
-    `result` is the id of the value that it produces, or -1. `site` is its position in the learner's
-    code. The kinds are:
+    `result` is the id of the value that the operation produces, or -1. `site` is the position of
+    the operation in the learner's code. The kinds are:
 
     * "region": a field
     * "view": a static view
@@ -236,8 +238,8 @@ class Op:
 class Trace:
     """A recorded codelet: its ops, and the sample and the root of every value.
 
-    A value is a view of its root, or is the root itself. `regions` maps the id of each region to
-    (field, index in a list of regions).
+    The root of a view is the value of which it is a view; any other value is its own root.
+    `regions` maps the id of each region to (field, index in a list of regions).
     """
 
     codelet: type[Vertex]
@@ -245,17 +247,17 @@ class Trace:
     samples: list[Any] = field(default_factory=list)
     roots: list[int] = field(default_factory=list)
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # For each view of an Output, this has the elements that the codelet has written so far.
+    # The elements that the codelet has written so far, for each view of an Output.
     written: dict[int, Array] = field(default_factory=dict)
-    # `returned` is the result of compute(): a value of every vertex, or True or False for all
-    # vertices. None counts as True.
+    # The result of compute(): a traced value, or True or False if it is the same for all vertices.
+    # None counts as True.
     returned: Ref | bool = True
-    # `fixed` has the plain arrays among the arguments, each with a copy, because the kernel reads
-    # the arrays when it runs.
+    # The plain arrays among the arguments, each with a copy. The kernel reads these arrays when it
+    # runs, so they must not change.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # `prints` is the reason why the vertices must run one by one, if compute() prints their
-    # numbers.
+    # The reason why the vertices must run one by one if compute() prints numbers of the vertices,
+    # or "".
     prints: str = ""
 
     def line(self) -> str:
@@ -277,14 +279,16 @@ class Trace:
     ) -> Traced:
         """Record an op with `sample` as its result for one vertex.
 
-        `root` is the id of the value of which the result is a view, or -1 if it is a root itself.
+        `root` is the id of the value of which the result is a view, or -1 if the result is not a
+        view.
 
         :raises TraceStopped: if there are already `MAX_OPS` ops.
         """
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            sample = np.copy(sample)  # The copy keeps the memory order, but is not a view.
+            # Unlike a view, the copy has separate memory. The memory order stays the same.
+            sample = np.copy(sample)
         value_id = len(self.samples)
         self.samples.append(sample)
         self.roots.append(value_id if root < 0 else root)
@@ -360,10 +364,10 @@ def _site() -> CodePosition:
 
 @lru_cache(maxsize=1024)
 def _starts(code: CodeType) -> list[int]:
-    """Return the offset of each instruction.
+    """Return the offset of each instruction of `code`.
 
     Inline caches follow an instruction. Once the interpreter has specialised the instruction, a
-    frame's offset may be inside them.
+    frame's offset may be inside these caches.
     """
     return [instruction.offset for instruction in get_instructions(code)]
 
@@ -418,7 +422,7 @@ def operand(value: Any) -> Any:
 def weak_of(value: Any) -> Weak:
     """Return the plain numbers that `value` may be in some vertices.
 
-    The result is () if it is numpy's number in every vertex.
+    The result is () if `value` is a numpy number in every vertex.
     """
     numbers: Weak = getattr(value, "_weak", ())
     return numbers
@@ -434,7 +438,7 @@ def as_stored(value: Any, dtype: AnyDType) -> Any:
 
 
 def promote_weak(args: Arguments) -> Arguments:
-    """Return the arguments of an operation, with some weak numbers as numpy's numbers.
+    """Return the arguments of an operation, with some weak numbers converted to numpy's numbers.
 
     A weak number (see `weak_scalars`) is converted if another argument has its type.
     """
@@ -473,15 +477,15 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 class Traced(NDArrayOperatorsMixin):
     """A value that represents one value of every vertex, and records its operations.
 
-    It behaves like the numpy array or number that a single vertex would see.
+    It behaves like the numpy array or number that a single vertex would have.
     """
 
-    without_size = ""  # `without_size` is the field's name, if its layout is ONE_PTR.
+    without_size = ""  # The name of the field if its layout is ONE_PTR, or "".
 
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        # `_weak` has the plain numbers that the value may be in some vertices; see `weak_scalars`.
+        # The plain numbers that the value may be in some vertices; see `weak_scalars`.
         self._weak = weak
 
     @property
@@ -517,13 +521,13 @@ class Traced(NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[Traced]:
         return (self[i] for i in range(len(self)))
 
-    # Indexing and views
+    # Methods for indexing and views
 
     def __getitem__(self, key: Any) -> Traced:
         stop_unless_static(key, "an index")
         sample = self._sample[key]
         if not isinstance(self._sample, np.ndarray) and not isinstance(sample, np.ndarray):
-            return self  # A number with the index () is the number itself.
+            return self  # Indexing a number with () returns the number itself.
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
             return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample=sample)
@@ -532,7 +536,7 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
-        """Return the view that `key` selects, for writing, even if it is a single element."""
+        """Return the view that `key` selects for writing, even if the view is a single element."""
         keys = key if isinstance(key, tuple) else (key,)
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
@@ -559,11 +563,11 @@ class Traced(NDArrayOperatorsMixin):
             and target.size
             and not np.may_share_memory(target, self._sample)
         ):
-            raise TraceStopped("a write to a list of places")
+            raise TraceStopped("a write to a list of positions")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
-        # The assignment lets numpy raise its own errors. Zeros replace the sample, whose values
-        # have no meaning.
+        # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
+        # the sample, whose values have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
@@ -576,14 +580,14 @@ class Traced(NDArrayOperatorsMixin):
         """
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
-            raise TraceStopped("a write to places that depend on data")
+            raise TraceStopped("a write to positions that depend on data")
         value = as_stored(value, self.dtype)
         if not isinstance(value, Traced):
             element = np.empty((), self.dtype)
             element[...] = value
             value = element[()]
         elif value.dtype != self.dtype:
-            raise TraceStopped("a write of another type to places that depend on data")
+            raise TraceStopped("a write of another type to positions that depend on data")
         self[...] = np.where(mask, value, self)
 
     def _view(self, fn: Function, *args: Value, **kwargs: Value) -> Traced:
@@ -634,16 +638,16 @@ class Traced(NDArrayOperatorsMixin):
 
     def astype(self, dtype: DTypeLike, *args: Value, **kwargs: Value) -> Traced:
         if args or kwargs:
-            raise TraceStopped(".astype() with more than a type is not traced")
+            raise TraceStopped(".astype() with further arguments than a type is not traced")
         sample = self._sample.astype(dtype)
-        # numpy's result for out-of-range values depends on their position in the array
+        # numpy's result for out-of-range values depends on their position in the array.
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
             return self._trace.add(
                 "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample=sample
             )
         return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample=sample)
 
-    # numpy's protocols
+    # numpy's protocols for operators and functions
 
     # `**` has its own code for numbers and for small exponents, whose bits differ from np.power's.
     def __pow__(self, other: Value) -> Traced:
@@ -739,8 +743,8 @@ class Traced(NDArrayOperatorsMixin):
         if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # numpy processes a reduction that converts the type in buffers, piece by piece. Only one
-        # call per vertex gives the same bits.
+        # numpy performs a reduction that converts the dtype in several buffers. Only a separate
+        # call for each vertex gives the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
@@ -809,7 +813,7 @@ class Traced(NDArrayOperatorsMixin):
             "each", fn, tuple(operand(argument) for argument in args), kwargs, sample=sample
         )
 
-    # Conversions that would need a value
+    # Conversions that would need the value of each vertex
 
     def __bool__(self) -> bool:
         bool(self._sample)  # numpy raises its own error for an array of several elements.
@@ -852,7 +856,7 @@ def _refuse(fn: Function) -> NoReturn:
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
     """Record np.dot of two arrays.
 
-    It is recorded as `@` where numpy computes both in the same way, and as np.dot elsewhere.
+    It is recorded as `@` if numpy computes both in the same way, and as np.dot otherwise.
     """
     samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
     if any(sample_value.ndim == 0 for sample_value in samples):
@@ -870,8 +874,8 @@ def _dot(trace: Trace, a: Value, b: Value) -> Any:
 def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     """Record a function of a matrix.
 
-    Its sample is computed from the identity, which no such function refuses, because the values of
-    the matrix's sample have no meaning.
+    Its sample is the result for the identity matrix, which no such function refuses. The values of
+    the matrix's own sample have no meaning.
     """
     matrix, *other_operands = [np.asarray(sample_of(argument)) for argument in args]
     if matrix.ndim != 2:

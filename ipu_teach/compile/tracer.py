@@ -1,7 +1,8 @@
 """Trace a codelet's compute() once for each set of shapes.
 
-If the trace stops, it has the line and the reason. For the trace, the codelet's function is rebuilt
-with replacements for `np`, `max`, `min` and a few other builtins that handle traced values.
+If the trace stops, it contains the line and the reason. For the trace, the codelet's function is
+rebuilt with replacements for `np`, `max`, `min` and a few other builtins. The replacements accept
+traced values.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
                 for dtype in dtypes
             ):
                 raise TraceStopped(
-                    f"max() or min() of {item if type(item) is int else best} and a number that "
-                    "cannot be that"
+                    f"max() or min() of {item if type(item) is int else best} and a number whose "
+                    "dtype cannot represent it"
                 )
             is_better = _compared(better, item, best)
             chosen = np.where(
@@ -160,7 +161,7 @@ def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
         )
         for possible_number in weak_of(weak_value)
     ):
-        raise TraceStopped(f"max() or min() of {python_value} and a number that is nearly that")
+        raise TraceStopped(f"max() or min() of {python_value} and a number that is nearly equal")
     return better(
         *(
             Traced(operand._trace, operand._id) if operand is weak_value else operand
@@ -184,7 +185,7 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, object] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # The replacements return what the originals would return for a single vertex.
+    # The replacements return what the original functions would return for a single vertex.
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
     traced["print"] = _print_nothing  # The trace prints nothing; the vertices print when they run.
@@ -213,8 +214,9 @@ def _print_nothing(*values: Value, **options: Value) -> None:
 
 
 _ONE_AT_A_TIME = threading.RLock()
-# Another thread may draw a random number during a trace. The codelet itself is assumed to draw if
-# there is a draw during each of this number of traces.
+# The maximum number of traces of one codelet. A random number that is drawn during a trace may
+# belong to another thread. If each of these traces sees a draw, the codelet is assumed to draw the
+# numbers.
 MOST_TRACES = 8
 
 
@@ -234,7 +236,7 @@ def trace_codelet(
 
     If the trace stops, `stopped` of the result has the line and the reason. `vertex_name` is the
     first vertex with these shapes, for errors. `num_workers` is the number of workers of a tile.
-    `worker` contains the id of the worker to trace, for a MultiVertex. Threads wait for each other,
+    For a MultiVertex, `worker` contains the id of the worker to trace. Threads wait for each other,
     so that the side effects of one trace are not attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
@@ -259,9 +261,9 @@ def _traced(
     num_workers: int,
     worker: tuple[int, ...],
 ) -> Trace:
-    """Return one trace, as `trace_codelet` does.
+    """Return one trace, without a check for random numbers that are drawn during the trace.
 
-    Random numbers that are drawn during the trace are not looked at.
+    The arguments are those of `trace_codelet`.
     """
     trace = Trace(codelet)
     regions: dict[str, Traced | list[Traced]] = {}
@@ -287,16 +289,16 @@ def _traced(
         if purity.rebinds:
             raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
         if purity.printing - {compute}:
-            raise TraceStopped("a function that is called prints")
+            raise TraceStopped("compute() calls a function that prints")
         with np.errstate(all="ignore"):
             result = _rebuild(compute, trace)(vertex, *worker)
             trace.returned = result is None or (
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            # The counts differ if a bare `except:` caught TraceStopped.
+            # The numbers differ if a bare `except:` in the codelet caught TraceStopped.
             if TraceStopped.raised != num_stops:
-                raise TraceStopped("what depends on data is hidden by an except")
+                raise TraceStopped("an `except` hides that a value depends on data")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
     except CodeletError as error:
@@ -339,7 +341,7 @@ def source_line(codelet: type[Vertex]) -> str:
 
 
 def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:
-    """Return a codelet error that a field raised, with line and vertex added."""
+    """Return `error`, which a field raised, with the line and the name of the vertex added."""
     return CodeletError(error.tried, where=f"{line}, {vertex_name}", next_step=error.next_step)
 
 

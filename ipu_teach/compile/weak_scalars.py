@@ -1,10 +1,10 @@
 """Numbers that are Python's in some vertices and numpy's in others, such as `max(x, 0)`.
 
 Python's numbers are weak scalars: they take the type of the numpy value with which they are
-combined. Among themselves they have double precision, or any number of digits, so `-max(x, 0)`
-differs for 0 and 0.0. A traced value of this kind has a list of the plain numbers that it may be.
-It is treated as numpy's number where it is combined with a number of the same type, or is stored
-with the same bits; elsewhere the trace stops.
+combined. Among themselves, Python's numbers have double precision, or any number of digits, so
+`-max(x, 0)` differs for 0 and 0.0. A traced value of this kind has a list of the plain numbers that
+it may be. It is treated as numpy's number if it is combined with a number of the same type, or is
+stored with the same bits; otherwise the trace stops.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ Weak = tuple[bool | int | float, ...]
 
 
 def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
-    """Return whether it makes no difference if numbers pass through `dtype` on their way to `into`.
+    """Return whether numbers that are stored as `into` may first be converted to `dtype`.
 
-    That is so if they have the same bits when they are stored directly and through `dtype`. The
-    result is False if a wider float is stored in a half: numpy's numbers may be rounded
-    stochastically there, and Python's are not.
+    They may if both ways of storing give the same bits. The result is False if a wider float is
+    stored in a half: numpy's numbers may be rounded stochastically there, and Python's are not.
     """
     is_narrowed = dtype.kind == "f" and into == np.float16 and dtype != into
     try:
@@ -38,8 +37,8 @@ def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
 def are_promoted(dtype: AnyDType, others: Sequence[object]) -> bool:
     """Return whether plain numbers become `dtype` in an operation with `others`.
 
-    They do if one of the others is a numpy value of that type, and all numpy values among them are
-    of that type or bool.
+    They do if at least one of `others` is a numpy value of type `dtype`, and all numpy values in
+    `others` are of type `dtype` or bool.
     """
     dtypes = {other.dtype for other in others if hasattr(other, "dtype")}
     return dtype in dtypes and dtypes <= {dtype, np.dtype(bool)}

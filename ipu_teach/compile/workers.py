@@ -1,8 +1,8 @@
 """The workers of a MultiVertex: their traces, and races between them.
 
 The workers (worker threads) of a vertex run at the same time and in no particular order. So it is a
-race if one of them writes an element that another reads or writes, as between two vertices of a
-compute set. Races are found in the traces, which list every element that a worker accesses. A
+race if one worker writes an element that another worker reads or writes, as between two vertices of
+a compute set. Races are found in the traces, which list every element that a worker accesses. A
 scalar loop records the elements that its workers access, and is checked during the run.
 """
 
@@ -37,7 +37,7 @@ def merge_traces(traces: tuple[Trace, ...]) -> Trace:
 def check_workers(group: Group) -> None:
     """Raise `ComputeSetRaceError` if two workers of a vertex of `group` conflict.
 
-    They conflict in an element that one of them writes and the other reads or writes.
+    Two workers conflict if one of them writes an element that the other reads or writes.
     """
     if group.trace.stopped:
         return
@@ -75,8 +75,8 @@ def race_of(
 ) -> ComputeSetRaceError:
     """Return the error for a race in an element of field `name`.
 
-    `vertex` is an index into the group's rows. In `written` and `read`, the bit of each worker that
-    did so is set.
+    `vertex` is an index into the group's rows. `written` and `read` contain a bit for each worker,
+    which is set if the worker wrote or read the element.
     """
     writer_id = (written & -written).bit_length() - 1
     access, other_workers = ("writes", written) if written & (written - 1) else ("reads", read)
@@ -107,7 +107,10 @@ def _race(
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Return (read, written): for each region of a trace, a bool per element."""
+    """Return (read, written): for each region of a trace, whether each element is read or written.
+
+    The flags are bool arrays by the id of the region.
+    """
     read = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     written = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     for op in trace.ops:

@@ -2,10 +2,10 @@
 
 The same plan runs on both; only the table of functions differs. On a GPU, a step is a queue of
 kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers have
-numpy's bits. Sums, products of matrices and transcendental functions are close, because their sums
-have another order. Work that a GPU cannot do for all vertices together runs on the host (see
-`host_fallback`). The CuPy table follows CuPy's documentation and was tested with an imitation of
-CuPy that has its gaps; it has not been run on a device yet.
+numpy's bits. Sums, products of matrices and transcendental functions are close to numpy's results,
+but add in another order. Work that a GPU cannot do for all vertices together runs on the host (see
+`host_fallback`). The CuPy table follows CuPy's documentation, and was tested with an imitation of
+CuPy that lacks the same functions. It has not been run on a device yet.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
-# An operand is an array or a number that a function of the array module takes.
+# An argument of a function of the array module: an array or a number.
 Operand: TypeAlias = Array | np.generic | bool | int | float
-# A call is (function, arguments). The function is usually one of the array module.
+# A call that is made later: (function, arguments). The function is usually one of the array module.
 Call = tuple[Function, Arguments]
 
 
@@ -40,7 +40,7 @@ def run_all(calls: list[Call]) -> None:
 
 
 class Backend:
-    """The array functions that the engine uses for tile data. Here they are numpy's.
+    """The array functions that the engine uses for tile data. This class uses numpy's functions.
 
     All modules of the engine use this table for tile data, so another array module with the same
     functions can replace numpy.
@@ -48,8 +48,8 @@ class Backend:
 
     name = "numpy"
     on_host = True
-    # Temporaries take at most this number of bytes; 0 stands for the size that the plan finds best
-    # for a processor's cache.
+    # The maximum number of bytes of temporaries. 0 stands for the size that the plan finds best for
+    # a processor's cache.
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Backend:
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
             out.dtype
         } and out.dtype.kind == "f":
-            # A Python number is converted here once, instead of in each call.
+            # Convert Python numbers here once, instead of in every call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
         # np.maximum and np.minimum take `out` only by name.
         if kwargs or fn in (np.maximum, np.minimum):
@@ -105,7 +105,7 @@ class Backend:
         return fn.reduce, (array, axis, None, out, keepdims)
 
     def _row(self, value: Operand, out: Array) -> Operand:
-        """Return a number as a row of copies of it, as long as the last axis of `out`.
+        """Return an array filled with the number `value`, as long as the last axis of `out`.
 
         numpy's maximum and minimum have no vector form for a single number.
         """
@@ -135,8 +135,9 @@ GPU_TYPES = "?bhilqBHILQefd"
 class CupyBackend(Backend):
     """The table of array functions on a GPU.
 
-    `cupy` is the module; memory is that of its current device. CuPy's kernels do not check whether
-    the result overlaps an operand, so operands that partly overlap it are copied first.
+    `cupy` is the module, and memory is allocated on its current device. CuPy's kernels do not check
+    whether the result overlaps an operand, so operands that partly overlap the result are copied
+    first.
     """
 
     name = "cupy"
@@ -207,7 +208,7 @@ class CupyBackend(Backend):
         return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Operand) -> Operand:
-        # Python's numbers take the type of the other operand, also in CuPy.
+        # Python numbers stay unchanged: in CuPy, too, they take the dtype of the other operand.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Array) -> Array:
@@ -258,7 +259,7 @@ class CupyBackend(Backend):
 def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
     """Return whether a store converts floats to integers.
 
-    The results of values out of range then differ between a GPU and a processor.
+    For values out of range, the results of a GPU and a processor then differ.
     """
     return (
         isinstance(value, Ref)
@@ -279,7 +280,7 @@ def cuda_devices() -> int:
         driver = ctypes.CDLL(name)
         count = ctypes.c_int(0)
         works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    # There is no such library, or it does not have these functions.
+    # The library does not exist, or it lacks these functions.
     except (OSError, AttributeError):
         return 0
     return count.value if works else 0
@@ -329,9 +330,9 @@ def _working_cupy(count: int) -> tuple[Any, str]:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend of that name, or for None, CuPy if it runs and otherwise numpy.
+    """Return the backend `name`, or for None, CuPy's if CuPy runs and otherwise numpy's.
 
-    :raises InvalidOptionError: if there is no such backend, or CuPy does not run here.
+    :raises InvalidOptionError: if there is no such backend, or CuPy does not run on this computer.
     """
     # The name is compared as text, because the truth value of an array is ambiguous.
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):

@@ -1,8 +1,8 @@
 """Track which bytes have been written since load; in strict mode, other bytes must not be read.
 
-Bytes only become defined, never undefined, except by a WriteUndef. So each step is checked when it
-first runs, and again only after a WriteUndef of a variable that it accesses. Variables that are
-known to be completely defined are skipped.
+A byte is defined if it was written since load. Only a WriteUndef makes bytes undefined again. So
+each step is checked when it first runs, and again only after a WriteUndef of a variable that the
+step accesses. Variables that are known to be completely defined are skipped.
 
 A WriteUndef is delayed until a step accesses its tensor. It is dropped if that step overwrites the
 complete tensor and reads none of it, so it costs nothing in a loop.
@@ -30,13 +30,15 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-# If pieces have at least this average size in bytes, it is faster to set them one by one.
+# The average size of pieces, in bytes, from which it is faster to set the bits of each piece
+# separately.
 LONG = 64
 
-Bytes = tuple[Array, Array]  # These are (starts, stops) of pieces of memory.
-Reader = tuple[str, str, Line]  # A reader is (what reads, where it is, line of the program).
-# A blame is a function that returns (starts, stops, function from a piece's number to its reader)
-# of a read.
+Bytes = tuple[Array, Array]  # The pieces of memory of a read or write: (starts, stops).
+# The reader of an interval of bytes: (description, location, line of the program).
+Reader = tuple[str, str, Line]
+# A function that returns (starts, stops, function). The arrays are the pieces of a read, and the
+# function returns the `Reader` of a piece for the number of the piece.
 Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -45,7 +47,8 @@ NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 class ByteSet:
     """Disjoint pieces of memory in ascending order.
 
-    `touches` are the variables that they overlap, and `fills` are those that they cover completely.
+    `touches` are the variables that the pieces overlap, and `fills` are the variables that they
+    cover completely.
     """
 
     start: Array
@@ -94,10 +97,10 @@ class ByteSet:
 class MemoryAccess:
     """The memory accesses of a step.
 
-    `reads` are the regions that it reads, each with a `Blame`, and `stores` are the bytes that it
-    certainly stores. `looks` are the regions whose earlier content may be read or may remain: those
-    that it reads, and those that it stores depending on data. `near` are the WriteUndefs of its
-    variables.
+    `reads` are the regions that the step reads, each with a `Blame`. `stores` are the bytes that
+    the step certainly stores. `looks` are the regions whose earlier content may be read or may
+    remain: the regions that the step reads, and those that it stores depending on data. `near` are
+    the WriteUndefs of variables that the step accesses.
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
@@ -170,8 +173,8 @@ class MemoryAccess:
         """Add the accesses of a compute set.
 
         The traces show which elements are certainly stored. A scalar loop marks the elements of its
-        Outputs during the run. If a codelet could be neither traced nor translated, its Outputs
-        count as completely stored.
+        Outputs during the run. If a codelet could be neither traced nor translated, the Outputs of
+        its vertices count as completely stored.
         """
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
@@ -186,7 +189,8 @@ class MemoryAccess:
                     continue
                 intervals = self.graph.touched(table, name)
                 field_bytes = self.definedness.bytes_of((intervals.start, intervals.stop))
-                if field.kind != "output":  # An InOut must be defined before the step.
+                # An InOut is also read, so it must be defined before the step.
+                if field.kind != "output":
                     self.reads.append((field_bytes, partial(self._edges, table, name)))
                     continue
                 if not is_traced:
@@ -223,7 +227,7 @@ class MemoryAccess:
 
 
 class Definedness:
-    """One bit per byte of memory, and the `checked` steps, which read only written bytes.
+    """A bit for each byte of memory, and the `checked` steps, which read only written bytes.
 
     `poison(tensor)` fills a tensor with the value of unwritten memory.
     """
@@ -239,7 +243,7 @@ class Definedness:
         # np.full makes the system allocate the pages at once.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
-        self._whole: set[int] = set()  # `_whole` has the variables that are completely defined.
+        self._whole: set[int] = set()  # The numbers of the variables that are completely defined.
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
@@ -255,12 +259,13 @@ class Definedness:
             undef_number: self.bytes_of(tensor.byte_extent()) for undef_number, tensor in undefs
         }
         self._accesses: list[MemoryAccess] = []
-        # `_users` has, by WriteUndef, the numbers of the steps that access its variables.
+        # The numbers of the steps that access the variables of each WriteUndef, by the WriteUndef's
+        # number.
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        # `_needless` has the WriteUndefs whose variables the running step overwrites.
+        # The WriteUndefs whose variables the running step overwrites completely.
         self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
@@ -279,7 +284,10 @@ class Definedness:
         return access_number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
-        """Return `act`, the work of step `number`, with a check around it while necessary."""
+        """Return a function that does `act`, the work of step `number`, with a check if necessary.
+
+        The check is necessary until it has succeeded, and again after a WriteUndef.
+        """
 
         def checked() -> T:
             if number in self.checked:
@@ -294,7 +302,7 @@ class Definedness:
     def before(self, number: int) -> None:
         """Check the reads of step `number`.
 
-        :raises UninitialisedReadError: if it reads bytes that were never written.
+        :raises UninitialisedReadError: if the step reads bytes that were never written.
         """
         self._needless.clear()
         for undef in self._waiting & self._accesses[number].near:
@@ -313,7 +321,7 @@ class Definedness:
         self.checked.add(number)
 
     def undefine(self, number: int) -> None:
-        """Delay the WriteUndef that is step `number`."""
+        """Delay the WriteUndef that has the step number `number`."""
         if number not in self._waiting:
             self._waiting.add(number)
             self.checked -= self._users[number]
@@ -335,14 +343,14 @@ class Definedness:
         pieces = tensor.byte_extent()
         self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
 
-    # Delayed WriteUndefs
+    # Methods for delayed WriteUndefs
 
     def _meet(self, undef: int, number: int) -> None:
         """Decide on the delayed WriteUndef `undef` before step `number`.
 
-        It is carried out now if the step reads a byte of its variable, or writes only some of them.
-        It becomes needless if the step overwrites all of them, and is delayed further if the step
-        accesses none. The decision is stored for each pair of steps.
+        The WriteUndef is carried out now if the step reads a byte of its variable, or writes only
+        some of the variable's bytes. It becomes needless if the step overwrites all bytes, and is
+        delayed further if the step accesses none. The decision is stored for each pair of steps.
         """
         effect = self._meetings.get((undef, number))
         if effect is None:
@@ -371,7 +379,7 @@ class Definedness:
         self._whole -= region.touches
         self._waiting.discard(undef)
 
-    # Bits
+    # Methods for the bits of `defined`
 
     def _fill(self, region: ByteSet) -> None:
         """Mark bytes as defined."""
@@ -401,7 +409,7 @@ class Definedness:
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """Return the bytes of some pieces, which may overlap."""
-        # This is a fast path for the usual case of one piece within a variable.
+        # Fast path for the usual case: a single piece within one variable.
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
             variable_number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
@@ -435,7 +443,7 @@ class Definedness:
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
-    """Return the blame (see `Blame`) of a read in which all pieces have the same reader."""
+    """Return a `Blame` function for a read in which all pieces have the same reader."""
 
     def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
         return (*pieces, lambda _: (reader, "", line))
@@ -444,9 +452,10 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """Return which elements a group certainly stores, for each part of a field, as bool arrays.
+    """Return, for each part of a field, which elements a group certainly stores.
 
-    A part that is completely stored is left out.
+    The result maps the index of a part to a bool array. It leaves out a part that is completely
+    stored.
     """
     if group.trace.stopped:
         return {}

@@ -70,10 +70,11 @@ class Engine(WithoutSome):
     """A compiled program that can be loaded on a device and run.
 
     Write `Engine(graph, program)`, `Engine(graph, [first, second])` or `Engine(executable)`. The
-    graph is checked and its cost is modelled at once, and errors in it are raised here. Then call
-    `load(device)`, connect the streams, and call `run(i)` to run program number i. `load`
+    engine checks the graph and models its cost at once, and raises the errors in the graph. Then
+    call `load(device)`, connect the streams, and call `run(i)` to run program number i. `load`
     initialises the memory of the device, which keeps its contents from one run to the next. A
-    device holds one program: if another engine was loaded on it since, load this engine again.
+    device holds one program: if another engine was loaded on the device since, load this engine
+    again.
 
     Arguments:
 
@@ -81,24 +82,24 @@ class Engine(WithoutSome):
       "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
     * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors.
       Codelets that draw random numbers on the host or read its clock count as codelets of unknown
-      cost. `strict=False` permits all of them, and a dict permits one kind: "races",
+      cost. `strict=False` permits all three, and a dict permits one of them: "races",
       "uninitialised" or "estimates", as in `strict={"races": False}`. A compute set with races then
       runs vertex by vertex, and the last vertex to write wins.
-    * `merge_copies`: whether neighbouring copies that are independent share a step. Values are the
-      same either way.
+    * `merge_copies`: whether neighbouring copies that are independent become one step. Values are
+      the same either way.
     * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
       `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
       in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
-      of their magnitudes, and a HALF product by as much before it is rounded.
+      of the terms' magnitudes, and a HALF product by as much before it is rounded.
     * `vertex_loop`: whether each vertex runs by itself in plain Python. This is slow, and is the
-      reference for the fast ways.
-    * `shuffle`: a seed. The vertices of a compute set run in an order drawn from it; the results of
-      a correct program do not depend on the order.
-    * `threads`: the number of host threads that share a large batch of vertices. Values do not
-      depend on it.
+      reference for the faster ways of running vertices.
+    * `shuffle`: a seed. The vertices of a compute set run in an order drawn from this seed; the
+      results of a correct program do not depend on the order.
+    * `threads`: the number of host threads that compute a large batch of vertices. Values do not
+      depend on this number.
     * `backend`: "numpy", "cupy" (needs a CUDA GPU), or None for CuPy if it is available and
       IPU_TEACH_GPU is not 0. On a GPU, sums, products of matrices and transcendental functions
-      differ in the last digits, and code that depends on data runs on the host. It has not been
+      differ in the last digits, and code that depends on data runs on the host. This has not been
       tried on a GPU yet.
     """
 
@@ -147,7 +148,7 @@ class Engine(WithoutSome):
             behaviour=control_bits(self._options),
             seed=int(self._options["prng.seed"] or 0),
         )
-        # otherwise there is a report, but no program can run
+        # If the program is out of memory, the engine has a report but cannot run.
         if self._executable.out_of_memory is None:
             check_variables(self._executable.compiled, self._mode.checks_reads)
         self._compiled = self._executable.compiled
@@ -165,14 +166,14 @@ class Engine(WithoutSome):
         self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
-    # Loading
+    # Methods that load the program
 
     def load(self, device: Device | None = None) -> None:
         """Load the program on `device`, and set its memory to the initial values.
 
-        Without `device`, load it again on the device of the last call. `StreamCallback`s discard
-        their prefetched data; connected arrays and iterators continue where they were. Raises
-        `TensorIOStateError` if there is no device, or if the graph was built for a different
+        Without `device`, load the program again on the device of the last call. `StreamCallback`s
+        discard their prefetched data; connected arrays and iterators continue where they were.
+        Raises `TensorIOStateError` if there is no device, or if the graph was built for a different
         machine. Raises `GraphMemoryAllocationError` if the program does not fit into the memory of
         the tiles.
         """
@@ -203,11 +204,11 @@ class Engine(WithoutSome):
             mode=self._mode,
             work=work,
         )
-        with machine.interrupts:  # An interrupt takes effect only when the engine is loaded.
+        with machine.interrupts:  # Delay Ctrl-C until the engine is completely loaded.
             self._take(machine, device)
 
     def _take(self, machine: Machine, device: Device) -> None:
-        """Make a loaded machine on this device the machine of the engine."""
+        """Use `machine`, which is loaded on `device`, as the machine of this engine."""
         self._machine = machine
         machine.print_to = self._print_to
         if self._values is not None:
@@ -233,7 +234,7 @@ class Engine(WithoutSome):
         return self._backend.name
 
     def _loaded(self) -> Machine:
-        """Return the machine.
+        """Return the loaded machine.
 
         :raises TensorIOStateError: if the engine is not loaded.
         """
@@ -248,10 +249,10 @@ class Engine(WithoutSome):
                 engine its device.""")
         return self._machine
 
-    # Running
+    # Methods that run programs
 
     def run(self, index: int = 0, name: str | None = None) -> None:
-        """Run program number `index`. The report calls this run `name`.
+        """Run program number `index`. The report uses `name` as the name of this run.
 
         Raises `StreamConnectionError` before the run if one of the program's streams is not
         connected.
@@ -308,7 +309,8 @@ class Engine(WithoutSome):
             steps = machine.take_steps()
             if not recording:
                 machine.log.unrecorded += len(steps)
-            elif self._current is not None:  # `_current` is None if the run has reset the profile.
+            # `_current` is None if the profile was reset during the run.
+            elif self._current is not None:
                 machine.log.note(replace(self._current, last=machine.log.total + len(steps)))
                 machine.log.add(steps)
             self._current = None
@@ -319,7 +321,7 @@ class Engine(WithoutSome):
         if self._running:
             raise TensorIOStateError(f"""{call} was called while the engine runs, by a function that
                 is connected to a stream.
-                next:  let the run come to its end first.""")
+                next:  wait until the run has ended.""")
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
         """Call `load(device)`, then `run(index)`."""
@@ -340,7 +342,7 @@ class Engine(WithoutSome):
                         where: Copy({leaf.name})
                         next:  engine.connect_stream({side.handle!r}, …) before run.""")
 
-    # The host's side
+    # Methods that exchange data with the host
 
     def connect_stream(self, handle: str, data: Any, wrap: bool = True) -> None:
         """Connect a stream to host data, which replaces an earlier connection.
@@ -383,7 +385,7 @@ class Engine(WithoutSome):
     def list_streams(self) -> tuple[DataStream, ...]:
         """Return all streams of the graph, in the order in which they were added.
 
-        Each has a `handle` and a direction, `to_device`.
+        Each stream has a `handle`, and `to_device` is True if it goes to the device.
         """
         return tuple(self._compiled.streams.values())
 
@@ -439,9 +441,9 @@ class Engine(WithoutSome):
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
-        """Return the handle for the host to read or write.
+        """Return the tensor that the host reads or writes under `handle`.
 
-        :raises TensorIOStateError: if there is none with that name and direction.
+        :raises TensorIOStateError: if the graph has no such handle for that direction.
         """
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
@@ -492,15 +494,15 @@ class Engine(WithoutSome):
         if self._machine is not None:
             self._machine.print_to = stream
 
-    # The profile
+    # Methods for recordings, reports and profiles
 
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
         """Record the values of `tensors`, and each change, from the next run on, for `show.run`.
 
-        The returned `Recording` grows as the engine runs, up to a total of `most` steps and changed
-        elements; after that, it only counts the steps. Another call replaces the recording, and
-        `load` starts it again. The tensors may have at most 65,536 elements in total. Recorded runs
-        are slower. Raises `InvalidOptionError`.
+        The returned `Recording` grows as the engine runs, until it has a total of `most` steps and
+        changed elements; after that, it only counts the steps. Another call replaces the recording,
+        and `load` starts it again. The tensors may have at most 65,536 elements in total. Recorded
+        runs are slower. Raises `InvalidOptionError`.
         """
         self._refuse_while_running("record()")
         images = [self._compiled.image(t) if isinstance(t, Tensor) else t for t in tensors]
@@ -521,7 +523,9 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        cost = self._machine.cost  # A run measures the steps whose cycles depend on data.
+        # The machine's costs include the steps whose cycles depend on data, which its runs have
+        # measured.
+        cost = self._machine.cost
         looped = self._machine.looped
         profile = (
             self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
@@ -535,7 +539,7 @@ class Engine(WithoutSome):
         )
 
     def get_report(self) -> Report:
-        """Return `report`. This is Poplar's name for it."""
+        """Return the attribute `report`. The method has Poplar's name."""
         return self.report
 
     @property
@@ -596,7 +600,7 @@ def _check_threads(threads: int) -> None:
 
 
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
-    """Return `executable`. Raise an error if an argument for compiling was given as well."""
+    """Return `executable`. Raise an error if an argument for compiling is also passed."""
     if programs is not None:
         raise ControlProgramError(f"""Engine was given an executable, but also {shown(programs)}
             as its programs.

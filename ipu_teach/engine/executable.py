@@ -86,12 +86,12 @@ class Executable:
             _settings=InstrumentationSettings.of(effective(self.given_options)),
         )
 
-    # Files
+    # Methods that save and load executables
 
     def serialize(self) -> bytes:
-        """Return the executable as bytes, the same as `save` writes.
+        """Return the executable as bytes, in the same format as in a file that `save` writes.
 
-        :raises NotOfferedError: if it contains an object that cannot be saved.
+        :raises NotOfferedError: if the executable contains an object that cannot be saved.
         """
         return written(self.compiled, self.checks, self.given_options)
 
@@ -108,7 +108,7 @@ class Executable:
     ) -> Executable:
         """Return the executable in `data`, which is bytes or a binary file open for reading.
 
-        Apart from that, it is like `load`.
+        The executable is compiled again. `codelets` and the errors are those of `load`.
         """
         read = getattr(data, "read", None)
         content = read() if callable(read) else data
@@ -165,14 +165,14 @@ def compile_graph(
 ) -> Executable:
     """Check and trace a graph and its programs, and model their cost. No device is needed.
 
-    `options`, `strict` and `merge_copies` are as for `Engine`. `progress(step, total)` is called as
-    the work advances, at the end with step = total.
+    `options`, `strict` and `merge_copies` are as for `Engine`. `progress(step, total)` is called
+    during the work, and at the end with step = total.
 
     :raises GraphMemoryAllocationError: if a tile or the streaming memory is too small. The error
         has the report in `error.report`, or None if the fields of one vertex exceed a tile. With
         the option `debug.allowOutOfMemory`, the executable is returned, and only loading it fails.
-        It is also raised, without a report, if the program needs more memory than this computer
-        has; if it needs more than is free, there is a `HostMemoryWarning`.
+        The error is also raised, without a report, if the program needs more memory than this
+        computer has; if it needs more than is free, there is a `HostMemoryWarning`.
 
     The errors of a wrong graph or program are raised too.
     """
@@ -254,7 +254,7 @@ def _list_of(programs: Program | Sequence[Program]) -> Sequence[Program]:
 def _check_memory(executable: Executable, spill: bool) -> None:
     """Raise `GraphMemoryAllocationError` with the report if a tile has too little memory.
 
-    With `spill`, note the error in the executable instead.
+    With `spill`, store the error in the executable instead.
     """
     try:
         executable.cost.check_memory()

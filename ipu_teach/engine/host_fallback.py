@@ -2,8 +2,8 @@
 
 Scalar loops and the plain vertex loop run on a processor, and some numpy functions have no form for
 many vertices together. Such vertices run on the host. The memory that they access is copied to the
-host once before them, and back once after them, in one piece each way. Only there does an Execute
-wait for the GPU.
+host once before they run, and back once after they have run, in one piece each way. An Execute
+waits for the GPU only at these copies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ipu_teach.engine.views import regions_of
 def visit(
     memory: Memory, groups: Iterable[Group], graph: FrozenGraph, calls: list[Call]
 ) -> list[Call]:
-    """Return `calls` between two copies of memory, to the host and back.
+    """Return `calls`, preceded by a copy of memory to the host and followed by a copy back.
 
     The calls run `groups` in the host's copy of `memory`.
     """
@@ -32,7 +32,11 @@ def visit(
 
 
 def spans(group: Group, graph: FrozenGraph, written: bool = False) -> Iterable[tuple[int, int]]:
-    """Yield (first byte, end) of each field of the vertices, or only of the `written` fields."""
+    """Yield (first byte, end) for each field of the vertices, or only for the written fields.
+
+    The interval contains the field's regions in all vertices. `written` selects only fields that
+    compute() writes.
+    """
     for name, declared in group.table.fields.items():
         for region in regions_of(group, graph, name) if declared.written or not written else ():
             if region.size:

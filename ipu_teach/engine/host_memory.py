@@ -9,17 +9,17 @@ from ipu_teach.compile import Compiled
 from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning, IPUTeachError, counted
 from ipu_teach.graph.source import caller
 
-# Bytes per tile and step for its exchange, compute and cost. Measured: 116 for copies only, 224 to
-# 271 for an all-reduce on 4 and on 16 full IPUs.
+# Host memory in bytes for the exchange, compute and cost of one step on one tile. Measured were 116
+# bytes for copies only, and 224 to 271 bytes for an all-reduce on 4 and on 16 full IPUs.
 COST_BYTES = 256
-LEAST = 1 << 25  # The free memory is not checked if fewer bytes are needed.
+LEAST = 1 << 25  # Needs of fewer bytes are not compared with the free memory.
 
 
 def check_costs(compiled: Compiled) -> None:
     """Check that the costs of a program's steps, tile by tile, fit into this computer's memory.
 
-    :raises GraphMemoryAllocationError: if they need more memory than there is. If they need more
-        than is free, there is a `HostMemoryWarning`.
+    :raises GraphMemoryAllocationError: if the costs need more memory than the computer has. If they
+        need more than is free, there is a `HostMemoryWarning`.
     """
     steps = len(compiled.steps)
     tiles = compiled.graph.target.num_tiles
@@ -36,7 +36,8 @@ def check_costs(compiled: Compiled) -> None:
 def check_variables(compiled: Compiled, marks: bool) -> None:
     """Check that the variables of a loaded engine fit into this computer's memory.
 
-    With `marks`, they include a mark per byte. Errors are as for `check_costs`.
+    With `marks`, each byte also needs a mark that says whether it was written. Errors are as for
+    `check_costs`.
     """
     memory_bytes = compiled.graph.memory_bytes
     num_tiles = compiled.graph.target.num_tiles

@@ -1,6 +1,6 @@
-"""The plain vertex loop: each vertex by itself, in order, on local copies.
+"""The plain vertex loop: it runs each vertex by itself, in order, on local copies.
 
-It is slow, and is the reference for every faster way.
+This loop is slow, and is the reference for every faster way of running vertices.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ipu_teach.graph.vertex import VectorList
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays
 
-Positions: TypeAlias = slice | Array  # This is an index into memory.
-# Each item is (memory, positions in it, values to write there).
+Positions: TypeAlias = slice | Array  # An index into the flat memory.
+# A list of values to write later: (memory, positions in it, values).
 Back = list[tuple[Array, Positions, Array]]
 
 
@@ -34,14 +34,15 @@ def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None 
     """Run `compute()` of every vertex of a group.
 
     As `site` requires, stores into halves are rounded stochastically, and floating-point exceptions
-    raise `FloatingPointTrapError` or store NaN. `count` also runs the vertices' scalar loop, which
-    counts, on copies. `only_vertex` is the number of the one vertex to run.
+    raise `FloatingPointTrapError` or store NaN. If `count` is not None, it also runs the vertices'
+    scalar loop on copies of the memory, to count cycles and accesses. If `only_vertex` is not None,
+    only the vertex with this number in the group runs.
 
     :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """
     group = site.group
     is_plain = site.rounding is None and site.watch is None
-    overwritten: Back = []  # These are the old values that the vertices so far have overwritten.
+    overwritten: Back = []  # The values that this loop's vertices have overwritten so far.
     for vertex_number in range(len(group.rows)) if only_vertex is None else (only_vertex,):
         row = int(group.rows[vertex_number])
         vertex_floats = None if is_plain else VertexFloats(site, vertex_number)
@@ -88,13 +89,16 @@ def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None 
 
 
 def _write(back: Iterable[tuple[Array, Positions, Array]]) -> None:
-    """Write values to their positions."""
+    """Write the values in each item of `back` to their positions in memory."""
     for flat, where, array in back:
         flat[where] = array.reshape(-1)
 
 
 class _Vertex:
-    """A vertex on local copies of its regions. `back` contains the values to write afterwards."""
+    """A vertex on local copies of its regions.
+
+    `back` contains the values that are written to memory after the vertex has run.
+    """
 
     def __init__(self, site: Site, row: int, numbers: VertexFloats | None) -> None:
         self.table = site.group.table
@@ -103,7 +107,7 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, FieldArrays] = {}
-        # `places` has, by field, the memory index of each part.
+        # The memory index of each part of each field.
         self.places: dict[str, list[Positions]] = {}
         self.back: Back = []
         for name, declared in self.table.fields.items():
@@ -140,9 +144,9 @@ class _Vertex:
 
 
 def _untrapped(vertex: _Vertex) -> dict[str, tuple[FieldArrays, FieldArrays]]:
-    """Return (before, after) of each written field of a vertex that runs without traps.
+    """Return (value before, value after) of each written field, if the vertex runs without traps.
 
-    The result is empty if compute() fails.
+    The result maps the names of fields to these pairs. It is empty if compute() fails.
     """
     written = {
         name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written

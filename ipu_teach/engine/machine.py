@@ -1,4 +1,4 @@
-"""A loaded machine: its memory, and every step of the compiled programs bound to it."""
+"""A loaded machine: its memory, and a function that runs each step of the compiled programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class BoundSteps:
-    """The steps of a loaded machine. `Machine` sets the attributes before it binds the steps."""
+    """The functions that run the steps of a loaded machine.
+
+    The subclass `Machine` sets the attributes before it binds the steps.
+    """
 
     compiled: Compiled
     memory: Memory
@@ -111,10 +114,11 @@ class BoundSteps:
         return execute
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """Return (function that runs a compute set, cycles of its vertices that depend on data).
+        """Return (function that runs a compute set, cycles that depend on data).
 
-        The compute set is bound for the present floating-point behaviour. The cycles are (cycles,
-        rows), by number of the group.
+        The compute set is bound for the present floating-point behaviour. The second value maps the
+        number of a group to (cycles of each vertex, rows of the vertices), if these cycles depend
+        on data.
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
         answer_tensor = step.out
@@ -131,8 +135,8 @@ class BoundSteps:
             if not site.group.is_bulk and (site.group.way != "batch" or is_vertex_loop)
         ]
         has_bulk = any(site.group.is_bulk for site in sites)
-        # A loop may be endless. If a step has only one loop, the loop runs first, so that it can be
-        # stopped: it then restores what it changed.
+        # A loop of the learner may be endless. If the step has only one loop, run it first: if
+        # Ctrl-C stops it, the loop only has to restore its own changes.
         single_loop = (
             loop_sites[0].group
             if len(loop_sites) == 1 and backend.on_host and not has_bulk
@@ -140,7 +144,7 @@ class BoundSteps:
         )
         loop_calls: list[Call] = []
         calls: list[Call] = []
-        # `fallback` has the calls that cannot run on a GPU.
+        # The calls that cannot run on a GPU.
         fallback: list[Call] = calls if backend.on_host else []
         bound_sites: list[Site] = []
         for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
@@ -177,7 +181,7 @@ class BoundSteps:
         ), measured
 
     def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
-        """Return the way that runs a group, and the site with that way's memory.
+        """Return the way that runs a group, and the site with the memory in which this way runs.
 
         With `has_answer`, the site has an array for the results of `compute()`.
         """
@@ -190,7 +194,7 @@ class BoundSteps:
         return way, site
 
     def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out`, for each replica, whether all its vertices returned true."""
+        """Write to `out`, for each replica, whether compute() of all its vertices returned true."""
         answers: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
@@ -230,7 +234,7 @@ class BoundSteps:
     def _shuffled(self, group: Group) -> Group:
         """Return the group with its vertices and their workers in another order.
 
-        It is unchanged unless the engine has a `shuffle`. No result may depend on the order.
+        The group is unchanged unless the engine has a `shuffle`. No result may depend on the order.
         """
         if self.mode.shuffle is None:
             return group
@@ -246,13 +250,13 @@ class BoundSteps:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
-        """Return the function that runs a copy, be it of tensors or of rows of a remote buffer."""
+        """Return the function that runs a copy of tensors, or of rows of a remote buffer."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
-        """Return the function that runs a copy of tensors and streams."""
+        """Return the function that runs a copy between two tensors, or a tensor and a stream."""
         memory = self.memory
         source = step.source
         destination = step.destination
@@ -288,9 +292,9 @@ class BoundSteps:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        """Return the function of an Abort step.
+        """Return the function that runs an Abort step.
 
-        It stops the run if the step has no predicate, or if the predicate is not zero.
+        The function stops the run if the step has no predicate, or if the predicate is not zero.
         """
         memory = self.memory
         predicate = step.predicate
@@ -312,8 +316,8 @@ class BoundSteps:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        """Write the cycles since load, or since another stamp, as two words per replica."""
-        # `first_words` has the position of the first word in each replica.
+        """Write the cycles since load, or since another stamp, as two words for each replica."""
+        # The position of the first word of the stamp in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)
         cycles = self.cycles()[self._cost.target.set_of(tiles)]
@@ -345,8 +349,8 @@ class Machine(BoundSteps):
     """A loaded machine, created by `Engine.load`.
 
     `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
-    `cost` contains the costs of the steps of `compiled`. `backend` computes and contains the
-    memory. `log` records the steps that have run.
+    `cost` contains the costs of the steps of `compiled`. `backend` contains the memory and computes
+    in it. `log` records the steps that have run.
     """
 
     def __init__(
@@ -368,18 +372,19 @@ class Machine(BoundSteps):
         checks = mode.checks_reads
         note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # `steps_run` has the numbers of the steps of the current run, in order.
+        # The numbers of the steps of the current run, in order.
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds = feeds
         self._drains = drains
-        # Joined products depend on the number of threads that share them.
+        # The bits of joined products depend on the number of threads, so only one thread computes
+        # them.
         self.mode = mode if mode.exact else replace(mode, threads=1)
         target = compiled.graph.target
         self._changing = any(
             group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        # Without registers, all of them are zero throughout the run.
+        # If no program sets registers and the options leave them at 0, no registers are stored.
         self._registers = (
             Registers(target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed)
             if mode.behaviour or self._changing
@@ -387,20 +392,20 @@ class Machine(BoundSteps):
         )
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
-        # `_cycles` has, by step and group, (cycles of each vertex in the last execution, rows of
-        # the vertices).
+        # For each step and group: (cycles of each vertex in the last execution, rows of the
+        # vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # Scalar loops mark their stores in this array. Without checks, it is never read.
+        # Scalar loops mark the bytes that they store in this array. If reads are not checked,
+        # nothing reads the array.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)
             if self._defined is None
             else self._defined.defined
         )
-        # `_clock` has the clock of each set of tiles, after the first `_num_clocked` steps of this
-        # run.
+        # The clock of each set of tiles after the first `_num_clocked` steps of this run.
         self._clock: Array = np.zeros(target.num_sets, np.int64)
-        self._past = 0  # `_past` is the number of steps of earlier runs.
+        self._past = 0  # The number of steps of earlier runs.
         self._num_clocked = 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
@@ -411,13 +416,14 @@ class Machine(BoundSteps):
         self._recording: Recording | None = None
 
     def record(self, recording: Recording) -> None:
-        """Let `recording` note the memory after every step from now on."""
+        """Let `recording` note the contents of memory after every step from now on."""
         self._recording = recording
-        self._programs.clear()  # The programs were built without this recording.
+        # Build the programs again, because the existing ones do not call the recording.
+        self._programs.clear()
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """Return (values of a tensor, whether each element is written).
+        """Return (values of a tensor, whether each element was written).
 
         If reads are not checked, an element counts as written unless it contains the poison value.
         """
@@ -447,7 +453,7 @@ class Machine(BoundSteps):
     def standing(self, index: int) -> tuple[int, int, str]:
         """Return (steps of this run so far, steps in total or 0, name of the running step).
 
-        The total is 0 if it depends on data. Program `index` must be running.
+        The total is 0 if the number of steps depends on data. Program `index` must be running.
         """
         program = self.compiled.programs[index]
         done = len(self.steps_run)
@@ -481,7 +487,7 @@ class Machine(BoundSteps):
         return self._clock
 
     def _meet(self) -> None:
-        """Synchronise the clocks of all sets of tiles, on which only stamps depend."""
+        """Synchronise the clocks of all sets of tiles; only stamps depend on these clocks."""
         if self._stamps:
             self._clock[:] = self.cycles().max()
 
@@ -497,14 +503,16 @@ class Machine(BoundSteps):
         self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
-        """Write values into a tensor, as the host."""
+        """Write values of the host into a tensor."""
         self._settle()
         self.memory.write(tensor, values)
         if self._defined is not None:
             self._defined.write(tensor)
 
     def host_read(self, tensor: Tensor, reader: str) -> Array:
-        """Return the values of a tensor to the host; `reader` is the call that reads.
+        """Return the values of a tensor to the host.
+
+        `reader` is the call that reads the tensor, for errors.
 
         :raises UninitialisedReadError: in strict mode, if an element was never written.
         """
@@ -573,10 +581,10 @@ class Machine(BoundSteps):
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
-    """Return an array as PrintTensor writes it.
+    """Return an array as text, as PrintTensor writes it.
 
-    By default it has seven decimals and nested brackets, and the middle of a long array is left
-    out.
+    By default, the text has seven decimals and nested brackets, and leaves out the middle of a long
+    array.
     """
     text = np.array2string(
         values,

@@ -40,8 +40,8 @@ def build(
 def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
     """Return a function that reads a tensor of one element as an integer.
 
-    If there is one element per replica, all elements must have the same effect on a program of that
-    `kind`.
+    If the tensor has one element per replica, all elements must have the same effect on a program
+    of that `kind`.
     """
     if tensor.num_elements > 1:
 
@@ -59,8 +59,8 @@ def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
 def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) -> None:
     """Raise `ApplicationRuntimeError` if a bit of `compared` differs from replica 0.
 
-    The first axis of `compared` is the replica. `values` are those of `tensor`, which `reader`
-    reads.
+    The first axis of `compared` is the replica. `values` are the values of `tensor`, and `reader`
+    is the program that reads them.
     """
     value_rows, bits = (value_array.reshape(len(values), -1) for value_array in (values, compared))
     bits = bits.view(f"u{bits.itemsize}")
@@ -75,7 +75,10 @@ def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) 
 
 
 def _repeat(count: int, actions: list[Action]) -> Action:
-    """Return a function that runs all `actions` in order, `count` times (once for a Sequence)."""
+    """Return a function that runs all `actions` in order, `count` times.
+
+    `count` is 1 for a Sequence.
+    """
 
     def run() -> None:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""Run vertices that access the registers of their tiles: a group in one call of compute()."""
+"""Run vertices that access the registers of their tiles: one call of compute() for a group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OnRegisters:
         self._rounding = site.rounding
         self._fields = []
         for name, declared in table.fields.items():
-            # The index is int64[vertices, elements].
+            # The positions of each vertex's elements: int64[vertices, elements].
             index = Region(group, site.graph, name).index(slice(None))
             self._fields.append(
                 (declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index))

@@ -1,4 +1,4 @@
-"""Streaming memory: the rows of remote buffers, and the copies that move them."""
+"""Streaming memory: the rows of remote buffers, and the copies to and from these rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-# This number of bytes is written between two checks of the free memory, and is left free.
+# The number of bytes that are written between two checks of the free memory. As many bytes are left
+# free.
 FIRST = 2**26
 
 
@@ -51,9 +52,10 @@ def remote_rows(
 
 
 class RemoteRows:
-    """The rows of a buffer.
+    """The rows of a remote buffer.
 
-    A row that was never written reads as unwritten memory, or is an error if `strict`.
+    If `strict` is True, reading a row that was never written is an error. Otherwise, such a row
+    reads as unwritten memory.
     """
 
     def __init__(
@@ -63,16 +65,16 @@ class RemoteRows:
         self._note = note
         self._memory = memory
         self._strict = strict
-        # `_room` is the number of bytes that may be written before the free memory is checked.
+        # The number of bytes that may be written before the next check of the free memory.
         self._room = FIRST
-        # Zeros take no memory until they are written, so a separate array marks written rows. The
-        # rows of one replica follow those of another.
+        # The system allocates no memory for zeros until they are overwritten. So a separate array
+        # marks the rows that were written. All rows of one replica precede those of the next.
         rows = buffer.replicas * buffer.repeats
         self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((rows,), bool)
 
     def load(self, rows: Array | list[int], reader: str) -> Array:
-        """Return a copy of some rows, in order. `reader` reads them, and the error names it.
+        """Return a copy of some rows, in order. `reader` is the name of the reader in the error.
 
         :raises UninitialisedReadError: in strict mode, if a row was never written.
         """
@@ -127,7 +129,7 @@ class RemoteRows:
         return move
 
     def _chosen(self, step: RemoteCopyStep) -> Array:
-        """Return the present numbers of the rows that a copy moves."""
+        """Return the numbers of the rows that a copy moves, as they are in memory now."""
         buffer = self.buffer
         offset = step.offset
         first_rows = np.arange(buffer.replicas) * buffer.repeats
@@ -156,9 +158,9 @@ def host_values(
 ) -> Array:
     """Return the host's values for a tensor or a row of a remote buffer, flattened, in its dtype.
 
-    `values` may have any shape with `into.num_elements` elements. If they are the values of one
-    replica, they are repeated for all `replicas` replicas. An error names `call`, and `advice` is
-    its next step.
+    `values` may have any shape with `into.num_elements` elements. If these are the values of one
+    replica, they are repeated for all `replicas` replicas. An error names `call`, and has `advice`
+    as its next step.
 
     :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot hold them.
     """
@@ -176,7 +178,7 @@ def host_values(
 def find_buffer(
     buffers: Mapping[str, RemoteBuffer], handle: str, row: int, replica: int, call: str
 ) -> tuple[RemoteBuffer, int]:
-    """Return (the buffer with that handle, index of its row among those of all replicas).
+    """Return (the buffer with that handle, index of its row among the rows of all replicas).
 
     :raises TensorIOStateError: if there is no such buffer, row or replica.
     """

@@ -1,4 +1,4 @@
-"""A group of vertices together with all that is needed to run it."""
+"""A group of vertices together with all objects that are needed to run it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class RunMode:
     """The settings with which an engine runs a program; see `Engine`.
 
     `checks_reads` and `checks_races` are True if these checks are on. `behaviour` contains the bits
-    of FP_CTL with which all tiles start, see `fp.traps`. `seed` is the seed of the generators of
-    their workers.
+    of FP_CTL with which all tiles start; see `fp.traps`. `seed` is the seed of the tiles' random
+    generators, one for each worker.
     """
 
     exact: bool
@@ -37,16 +37,16 @@ class RunMode:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A group of vertices, with all that is needed to run it.
+    """A group of vertices, with all objects that are needed to run it.
 
-    * `memory`: the machine's memory, or the host's copy of it for a way that cannot run on a GPU
-    * `registers`: those of the tiles, or None if they are always zero
+    * `memory`: the machine's memory, or the host's copy of it if the group cannot run on a GPU
+    * `registers`: the registers of the tiles, or None if they are always zero
     * `watch`, `rounding`: traps and stochastic rounding, under the present floating-point behaviour
-    * `returned`: bool[vertices], receives the results of `compute()`; if it is None, they are not
+    * `returned`: bool[vertices], receives the results of `compute()`, or None if they are not
       needed
     * `cycles`: int64[vertices], receives the worker cycles of each vertex if they depend on data
-    * `defined`: for each byte of memory, whether it was written; scalar loops mark their stores in
-      it
+    * `defined`: for each byte of memory, whether it was written; scalar loops mark the bytes that
+      they store
     * `interrupts`: the interrupts that may stop a loop, if no earlier change of its step has to be
       undone
     """

@@ -1,9 +1,9 @@
 """Batches of loops over single elements, which continue as compiled loops where that is faster.
 
-Such a batch consists of many short array calls, each with few numbers. It can start at once, while
-a compiled loop must wait for the compiler. So the batch runs until it has used as much processor
-time as the compiler would. From then on the faster of the two runs, as in the tiers of a
-just-in-time compiler. Both have the same bits.
+Such a batch consists of many short array calls, each with few numbers. The batch can start at once,
+while a compiled loop must wait for the compiler. So the batch runs until it has used as much
+processor time as the compiler would. From then on the faster of batch and compiled loop runs, as in
+the tiers of a just-in-time compiler. Both give the same bits.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-LOOK = 0.05  # After this many CPU seconds of batches, the compiled loop is first considered.
-LEAST_OPS = 64  # If a trace has fewer ops, a batch has little to lose.
-# The number of runs of the compiled loop before the faster of the two is chosen. The first run
-# waits for the compiler.
+# The CPU seconds that the batch may use before the compiled loop is considered for the first time.
+LOOK = 0.05
+LEAST_OPS = 64  # The minimum number of ops in a trace. A batch with fewer ops is fast enough.
+# The number of times that the compiled loop runs before the faster of loop and batch is chosen. The
+# first time includes waiting for the compiler.
 TRIALS = 4
 
 
@@ -38,9 +39,9 @@ def loops_over_elements(group: Group) -> bool:
 
 
 class Tiers:
-    """A batch, `calls`, and the scalar loop of the same vertices.
+    """A batch of vertices, `calls`, and the scalar loop of the same vertices.
 
-    `make()` makes the loop, or returns None if that is impossible.
+    `make()` returns the loop, or None if the loop cannot be compiled.
     """
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:
@@ -54,7 +55,7 @@ class Tiers:
         self._trials = [inf]
 
     def run(self) -> None:
-        """Run the batch or the compiled loop, and measure it."""
+        """Run the batch or the compiled loop, and measure the time that it takes."""
         begin = perf_counter()
         if self._compiled and self._loop is not None:
             self._loop.run()

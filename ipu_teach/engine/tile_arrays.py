@@ -13,8 +13,8 @@ from ipu_teach.types import Array, DType, poison
 class Memory:
     """The memory of all variables of a graph, with their initial values.
 
-    `host` is this memory itself if it is on the host; otherwise it is a copy on the host, which
-    `fetch` and `send` update.
+    `host` is this object itself if the memory is on the host. Otherwise, `host` is a copy on the
+    host, which `fetch` and `send` update.
     """
 
     def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
@@ -41,14 +41,14 @@ class Memory:
         """Return the complete memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # If a check uses float64 for FLOAT or HALF, the array of that dtype is longer than the
-            # memory, and separate.
+            # If a check computes FLOAT or HALF in float64, the array of these elements is longer
+            # than the memory. It is then a separate array.
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
-        """Return the elements of a layout in place, or None if it has no strides."""
+        """Return a view of the elements of a layout, or None if the layout has no strides."""
         if layout.strides is None or layout.size == 0:
             return None
         strides = tuple(s * dtype.numpy.itemsize for s in layout.strides)

@@ -1,9 +1,9 @@
 """Find the addresses of a group's regions, and an order of its vertices that needs no copy.
 
-Vertices may run in any order, so they are sorted by the address of their largest region. If the
-starts of all fields then form nested arithmetic progressions (rows of a matrix, tiles of an image),
-one strided view contains that field of every vertex. A step of 0 means that vertices share an
-operand. Other regions are gathered by index.
+Vertices may run in any order, so they are sorted by the address of their largest region. The starts
+of all fields may then form nested arithmetic progressions, as for rows of a matrix or blocks of an
+image. In this case, one strided view contains a field of every vertex. A step of 0 means that
+vertices have the same operand. Other regions are gathered by index.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-# If nests have on average this number of vertices or more, they are faster than a gather.
+# The minimum average number of vertices in a nest. Smaller nests are slower than gathering by
+# index.
 LEAST_RUN = 8
-# There are at most this number of nests, because each costs a pass over some starts.
+# The maximum number of nests, because finding each nest takes a pass over some of the starts.
 MOST_NESTS = 64
 LEVELS = 3
-# If this number of nests have about two vertices each (any two form one), the starts have no order.
+# The starts have no order if this number of nests have about two vertices each, as any two vertices
+# form a nest.
 HOPELESS = 8
-PREFIX = 256  # This number of vertices is examined first.
+PREFIX = 256  # The number of vertices that are examined first.
 
 
 class Region:
-    """A region of every vertex of a group, in running order: its starts and layouts."""
+    """A field's region in every vertex of a group: its starts and layouts, in running order."""
 
     def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
         table = group.table
         self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Layouts are stored by number, because there may be as many as vertices: examining each
-        # would take longer than all other work.
+        # Store layouts by number. There may be as many layouts as vertices, and examining each
+        # layout would take longer than all other work.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
             part_offsets, part_layouts = zip(
@@ -54,25 +56,25 @@ class Region:
         )
 
     def layout(self, number: int) -> Layout:
-        """Return one of the distinct layouts; `which` has the number for each vertex."""
+        """Return one of the distinct layouts. `which` has the `number` of each vertex's layout."""
         return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
     @property
     def bytes(self) -> int:
-        """The number of bytes of one vertex's region."""
+        """The number of bytes of the region of one vertex."""
         return self.size * self.field.dtype.size
 
     @property
     def strides(self) -> tuple[int, ...] | None:
         """The distance between neighbouring elements along each axis of the region.
 
-        It is None if it differs between vertices.
+        The attribute is None if the distances differ between vertices.
         """
         return self.layout(0).strides if len(self.numbers) == 1 else None
 
     @property
     def is_separate(self) -> bool:
-        """Whether no two regions overlap partly: any two are equal, or share no element."""
+        """Whether any two vertices' regions are equal or have no common element."""
         steps = np.diff(self.starts)
         if np.any(steps < 0):
             steps = np.diff(np.sort(self.starts))
@@ -80,7 +82,7 @@ class Region:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """(first element, end) of the memory that the regions of all vertices span."""
+        """The interval of memory that the regions of all vertices span, as (first element, end)."""
         bounds = np.array([self.layout(i).bounds for i in range(len(self.numbers))]).T
         low, high = bounds[:, self.which] + self.starts
         return int(low.min()), int(high.max()) + 1
@@ -91,7 +93,7 @@ class Region:
         self.which = self.which[order]
 
     def index(self, rows: slice) -> Array:
-        """Return the positions of the elements of some vertices: int64[vertices, size]."""
+        """Return the positions of the elements of the vertices in `rows`: int64[vertices, size]."""
         which = self.which[rows]
         used, inverse = np.unique(which, return_inverse=True)
         positions = self._graph.positions(self.numbers[used])
@@ -108,10 +110,11 @@ def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """The vertices from number `first` on, along nested axes of lengths `shape`, outermost first.
+    """Consecutive vertices, from number `first` on, arranged along nested axes.
 
-    `base` is the first vertex's start in each field. `steps` (fields, axes) is the distance between
-    neighbouring vertices along each axis.
+    `shape` contains the lengths of the axes, outermost first. `base` is the start of the first
+    vertex's region in each field. `steps` (fields, axes) is the distance between neighbouring
+    vertices along each axis.
     """
 
     first: int
@@ -140,8 +143,8 @@ class Nest:
             if part.count <= most_vertices or len(self.shape) == 1:
                 yield part
                 continue
-            # The vertices of a single index of this axis exceed the limit, so the next axis is
-            # divided.
+            # The vertices at a single index of this axis exceed the limit, so divide the next axis,
+            # too.
             for piece in Nest(part.first, self.shape[1:], piece_base, self.steps[:, 1:]).pieces(
                 most_vertices
             ):
@@ -181,7 +184,7 @@ def find_nests(starts: Array) -> list[Nest] | None:
             return None
         prefix_length = PREFIX
         shape, steps = _beginning(starts[:, first_vertex : first_vertex + prefix_length], LEVELS)
-        # A nest that ends well before the prefix ends cannot continue beyond it.
+        # If a nest ends well before the prefix ends, it cannot continue beyond the prefix.
         while (
             first_vertex + prefix_length < num_vertices and prod(shape) * 2**LEVELS >= prefix_length
         ):
@@ -211,7 +214,7 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     ):
         return single_run
     is_broken = ~has_same_step
-    # This excludes the step from the end of one run to the start of the next.
+    # Exclude the step from the end of one run to the start of the next.
     is_broken[run_length - 1 :: run_length] = False
     num_covered = int(np.argmax(is_broken)) + 1 if is_broken.any() else num_vertices
     num_runs = num_covered // run_length

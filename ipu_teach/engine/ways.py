@@ -1,8 +1,8 @@
-"""The ways in which vertices run. The first of `WAYS` that can run a group runs it.
+"""The ways in which vertices run. A group runs in the first way of `WAYS` that can run it.
 
 A way has a method `bind(site)`, which returns prebound calls; making these calls runs the vertices.
 Work that an array call cannot do, such as floating-point traps or changing to another way, is done
-around it: see `Batch`.
+around the call: see `Batch`.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Bulk(Way):
 class Batch(Way):
     """Array calls over all vertices, from a trace.
 
-    If a vertex may trap, the plain loop is also prepared, which finds the vertex that traps. Loops
-    over single elements continue as compiled loops once that pays.
+    If a vertex may trap, the plain loop is also prepared, because it can find the vertex that
+    traps. Loops over single elements continue as compiled loops as soon as that is faster.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -97,8 +97,8 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
     code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
-    # These run in the order of their addresses: no vertex depends on another, and none of them
-    # raises an error.
+    # The loop runs the vertices in the order of their addresses. This is safe, because no vertex
+    # depends on another vertex or raises an error.
     widest = max(
         (Region(group, site.graph, name) for name in group.shapes),
         key=lambda r: np.ptp(r.starts) * r.bytes,
@@ -119,10 +119,10 @@ class Scalar(Way):
 
 
 class Loop(Way):
-    """Plain Python, vertex by vertex: it can run everything, and is the reference.
+    """Plain Python, vertex by vertex: this way can run every group, and is the reference.
 
-    If there is a scalar loop, it also runs, on copies, and counts cycles, stores, and the elements
-    that workers access.
+    If there is a scalar loop, it also runs, on copies of the memory. It counts cycles, stores, and
+    the elements that workers access.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -134,13 +134,13 @@ class Loop(Way):
 
 
 WAYS: tuple[Way, ...] = (Bulk(), Batch(), Scalar(), Loop())
-REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # These ways run the vertices with vertex_loop=True.
+REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run with vertex_loop=True.
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all groups of an elementwise table as one long region, or None.
 
-    For elementwise codelets the boundaries between vertices do not matter.
+    In elementwise codelets, the boundaries between vertices do not matter.
     """
     watched = any(site.watch is not None for site in sites)
     if any(site.group.is_bulk or site.rounding is not None for site in sites):

@@ -1,4 +1,4 @@
-"""Adding many vertices in one call: the same rows as one by one, written as entire columns."""
+"""Adding many vertices in one call: whole columns are written instead of one row after another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ipu_teach.graph.vertex_table import (
 )
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # One call adds at most this number of vertices, whose columns take 4 GB.
+MOST_VERTICES = 10**8  # The maximum number of vertices that one call adds. Their columns take 4 GB.
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -38,10 +38,10 @@ def add_rows(
     tiles: ArrayLike,
     fields: Mapping[str, FieldValue],
 ) -> VertexRange:
-    """Add a vertex for each item of the first axes of the arguments, to one table.
+    """Add a vertex to one table for each item of the first axes of the arguments.
 
-    It does so as `Graph.add_vertices`. All arguments are checked before the first column changes.
-    `known` are the tiles of the graph.
+    This function does the work of `Graph.add_vertices`. It checks all arguments before it changes
+    the first column. `known` are the tiles of the graph.
     """
     for name in fields:
         if name not in table.codelet.fields:
@@ -68,9 +68,9 @@ def add_rows(
 
 
 class Column(NamedTuple):
-    """The edges of several vertices on one field.
+    """The connections of several vertices through one field.
 
-    The edge of vertex i begins at element `offset[i]` and has the form `forms[form[i]]`.
+    The region of vertex i begins at element `offset[i]` and has the form `forms[form[i]]`.
     """
 
     offset: Array
@@ -98,8 +98,9 @@ def listed_column(
 ) -> Column:
     """Return the column of `num_vertices` vertices with explicit element positions.
 
-    Each of `groups` is (numbers, positions) of vertices whose edges have the same shape. The
-    positions are an int64 array of shape (vertices, *shape).
+    Each of `groups` is (numbers, positions) of vertices whose regions have the same shape.
+    `numbers` are the numbers of these vertices, and `positions` is an int64 array of shape
+    (vertices, *shape).
     """
     offsets = np.zeros(num_vertices, np.int64)
     form_numbers = np.zeros(num_vertices, np.int64)
@@ -121,8 +122,8 @@ def listed_column(
 def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
     """Number the distinct rows of `keys` by first appearance.
 
-    `keys` are columns of integers of 0 or more. Returns the number of each row, and the row with
-    each number.
+    `keys` are columns of integers of 0 or more. Return (number of each row, list of the distinct
+    rows by number).
     """
     _, first_rows, key_of_row = np.unique(combined(*keys), return_index=True, return_inverse=True)
     appearance_order = np.argsort(first_rows)
@@ -133,7 +134,7 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
 
 
 def members(numbers: Array, count: int) -> list[Array]:
-    """Return, for each number below `count`, the ascending indices at which `numbers` has it."""
+    """Return the ascending indices at which `numbers` contains each number below `count`."""
     order = order_of(numbers)
     return np.split(order, np.cumsum(np.bincount(numbers, minlength=count))[:-1])
 
@@ -145,9 +146,9 @@ def add_columns(
     fields: Mapping[str, FieldValue],
     order: Array | None,
 ) -> None:
-    """Add vertices as `Graph.add_columns` does, for one table.
+    """Add vertices to one table. The arguments are those of `Graph.add_columns`.
 
-    `numbers` are the machine's tile numbers.
+    `numbers` are the tiles of the vertices, in the machine's tile numbers.
     """
     num_vertices, first_row = len(numbers), len(table)
     edges: dict[str, tuple[Array, Array]] = {}
@@ -231,7 +232,8 @@ def _extend(
 def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -> int:
     """Return the number of vertices, which is the length of the first axis of the arguments.
 
-    Tiles, tensors and state must agree on it, or have the length 1 to be shared.
+    Tiles, tensors and state must have this length, or the length 1 for a value that all vertices
+    use.
     """
     lengths: list[tuple[str, int]] = [] if tiles.ndim == 0 else [("tiles", len(tiles))]
     for name, value in fields.items():
@@ -273,7 +275,8 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
 def _state_length(value: Any, depth: int) -> int | None:
     """Return the length of the vertex axis of a state field's values.
 
-    Return None if `value` has no such axis, or is invalid so that `_state` will refuse it.
+    Return None if `value` has no such axis, or is invalid; `_state` raises the error for an invalid
+    value.
     """
     try:
         return len(value) if np.ndim(value) == 1 + depth else None
@@ -331,7 +334,7 @@ def _edge(
 def _elements(
     graph: Graph, field: Field, parts: Sequence[Tensor], count: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) if every vertex takes one element of each of `parts`."""
+    """Return (offsets, layout ids) of a field that takes an element of each of `parts`."""
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
     ids, layout_of_row = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
     return places[:, 0], ids[layout_of_row]
@@ -354,11 +357,12 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
-    """Return (ids of the distinct layouts, the index into them of each row).
+    """Return (ids of the distinct layouts, index of each row's layout in these ids).
 
-    Each of `rows` contains the element positions of a region of `shape`, relative to the first.
+    Each of `rows` contains the element positions of a region of `shape`, relative to the first
+    element.
     """
-    if np.all(rows == rows[:1]):  # This is the usual case: regions of equal shape.
+    if np.all(rows == rows[:1]):  # The usual case: all regions have the same shape.
         distinct_rows = rows[:1]
         layout_of_row = np.zeros(rows.shape[:1], np.int64)
     else:
@@ -368,7 +372,7 @@ def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tupl
 
 
 def _state(table: VertexTable, field: Field, value: FieldValue, count: int) -> list[Any]:
-    """Return the values of one state field for `count` vertices; None means unwritten."""
+    """Return the values of one state field for `count` vertices, with None for unwritten values."""
     if value is None:
         return [None] * count
     if isinstance(value, Tensor) or _state_length(value, field.depth) is None:

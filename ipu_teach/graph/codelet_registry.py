@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from ipu_teach.target import Target
 
 Codelet = TypeVar("Codelet", bound=type[Vertex])
-# This is the shape of a region, or a tuple of the shapes of the vectors in a list.
+# The shape of a region, or a tuple of the shapes of the vectors in a list.
 RegionShape: TypeAlias = Shape | tuple[Shape, ...]
-Shapes = Mapping[str, RegionShape]  # This is the shape of each field, by its name.
-# An estimator is a function of the shapes and the target that returns modelled cycles.
+Shapes = Mapping[str, RegionShape]  # The shape of each field, by the field's name.
+# A function of the shapes and the target that returns modelled cycles.
 Estimator = Callable[[Shapes, "Target"], int]
 
 _marked: dict[str, type[Vertex]] = {}
@@ -215,16 +215,16 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-# Estimates of a vertex's cycles
+# Functions for the estimates of a vertex's cycles
 
 
 def said_cycles(
     cls: type[Vertex], estimator: Estimator | None, shapes: Shapes, target: Target, who: str
 ) -> int | None:
-    """Return the cycles that `estimator` returns, or else the method `cycles` of the class.
+    """Return the modelled cycles of a vertex, from its estimator or else its method `cycles`.
 
-    Return None if there is neither. Raises `InvalidPerfEstimateError`, which names the vertex as
-    `who`, if the function fails or does not return a whole number.
+    Return None if the class has neither. Raises `InvalidPerfEstimateError`, which names the vertex
+    as `who`, if the function fails or does not return a whole number.
     """
     description = (
         f"The perf estimator of {cls.__name__}"

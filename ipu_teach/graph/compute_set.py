@@ -25,8 +25,8 @@ class ComputeSet:
         self.name = name
         self.tables: dict[type[Vertex], VertexTable] = {}
         self.num_vertices = 0
-        # In a graph of replicas, this is the number of copies of the set. The vertices of a copy
-        # are consecutive in every table.
+        # The number of copies of the compute set in a graph of replicas. The vertices of a copy are
+        # consecutive in every table.
         self.replicas = 1
 
     def __repr__(self) -> str:

@@ -9,8 +9,8 @@ class DebugContext(str):
     """A scope for names, which can be inside another scope.
 
     `DebugContext("layer1", "model")` is the path `model/layer1`. It is a `str`, and calls accept
-    it, or any text, as `debug_context=`. An object that such a call creates with the name `weights`
-    is called `model/layer1/weights`. Without a name, it is called by the path.
+    it, or any text, as `debug_context=`. If such a call creates an object with the name `weights`,
+    the object's full name is `model/layer1/weights`. Without a name, the full name is the path.
 
         attention = DebugContext("attention")
         heads = DebugContext("heads", attention)                   # attention/heads
@@ -36,7 +36,7 @@ class DebugContext(str):
 def scoped(name: str | None, debug_context: str | None, call: str) -> str | None:
     """Return `name` inside the scope `debug_context`, or None if both are missing.
 
-    `call` is the method that got the arguments, for errors.
+    `call` is the name of the method that got the arguments, for errors.
     """
     if name is not None and not isinstance(name, str):
         raise GraphObjectCreationError(f"""{call} was given the name {shown(name)}.

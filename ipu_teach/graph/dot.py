@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Node(Protocol):
-    """A program, of which this module needs only the children.
+    """A program with its children, as far as this module needs it.
 
     Programs are built from graphs, so the classes of programs cannot be imported here.
     """
@@ -33,11 +33,11 @@ class Node(Protocol):
 
 
 Programs: TypeAlias = Node | Sequence[Node] | None
-Edge = tuple[str, str, str]  # An edge is (from, to, attributes).
+Edge = tuple[str, str, str]  # An arrow of the drawing: (from, to, attributes).
 
 
 def vertex_graph(graph: Graph, programs: Programs = None) -> str:
-    """Return a drawing of every vertex, with the variables that its fields are connected to.
+    """Return GraphViz text for every vertex and the variables to which its fields are connected.
 
     With `programs`, only the vertices that they execute are drawn.
     """
@@ -63,7 +63,7 @@ def vertex_graph(graph: Graph, programs: Programs = None) -> str:
 
 
 def compute_graph(graph: Graph, programs: Programs = None) -> str:
-    """Return a drawing of every compute set, with the variables that its vertices read and write.
+    """Return GraphViz text for every compute set and the variables that it reads and writes.
 
     With `programs`, only the compute sets that they execute are drawn, and also their copies.
     """
@@ -143,7 +143,7 @@ def _field_edges(graph: Graph, table: VertexTable, row: int, name: str) -> list[
 
 
 def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[int]:
-    """Return the numbers of the variables behind one field of a vertex, in ascending order."""
+    """Return the numbers of the variables that a field of a vertex accesses, in ascending order."""
     layout_number = table.layouts[field][row]
     if layout_number < 0:
         return []

@@ -82,8 +82,8 @@ class Graph(WithoutSome):
     """
 
     not_here = not_here.GRAPH
-    # In the graph of a whole machine, this is the number of replicas in the first axis of each
-    # tensor.
+    # The number of replicas in the first axis of each tensor, if this is the graph of a whole
+    # machine.
     replicas = 1
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
@@ -101,7 +101,8 @@ class Graph(WithoutSome):
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)
-        # These are attributes instead of methods because building a graph calls them most often.
+        # These methods of other objects are called most often while a graph is built. As
+        # attributes, they are called directly.
         self.strided = self._layouts.strided
         self.form = self._layouts.form
         self.list_layout = self._layouts.list_layout
@@ -128,7 +129,7 @@ class Graph(WithoutSome):
         """The total number of vertices in all compute sets."""
         return sum(cs.num_vertices for cs in self.compute_sets)
 
-    # Variables
+    # Methods for variables
 
     def add_variable(
         self,
@@ -196,8 +197,9 @@ class Graph(WithoutSome):
     ) -> Tensor:
         """Add a variable with the shape and tile mapping of `tensor`, without copying values.
 
-        Each element is mapped to the tile of its original, or not mapped if the original is not.
-        `dtype` is that of the original by default. `method` selects the order in memory:
+        Each element is mapped to the tile of the original element, or not mapped if the original is
+        not. The default of `dtype` is the dtype of the original. `method` selects the order in
+        memory:
 
         * CREATE_NEW_ORDER: the order of the view, without aliases;
         * PRESERVE_ORDER_AND_ALIASES: the order of the original. An element that appears twice in
@@ -292,7 +294,7 @@ class Graph(WithoutSome):
         layout = self.strided(variable.shape, dense(variable.shape))
         return Tensor.of(self._top, variable.dtype, variable.start // variable.dtype.size, layout)
 
-    # Tiles
+    # Methods for tile mappings
 
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
         """Map the elements of a tensor, or a vertex, to a tile.
@@ -312,7 +314,7 @@ class Graph(WithoutSome):
             row = what.row
             placed_lines = table.placed
             frame = sys._getframe(1)
-            # This is the most frequent case, so `Tiles.number` is inlined.
+            # Fast path for the most frequent case, with `Tiles.number` inlined.
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
@@ -364,9 +366,11 @@ class Graph(WithoutSome):
     def held_by_tile(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> dict[int, list[tuple[int, int]]]:
-        """Return `get_tile_mapping` as a dict of the tiles that hold elements of `tensor`.
+        """Return the intervals of elements of `tensor` on each tile, by tile number.
 
-        The tiles are in ascending order. `mapped_pieces` explains the arguments and the errors.
+        Tiles without elements are left out, and the others are in ascending order. An interval is
+        (begin, end), as in `get_tile_mapping`. `mapped_pieces` explains the arguments and the
+        errors.
         """
         return intervals_by_tile(*self.mapped_pieces(tensor, require_complete, allow_external))
 
@@ -409,7 +413,7 @@ class Graph(WithoutSome):
         self._mapping.add_pieces(tensor, begin, begin + count, numbers)
 
     def tile_map(self) -> TileTable:
-        """Return the tile of every byte after the calls so far, in this graph's tile numbers."""
+        """Return the tile of every byte after the mapping calls so far, in the graph's numbers."""
         return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
@@ -436,7 +440,7 @@ class Graph(WithoutSome):
         """Return whether `tensor` belongs to this graph or to a virtual graph of the same graph."""
         return isinstance(tensor, Tensor) and tensor.graph is self._top
 
-    # Replicas
+    # Methods for replicas
 
     def get_replication_factor(self) -> int:
         """Return the number of replicas of this graph, 1 if it is not replicated."""
@@ -473,7 +477,7 @@ class Graph(WithoutSome):
         part._own(tensor)
         return whole_tensor(tensor, top_level, part.replication.count, APART)
 
-    # Vertices
+    # Methods for compute sets and vertices
 
     def add_compute_set(
         self, name: str | None = None, *, debug_context: str | None = None
@@ -523,8 +527,8 @@ class Graph(WithoutSome):
         row = len(table.order)
         usual = len(all_fields) <= table.most_usual
         try:
-            # A loop adds many similar vertices: if the table knows the forms of the tensors, it
-            # needs no check.
+            # Fast path for a loop that adds many similar vertices. If the table knows the forms of
+            # the tensors, the vertex needs no further check.
             for name, known, add_layout, add_offset in table.columns if usual else ():
                 tensor: Any = all_fields[name]
                 add_layout(known[tensor.form])
@@ -654,8 +658,8 @@ class Graph(WithoutSome):
     def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
         """Let `estimator(shapes, target)` return the modelled cycles of each vertex of `codelet`.
 
-        `shapes` maps field names to shapes; that of a list of vectors is a tuple of shapes. The
-        cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
+        `shapes` maps field names to shapes; the shape of a list of vectors is a tuple of shapes.
+        The cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
         estimator takes precedence over the codelet's `cycles`, and `set_perf_estimate` takes
         precedence over both.
         """
@@ -664,9 +668,9 @@ class Graph(WithoutSome):
     def get_perf_estimate(self, vertex: VertexRef) -> int:
         """Return the modelled cycles of a vertex, without running it.
 
-        They are those of `set_perf_estimate`, of an estimator, or of the codelet's `cycles`, in
-        this order. Raises `MissingPerfEstimateError` if the vertex has none of them; the report
-        shows the cycles that are counted while compute() runs.
+        The cycles are those of `set_perf_estimate`, of an estimator, or of the codelet's `cycles`,
+        in this order. Raises `MissingPerfEstimateError` if the vertex has none of them. The report
+        then shows the cycles that are counted while compute() runs.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
@@ -685,7 +689,7 @@ class Graph(WithoutSome):
                 next:  name the whole field: vertex["name"].""")
         return ref.vertex.table, ref.vertex.row, ref.name
 
-    # Host
+    # Methods for the host's access
 
     def add_host_to_device_fifo(
         self,
@@ -786,14 +790,14 @@ class Graph(WithoutSome):
         )
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
-        """Make `program` a function for `Call`. Its code is on the tiles once, for all calls."""
+        """Make `program` a function for `Call`. The tiles store its code once for all calls."""
         function = Function(
             self._top, name if name is not None else f"function{len(self.functions)}", program
         )
         self.functions.append(function)
         return function
 
-    # Drawings
+    # Methods that draw the graph
 
     def output_vertex_graph(
         self, path: str | PathLike[str] | TextIO, programs: dot.Programs = None
@@ -815,7 +819,7 @@ class Graph(WithoutSome):
         """
         outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
-    # Layouts and names
+    # Methods for layouts and names
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """Return a tensor of the elements at `positions` (int64), in the shape of `positions`."""

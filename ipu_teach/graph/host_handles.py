@@ -42,10 +42,9 @@ def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
 def register(
     known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str, object]
 ) -> HasHandle:
-    """Add `item` under its handle, and return it.
+    """Add `item` to `known` under its handle, and return `item`.
 
-    The handle must not be in `known` or in `others`; otherwise `GraphObjectCreationError` is
-    raised.
+    Raises `GraphObjectCreationError` if the handle is already in `known` or in `others`.
     """
     for taken in (known, *others):
         if item.handle in taken:

@@ -1,4 +1,4 @@
-"""Indexing of tensors: the integers, slices and arrays that may be between the brackets."""
+"""Indexing of tensors by integers, slices and arrays."""
 
 from __future__ import annotations
 
@@ -102,17 +102,17 @@ def _form_of(
     elif num_indexed == 1 and type(lengths[0]) is int:
         form.rows[lengths[0]] = new_form
     elif num_indexed == 2 and lengths[0] is None:
-        # This caches the forms of the first part and of the second, which `Tensor.__getitem__`
-        # looks up.
+        # This indexing caches the forms of the views that the first index and the second index
+        # select. `Tensor.__getitem__` looks these forms up.
         tensor[indices[0]][indices[1]]
     return new_form
 
 
 def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of `tensor[key]` for a rare key.
+    """Return the offset and the form of `tensor[key]` for a rare kind of key.
 
-    Such keys have numpy integers, `...` or arrays, which become plain integers, slices and lists of
-    positions.
+    Such keys contain numpy integers, `...` or arrays. They are converted to plain integers, slices
+    and lists of positions.
     """
     indices = key if isinstance(key, tuple) else (key,)
     check_key(tensor, indices, key)
@@ -137,9 +137,9 @@ def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
 
 
 def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of the elements that a key selects from a list of positions.
+    """Return the offset and the form of `tensor[key]` for a tensor with a list of positions.
 
-    The key selects as in numpy.
+    The key selects elements as in numpy.
     """
     raw_indices = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout
@@ -164,7 +164,7 @@ def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
                 raise out_of_range(tensor, int(out_of_bounds.flat[0]), axis)
         axis += _axes(index) if index is not Ellipsis else tensor.rank - sum(map(_axes, indices))
     try:
-        # This avoids a list of all positions, of which there may be very many.
+        # Select from the strides, because a list of all positions may be very long.
         if tensor.rank == len(indices) == 1 and layout.strides and indices[0].dtype != bool:
             positions = indices[0] % layout.size * layout.strides[0]
         else:

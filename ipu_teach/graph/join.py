@@ -30,8 +30,8 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 def same_view(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors are the same view.
 
-    They are if they have the same elements in the same shape and order, and the same dtype and
-    graph.
+    Two tensors are the same view if they have the same elements in the same shape and order, and
+    the same dtype and graph.
     """
     for argument in (a, b):
         if not isinstance(argument, Tensor):

@@ -1,7 +1,8 @@
 """Layouts: the memory order of a view's elements. Equal layouts are stored once.
 
 A layout consists of strides if possible, and otherwise of a list of element positions. A graph
-interns its layouts, so that a million edges need a million numbers and not a million objects.
+stores equal layouts only once (it interns them), so that a million edges need a million numbers and
+not a million objects.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-Cuts = tuple[tuple[int | None, ...], ...]  # A key has (index) or (start, stop, step) of each axis.
+# A hashable key: (index) or (start, stop, step) for each axis.
+Cuts = tuple[tuple[int | None, ...], ...]
 
-# A view may list this number of pieces one by one, which takes 2 GB of positions.
+# The maximum number of elements or pieces that are listed one by one. Their positions take 2 GB.
 MOST_LISTED = 2**28
 MOST_DIMENSIONS = 32
-_SMALL = 4096  # Shorter lists of positions are neither hashed nor stored in 32 bits.
+_SMALL = 4096  # The length above which lists of positions are hashed and stored in 32 bits.
 
 
 class Layout:
     """The positions of a tensor's elements relative to its first element.
 
-    Layouts are immutable and interned; `id` is the number of the layout in its graph. A layout
-    without `strides` has a list of element positions, `listed`; `positions` returns it as int64.
+    Layouts are immutable and interned, so equal layouts are the same object. `id` is the number of
+    the layout in its graph. A layout without `strides` has a list of element positions, `listed`;
+    `positions` returns the positions as int64.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Layout:
 
     @property
     def parts(self) -> tuple[tuple[int, Layout], ...]:
-        """This layout in the form of `ListLayout.parts`: at offset 0, as the only part."""
+        """The tuple ((0, this layout),): a single part at offset 0, as in `ListLayout.parts`."""
         return ((0, self),)
 
     @cached_property
@@ -131,7 +134,7 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """Return `Layout.runs` of strided elements.
+    """Return `Layout.runs` for elements with `shape` and `strides`.
 
     The innermost axes that are contiguous together form one run.
     """
@@ -168,7 +171,7 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """Return `Layout.extent` of strided elements without listing them.
+    """Return `Layout.extent` for elements with `shape` and `strides`, without listing the elements.
 
     Return None if the axes interleave.
     """
@@ -218,8 +221,8 @@ def _compact(positions: Array) -> Array:
 class Form:
     """A layout of elements of one dtype in one graph: a tensor without its offset.
 
-    Forms are interned, as layouts are. The form of a view of a tensor depends only on the form of
-    the tensor and on the selection, so each form caches the forms of its views:
+    Equal forms are the same object, as with layouts. The form of a view of a tensor depends only on
+    the form of the tensor and on the selection, so each form caches the forms of its views:
 
     * `row`: the form of one row
     * `rows[n]`: the form of n rows, which are `stride` elements apart
@@ -248,7 +251,7 @@ class Form:
 
 @dataclass(frozen=True)
 class ListLayout:
-    """The layout of several regions on one field.
+    """The layout of several regions that are connected to one field.
 
     Each of `parts` is (offset from the first region, layout).
     """
@@ -289,10 +292,10 @@ class Layouts:
         """
         relative = np.asarray(relative, order="C")
         flat = relative.reshape(-1)
-        # The last position is looked at first, because there can be many positions.
+        # Compare the last position first, because there can be many positions.
         last = flat.size - 1
         if last < 0 or flat[last] == last and np.array_equal(flat, np.arange(last + 1)):
-            # The positions turn out to be contiguous.
+            # If the positions are contiguous, the layout has strides.
             return self.strided(relative.shape, dense(relative.shape))
         key = (relative.shape, _key_of(relative))
         layout: Layout | None = self._interned.get(key)
@@ -303,7 +306,7 @@ class Layouts:
         return layout
 
     def list_layout(self, parts: tuple[tuple[int, Layout], ...]) -> ListLayout:
-        """Return the compound layout of several regions on one field."""
+        """Return the compound layout of several regions that are connected to one field."""
         key = tuple((delta, layout.id) for delta, layout in parts)
         layout: ListLayout | None = self._interned.get(key)
         if layout is None:

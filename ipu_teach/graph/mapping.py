@@ -19,11 +19,12 @@ from ipu_teach.types import Array, DType
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
-EXTERNAL = -2  # This number stands for any tile outside a virtual graph.
+EXTERNAL = -2  # The tile number of elements on a tile outside a virtual graph.
 MIN_BYTES_PER_TILE = 128  # The number is from graphcore/poplibs, lib/poputil/TileMapping.cpp.
 
 TileRanges = list[tuple[int, int]]
-TileChoice: TypeAlias = int | Sequence[int] | Array  # This is a number of tiles, or tile numbers.
+# A choice of tiles: the number of tiles, or their tile numbers.
+TileChoice: TypeAlias = int | Sequence[int] | Array
 
 
 class VariableMappingMethod(Enum):
@@ -36,7 +37,7 @@ class VariableMappingMethod(Enum):
 class Tiles:
     """The tiles of a graph, which are numbered from 0 to `count` - 1.
 
-    `chosen[i]` is the machine's number of tile i; it is None if the numbers are equal.
+    `chosen[i]` is the machine's number of tile i. `chosen` is None if both numbers are equal.
     `machine_tiles` is the number of tiles of that machine.
     """
 
@@ -90,7 +91,7 @@ class Tiles:
     def of_rows(self, tensor: Tensor, subject: str, tiles: ArrayLike) -> tuple[Array, Array, Array]:
         """Return (begin, end, tile) of the pieces of a tensor whose row i is on tile `tiles[i]`.
 
-        Pieces are in elements of the tensor. `subject` is its description, for errors.
+        `begin` and `end` count elements of the tensor. `subject` describes the tensor in errors.
         """
         tile_numbers = self.numbers(tiles, subject)
         if tensor.rank == 0 or len(tile_numbers) != tensor.shape[0]:
@@ -114,8 +115,8 @@ class Tiles:
     ) -> tuple[Array, Array, Array]:
         """Return (begin, end, tile) of every interval in `mapping`.
 
-        `mapping` has a list of (begin, end) for each tile. `subject` is the tensor's description,
-        for errors.
+        `mapping` has a list of (begin, end) for each tile. `subject` describes the tensor in
+        errors.
         """
 
         def refuse(problem: str) -> InvalidTileMappingError:
@@ -140,7 +141,7 @@ class Tiles:
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
-                # `is_plain` is True in the usual case.
+                # Most intervals are tuples of two ints, which need no conversion.
                 is_plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 bounds = interval if is_plain else as_shape(interval)
                 if (
@@ -158,9 +159,9 @@ class Tiles:
         return begins, ends, numbers
 
     def renumber(self, table: TileTable) -> TileTable:
-        """Return the machine's tile table in the numbers of these tiles.
+        """Return the machine's tile table with the numbers of these tiles.
 
-        The tile of elements on any other tile is `EXTERNAL`.
+        Elements on any other tile get the tile number `EXTERNAL`.
         """
         return table if self._names is None else table.renumbered(self._names)
 
@@ -174,7 +175,7 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        # This function appends the rows of the replicas' graphs that follow from their calls so
+        # A function that appends the rows of the replicas' graphs for all their mapping calls so
         # far.
         self.images: Callable[[], None] = lambda: None
         self._painted = 0
@@ -221,7 +222,7 @@ class MappingLog:
         self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
 
     def table(self) -> TileTable:
-        """Return the tile of every byte after the calls so far."""
+        """Return the tile of every byte after the mapping calls so far."""
         self.images()
         if self._painted < len(self.rows):
             new_rows = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
@@ -254,7 +255,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
     The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
     """
-    # This is the usual case for small tensors, which are frequent.
+    # Fast path for small tensors, which are frequent: they are on a single tile.
     if len(tile) == 1 and tile[0] >= 0:
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped_pieces = np.flatnonzero(tile >= 0)

@@ -1,4 +1,4 @@
-"""Advice for names that Poplar's Graph and Tensor and numpy's arrays have, and ours do not."""
+"""Advice for names that Poplar's Graph and Tensor or numpy's arrays have, and this kit does not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The kit's own call for each function of numpy that people try on tensors.
+"""The kit's call for each function of numpy that people try on tensors.
 
-A tensor has no values while the program is written, so numpy cannot compute with it. The errors
-name the call that does the same on the device, written for tensors `a` and `b`.
+A tensor has no values while the program is written, so numpy cannot compute with a tensor. The
+errors name the call that does the same on the device, written for tensors `a` and `b`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# These are functions of numpy, and methods of its arrays with the same name.
+# The kit's call for functions of numpy, and for methods of arrays with the same name.
 CALLS: Mapping[str, str] = {
-    # The following return views, which cost nothing.
+    # These functions return views, which cost nothing.
     "concatenate": "concat([a, b], 0)",
     "vstack": "concat([a, b], 0)",
     "hstack": "concat([a, b], 1)",
@@ -30,7 +30,7 @@ CALLS: Mapping[str, str] = {
     "flip": "a.reverse(0)",
     "split": "a.slices([(0, 2), (2, 4)])",
     "take": "a.index(2)",
-    # The following are work for the device.
+    # These functions are work for the device.
     "sum": 'popops.reduce(graph, a, (0,), program, "ADD")',
     "prod": 'popops.reduce(graph, a, (0,), program, "MUL")',
     "max": 'popops.reduce(graph, a, (0,), program, "MAX")',
@@ -50,7 +50,7 @@ CALLS: Mapping[str, str] = {
     "zeros_like": "graph.clone(a)",
     "copy": "graph.clone(a)",
 }
-# These are functions of single numbers, with their names in popops if these differ.
+# Functions of single numbers, each with its name in popops if that differs.
 POPOPS: Mapping[str, str] = {
     **{name: name for name in ("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log")},
     **{name: name for name in ("log1p", "logical_and", "logical_not", "logical_or", "sin")},
@@ -70,8 +70,8 @@ POPOPS: Mapping[str, str] = {
     "arcsin": "asin",
     "arctan2": "atan2",
 }
-# For each function behind one of Python's operators: the method of the left operand, and that of
-# the right one.
+# The method of the left operand and that of the right operand, for each function behind an operator
+# of Python.
 OPERATORS: Mapping[str, tuple[str, str]] = {
     "add": ("__add__", "__radd__"),
     "subtract": ("__sub__", "__rsub__"),

@@ -1,6 +1,6 @@
 """The text and the HTML table with which notebooks show tensors, compute sets and graphs.
 
-Both are the same in every process: they contain no address and do not depend on hashing.
+Text and table are the same in every process: they contain no address and do not depend on hashing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.graph.tensor import Tensor
 
-MOST_ROWS = 15  # A table has at most this number of rows; further rows are counted in the last row.
+MOST_ROWS = 15  # The maximum number of rows of a table. Further rows are counted in the last row.
 
 
 def tensor_line(tensor: Tensor) -> str:
@@ -169,8 +169,8 @@ def table(
 ) -> str:
     """Return an HTML table of at most 15 rows.
 
-    If there are more, the last row counts the `things` that are left out. `total` is the number of
-    rows, which is that of `rows` by default. All text is escaped.
+    If there are more rows, the last row counts the `things` that are left out. `total` is the
+    number of rows, by default the length of `rows`. All text is escaped.
     """
     total = len(rows) if total is None else total
     shown_rows = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]

@@ -27,20 +27,21 @@ DIV0 = 1 << 1
 OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
-# Poplar does not have this bit: the run stops where a half that overflowed is stored. Other
-# exceptions do not stop it.
+# The bit that stops the run where a half that overflowed is stored. It affects no other exceptions.
+# Poplar does not have this bit.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # The state of a worker's generator has this number of words.
+SEED_WORDS = 4  # The number of words in the state of a worker's generator.
 
 
 @flagged
 @dataclass(frozen=True)
 class FloatingPointBehaviour:
-    """The handling of exceptional results in floating-point arithmetic. By default, all are on.
+    """The handling of exceptional results in floating-point arithmetic.
 
-    The fields are Poplar's. `inv`, `div0` and `oflo` stop the run at an invalid operation such as 0
-    / 0, at a division by zero, and at an overflow. With `esr`, values stored as HALF are rounded
-    stochastically. With `nanoo`, halves that overflow become NaN instead of infinity.
+    The fields are Poplar's, and by default all are on. `inv`, `div0` and `oflo` stop the run at an
+    invalid operation such as 0 / 0, at a division by zero, and at an overflow. With `esr`, values
+    stored as HALF are rounded stochastically. With `nanoo`, halves that overflow become NaN instead
+    of infinity.
     """
 
     inv: bool = True
@@ -70,7 +71,7 @@ class Registers:
     def generators(self) -> Array:
         """The states of the random generators: uint64[tiles, workers, 2].
 
-        They are built on first access, as that takes a while for a large machine.
+        The states are built on first access, as that takes a while for a large machine.
         """
         return self._make()
 
@@ -95,9 +96,9 @@ class Registers:
 class RegisterVertex(SupervisorVertex):
     """A codelet that reads or sets registers of its tile.
 
-    The engine runs all vertices of one shape in a single call of compute(): each field, and the
-    registers, then have one more axis in front, which numbers the vertices. compute() must work
-    with this axis, and also without it for a single vertex.
+    The engine runs all vertices of one shape in a single call of compute(). In this call, each
+    field, and the registers, have an additional first axis, which numbers the vertices. compute()
+    must work with this axis, and also without it for a single vertex.
     """
 
     @property
@@ -130,8 +131,8 @@ class SetFloatingPointBehaviour(RegisterVertex):
     def cycles(self, target: Target) -> int:
         """Return an assumed number of cycles.
 
-        It is that of PopLibs' SetSeed, but with 8 instructions for each worker instead of 27, since
-        one register is set instead of four.
+        The number is that of PopLibs' SetSeed, but with 8 instructions for each worker instead of
+        27, since one register is set instead of four.
         """
         return 14 + 8 * target.num_worker_contexts
 

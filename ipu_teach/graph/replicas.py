@@ -2,9 +2,9 @@
 
 A learner builds the graph of one replica, which has the tiles of one replica. The top-level graph
 has the tiles of all replicas. Its addresses contain an image of each replica's memory, far apart
-from each other, followed by its own variables. There, a variable of shape s is a view of shape (R,
-*s) (`Graph.get_non_replicated_tensor`), so the author of a collective works with ordinary tensors.
-`compile.replicas` moves the images together.
+from each other, followed by its own variables. In the top-level graph, a variable of shape s is a
+view of shape (R, *s) (`Graph.get_non_replicated_tensor`), so the author of a collective works with
+ordinary tensors. `compile.replicas` moves the images together.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.target import Target
 
-# An image begins this number of bytes after the previous one. A view of one image covers at most
-# half of them.
+# The number of bytes from the start of one image to the start of the next. A view of an image
+# covers at most half of these bytes.
 APART = 2 * MOST_BYTES
-MOST_REPLICAS = 2**12  # The images of more replicas would need addresses of more than 63 bits.
+# The maximum number of replicas. More images would need addresses of more than 63 bits.
+MOST_REPLICAS = 2**12
 
 
 @dataclass

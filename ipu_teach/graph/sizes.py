@@ -24,7 +24,7 @@ MOST_PARTS = 10**6
 
 
 def set_field_size(ref: FieldRef, size: int) -> None:
-    """Set the size of a field, as `Graph.set_field_size` does."""
+    """Set the size of a field. The arguments are those of `Graph.set_field_size`."""
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -53,7 +53,7 @@ def set_field_size(ref: FieldRef, size: int) -> None:
 
 
 def get_field_size(ref: FieldRef) -> int:
-    """Return the size of a field, as `Graph.get_field_size` does."""
+    """Return the size of a field, for `Graph.get_field_size`."""
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -90,9 +90,9 @@ def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
 
 
 def connect_part(ref: FieldRef, value: FieldValue) -> None:
-    """Connect one part of a list, as `Graph.connect` does.
+    """Connect one part of a list, for `Graph.connect`.
 
-    The field itself is connected when all its parts are.
+    The field itself is connected as soon as all its parts are connected.
     """
     table = ref.vertex.table
     row = ref.vertex.row

@@ -1,6 +1,6 @@
 """The line of the learner's code that created an object.
 
-It is stored as a file and a line number, and becomes text only when an error needs it.
+The line is stored as a file and a line number, and becomes text only when an error needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ipu_teach._support.own_code import is_own_module
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
-LAST = sys.maxsize  # A range of rows with this end also covers all rows that are added later.
+LAST = sys.maxsize  # The end of a range of rows that also covers all rows that are added later.
 
 
 def caller() -> Line:
@@ -28,9 +28,9 @@ def caller() -> Line:
 class RowLines:
     """The learner's line that last changed each row of a table.
 
-    A loop changes many rows from one line, so a span has only its first and last row. `code` and
-    `place` are the code object and the instruction of the last change, and `stop` is the row after
-    it. Comparing them is much faster than finding the line.
+    A loop changes many rows from one line, so a span of rows is stored as its first and last row
+    only. `code` and `place` are the code object and the instruction of the last change, and `stop`
+    is the row after that change. Comparing `code` and `place` is much faster than finding the line.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def file_name(path: str) -> str:
 
 
 def in_words(*lines: Line) -> str:
-    """Return `lesson.py, line 12: v = graph.add_vertex(…)` for each distinct line.
+    """Return text such as `lesson.py, line 12: v = graph.add_vertex(…)` for each distinct line.
 
     Unknown lines are left out.
     """

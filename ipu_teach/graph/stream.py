@@ -11,14 +11,15 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import MOST_BYTES
 from ipu_teach.types import DType, as_dtype
 
-MOST_BUFFERED = 1024  # At most this number of transfers is prefetched for one stream.
+MOST_BUFFERED = 1024  # The maximum number of transfers that are prefetched for a stream.
 
 
 class ReplicatedStreamMode(Enum):
     """The data that each replica of a graph receives from a stream.
 
     REPLICATE: each replica gets its own part of every transfer, in the order of the replicas.
-    BROADCAST: all replicas get the same data. With a single replica, both are the same.
+    BROADCAST: all replicas get the same data. With a single replica, both modes have the same
+    effect.
     """
 
     REPLICATE = "REPLICATE"

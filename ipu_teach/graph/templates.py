@@ -26,7 +26,8 @@ def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
     """
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
-        return codelet  # This is a base class, as in `class Other(Scale[T])`.
+        # The class is a base class, as in `class Other(Scale[T])`, and stays a template.
+        return codelet
     if not wanted:
         raise VertexDefinitionError(f"""{codelet.__name__} is not a template.
             next:  use it as it is: {codelet.__name__}, without brackets.""")

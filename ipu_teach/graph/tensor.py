@@ -188,8 +188,8 @@ class Tensor(WithoutSome, WithoutValue):
             program.Copy.""")
 
     def __getitem__(self, key: Any) -> Tensor:
-        # The usual keys of loops, [i], [a:b], [i, j] and [i, a:b], are handled here if the form of
-        # the view is already cached.
+        # Fast path for the usual keys of loops, [i], [a:b], [i, j] and [i, a:b], if the form of the
+        # view is already cached.
         form = self.form
         offset = self.offset
         last_index = key
@@ -310,7 +310,7 @@ class Tensor(WithoutSome, WithoutValue):
     def index(self, *indices: int | Sequence[int]) -> Tensor:
         """Return the element or sub-tensor at these indices: `index(1, 2)` or `index((1, 2))`.
 
-        The indices are those of the first dimensions. Raises `PoplarIndexError`.
+        The indices belong to the first dimensions. Raises `PoplarIndexError`.
         """
         index_list = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
         wanted = as_shape(index_list)
@@ -380,7 +380,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
 
     def _without_a_blank(self, shape: object) -> str:
-        """Return advice for a shape with one size of -1, as numpy takes it; "" for any other."""
+        """Return advice for a shape with one size of -1, which numpy accepts, or ""."""
         entries = shape if isinstance(shape, (tuple, list)) else (shape,)
         sizes = [int(size) for size in entries if is_whole(size)]
         if len(sizes) != len(entries) or sizes.count(-1) != 1:
@@ -440,7 +440,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
-        """Remove the dimensions `dims`, which must have length 1; by default all of length 1.
+        """Remove dimensions of length 1: the dimensions `dims`, or by default all of length 1.
 
         Raises `PoplarIndexError`.
         """
@@ -622,7 +622,7 @@ class Tensor(WithoutSome, WithoutValue):
         begin = (self.offset + starts) * self.dtype.size
         return begin, begin + lengths * self.dtype.size
 
-    # Properties of a view
+    # Methods that describe a view
 
     def valid(self) -> bool:
         """Return True, since every tensor of the kit has a variable, unlike Poplar's Tensor()."""

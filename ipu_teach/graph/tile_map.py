@@ -1,7 +1,7 @@
 """The tile of each byte: the mapping calls of a graph, in order, merged into one sorted table.
 
-The table consists of intervals of bytes. The module also has functions of such intervals: their
-union, how much of it is below a position, and whether two of them overlap.
+The table consists of intervals of bytes. The module also has functions for such intervals: their
+union, how much of the union is below a position, and whether two intervals overlap.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from ipu_teach.types import Array
 
 UNMAPPED = -1
-_BLOCK = 2048  # A block has at most this number of pieces; copying it takes a few microseconds.
+_BLOCK = 2048  # The maximum number of pieces in a block. Copying a block takes a few microseconds.
 
 
 @dataclass(frozen=True, eq=False)
 class TileMap:
     """The tile of each byte.
 
-    Piece i covers the bytes from `start[i]` to before `start[i + 1]`, and is on `tile[i]`, or on no
-    tile if that is -1.
+    Piece i covers the bytes from `start[i]` to before `start[i + 1]`, and is on tile `tile[i]`. If
+    `tile[i]` is -1, the piece is on no tile.
     """
 
     start: Array
@@ -35,10 +35,9 @@ class TileMap:
 
     @cached_property
     def shift(self) -> Array:
-        """The distances from addresses to positions at which each tile's pieces are contiguous.
+        """The shift of each piece that makes the pieces of each tile contiguous: int64[pieces].
 
-        It is int64[pieces]: byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep
-        their order.
+        Byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep their order.
         """
         order = order_of(self.tile + 1)  # The tile of unmapped pieces is -1.
         shift = -self.start
@@ -104,7 +103,10 @@ class TileTable:
         return self._renumber(self._covering(block, block).at(byte))
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Divide intervals where the tile changes, as `TileMap.split` does."""
+        """Divide intervals of bytes where the tile changes.
+
+        Returns (index of the interval, start, stop, tile) of every piece.
+        """
         first_blocks = np.searchsorted(self._first, start, "right") - 1
         last_blocks = np.maximum(np.searchsorted(self._first, stop, "left") - 1, first_blocks)
         source, begin, end, tile = self._covering(first_blocks, last_blocks).split(start, stop)
@@ -116,14 +118,14 @@ class TileTable:
         return TileMap(merged.start, self._renumber(merged.tile))
 
     def paint(self, log: Array) -> TileTable:
-        """Return the table after further mapping calls, as rows of (start, stop, tile)."""
+        """Return the table after further mapping calls, given as rows of (start, stop, tile)."""
         top = paint(log, np.iinfo(np.int64).max)
         painted_pieces = np.flatnonzero(top.tile != UNMAPPED)
         if not len(painted_pieces):
             return self
         first_blocks = np.searchsorted(self._first, top.start[painted_pieces], "right") - 1
         last_blocks = np.searchsorted(self._first, top.stop[painted_pieces], "left") - 1
-        # A group consists of pieces whose blocks overlap.
+        # Pieces whose blocks overlap form a group.
         group_starts = np.flatnonzero(first_blocks[1:] > last_blocks[:-1]) + 1
         group_bounds = [0, *group_starts.tolist(), len(painted_pieces)]
         blocks = list(self._blocks)
@@ -202,7 +204,7 @@ def order_of(numbers: Array) -> Array:
 def expand(first_number: Array, count: Array) -> tuple[Array, Array]:
     """Return `count[i]` consecutive numbers from `first_number[i]` on, for all i in turn.
 
-    The first result is the i of each number, and the second is the numbers.
+    The result is (the i of each number, the numbers).
     """
     source = np.repeat(np.arange(len(first_number)), count)
     position = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
@@ -227,8 +229,7 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     The intervals in the result are disjoint, and ascend by key and start.
     """
     numbers_per_key = int(stop.max(initial=0)) + 1
-    # This places the intervals of all keys next to each other on one axis, so that one sort is
-    # enough.
+    # Place the intervals of all keys next to each other on one axis. Then a single sort is enough.
     base = key * numbers_per_key
     merged_start, merged_stop = joined(base + start, base + stop)
     merged_key = merged_start // numbers_per_key
@@ -258,10 +259,10 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
 
 
 def ascending(numbers: Array) -> Array:
-    """Return the numbers in ascending order. If they are in order, return the same array.
+    """Return the numbers in ascending order. If they are already in order, return the same array.
 
-    Vertices are added in loops, so usually only a few ascending runs have to be merged. A stable
-    sort does this in one pass.
+    Vertices are added in loops, so usually only a few ascending runs of numbers have to be merged.
+    A stable sort merges them in one pass.
     """
     return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
@@ -293,9 +294,9 @@ def meet(
 ) -> tuple[int, int, int] | None:
     """Find the first of the intervals [other_start, other_stop) that overlaps one of [start, stop).
 
-    The intervals [start, stop) are disjoint and ascending. The result is (index of the first
-    interval that overlaps, index of the interval in [start, stop) that it overlaps, first common
-    byte), or None if there is no overlap.
+    The intervals [start, stop) are disjoint and ascending. The result is None if there is no
+    overlap. Otherwise it is (index of the first [other_start, other_stop) that overlaps, index of
+    the [start, stop) that it overlaps, first common byte).
     """
     if (
         not len(start)
@@ -303,7 +304,7 @@ def meet(
         or other_stop.max() <= start[0]
         or stop[-1] <= other_start.min()
     ):
-        return None  # This is the usual case: fields in different variables.
+        return None  # The usual case: the fields are in different variables.
     possible_match = np.searchsorted(stop, other_start, "right")
     overlapping = np.flatnonzero(np.searchsorted(start, other_stop) > possible_match)
     if not overlapping.size:
@@ -337,7 +338,7 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
-    """Return `top` painted over `below`, which is visible where `top` has no tile.
+    """Return a tile map of `top`, and of `below` where `top` has no tile.
 
     Only the interval that `top` covers is processed.
     """
@@ -377,7 +378,7 @@ def _overlapping(log: Array) -> bool:
 
 
 def _flatten(log: Array) -> Array:
-    """Return disjoint, ascending rows after painting overlapping rows over each other."""
+    """Return disjoint, ascending rows for `log`, in which later rows override earlier ones."""
     bounds = distinct(log[:, :2].reshape(-1))
     tile_of_interval: Array = np.full(len(bounds) - 1, UNMAPPED)
     for first_interval, end_interval, tile_number in zip(

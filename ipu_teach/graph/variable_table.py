@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
     from ipu_teach.target import Target
 
-# A variable starts on a cache line (of this number of bytes), so every dtype is aligned in it.
+# The number of bytes in a cache line. Variables start on a cache line, so that every dtype is
+# aligned.
 ALIGNMENT = 64
-# A graph has at most this number of bytes: more than any machine has, and few enough that no
-# address overflows.
+# The maximum number of bytes in a graph: more than any machine has, and few enough that no address
+# overflows.
 MOST_BYTES = 2**48
 _OF = re.compile(r", replica (\d+) of (\d+)$")
 
@@ -60,7 +61,7 @@ class Variable:
 
 
 class VariableInterval(NamedTuple):
-    """A piece of a variable: `interval` is (begin, end) in elements of the flattened variable."""
+    """A piece of a variable: `interval` is (begin, end) in elements of the flat variable."""
 
     var: Variable
     interval: tuple[int, int]
@@ -82,7 +83,7 @@ class Variables:
     def follow(self, below: Variables, distance: int, count: int) -> None:
         """Place the variables of this empty graph after `count` images of the variables `below`.
 
-        The images are `distance` bytes from each other.
+        The images start `distance` bytes apart.
         """
         self._below = below
         self._apart = distance
@@ -207,7 +208,7 @@ class Variables:
 def of_replica(name: str, number: int, count: int) -> str:
     """Return the name of an object in replica `number` of `count`.
 
-    If `count` is 1, it is `name`.
+    If `count` is 1, return `name` unchanged.
     """
     return f"{name}, replica {number} of {count}" if count > 1 else name
 

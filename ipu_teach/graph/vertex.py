@@ -63,7 +63,7 @@ else:
 
 
 class _Region:
-    # For type checkers only: the fields of a vertex class become `_FieldAccess`.
+    # The methods are for type checkers only: the fields of a vertex class become `_FieldAccess`.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
@@ -75,7 +75,7 @@ class Vector(_Region, Generic[T, L]):
     `Vector[FLOAT, VectorLayout.ONE_PTR]`.
     """
 
-    if not TYPE_CHECKING:  # At run time, one or two arguments are accepted.
+    if not TYPE_CHECKING:  # At run time, Vector accepts one or two arguments.
         __class_getitem__ = classmethod(GenericAlias)
 
 
@@ -114,10 +114,10 @@ class VectorList(Sized, list[Any], Generic[T, L]):
 
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
-# The kit uses these names, so no field may have them.
+# The names that the kit uses. No field may have such a name.
 _RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "debug_context", "fields"))
-MOST_ELEMENTS = 2**28  # An Output of `Vertex.call` has at most this number of elements.
-# The tile of a vertex without a graph has this number of workers; every IPU has six
+MOST_ELEMENTS = 2**28  # The maximum number of elements of an Output of `Vertex.call`.
+# The number of workers on the tile of a vertex without a graph. Every IPU has six
 # (Target.num_worker_contexts).
 WORKERS = 6
 
@@ -227,14 +227,14 @@ class Vertex:
     """
 
     fields: ClassVar[dict[str, Field]] = {}
-    # How a tile runs the vertex: "worker" on one of the six workers, "supervisor" on the whole
-    # tile, "multi" on all six workers.
+    # The way in which a tile runs the vertex: "worker" on one of the six workers, "supervisor" on
+    # the whole tile, "multi" on all six workers.
     context: ClassVar[str] = "worker"
     _regions: dict[str, Any]
     _num_workers: int
     _instances: ClassVar[dict[tuple[type[DType], ...], type[Vertex]]]
 
-    if not TYPE_CHECKING:  # A type checker uses Generic instead.
+    if not TYPE_CHECKING:  # Type checkers use Generic instead of this method.
 
         def __class_getitem__(cls, dtypes: object) -> type[Vertex]:
             from ipu_teach.graph.templates import instance
@@ -290,7 +290,8 @@ class Vertex:
             next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
             {type(self).__name__}.call(…).""")
 
-    if not TYPE_CHECKING:  # This is hidden so that a type checker reports undeclared names.
+    # The method is hidden from type checkers, which must report undeclared names.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
@@ -331,9 +332,9 @@ class Vertex:
 
         Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size:
         `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An Output of
-        one element takes nothing. The result is the value of the written edge if there is only one,
-        and otherwise a dict by field name. `compute` runs as plain Python, so a breakpoint in it
-        works.
+        one element takes no argument. If the vertex has only one edge that it writes, the result is
+        the value of this edge. Otherwise, the result is a dict by field name. `compute` runs as
+        plain Python, so a breakpoint in it works.
         """
         return run_on(cls, regions_of(cls, values))
 
@@ -536,7 +537,7 @@ def _refuse_quarter(field: str, dtype: type | TypeVar | None) -> None:
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
-    """Return `field`. Raise an error if its default does not fit its dtype."""
+    """Return `field` if its default value fits its dtype, and raise an error otherwise."""
     if field.default is None or isinstance(field.dtype, TypeVar):
         return field
     subject = f"{cls.__name__}.{field.name}"
@@ -605,7 +606,10 @@ def _is_size(value: ArrayLike) -> bool:
 
 
 def _call_output(cls: type[Vertex], field: Field, value: int | Sequence[int] | None) -> FieldArrays:
-    """Return an unwritten region for an Output. `value` is the size that was given to `call`."""
+    """Return an unwritten region for an Output in `Vertex.call`.
+
+    `value` is the size of the Output that was passed to `call`.
+    """
     subject = f"{cls.__name__}.call()"
     if field.depth == 0:
         if value is not None:
@@ -664,8 +668,8 @@ class MultiVertex(Vertex):
 def workers(codelet: type[Vertex], num_workers: int = WORKERS) -> list[tuple[int, ...]]:
     """Return the arguments of each call of compute() in one run of a vertex.
 
-    They are the worker's id for a MultiVertex, which is called once per worker. Any other vertex is
-    called once, without arguments.
+    A MultiVertex is called once per worker, with the worker's id. Any other vertex is called once,
+    without arguments.
     """
     return [(number,) for number in range(num_workers)] if codelet.context == "multi" else [()]
 

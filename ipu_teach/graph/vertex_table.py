@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from ipu_teach.graph.compute_set import ComputeSet
     from ipu_teach.graph.graph import Graph
 
-# This is a tensor or a list of tensors for an edge, or numbers for state.
+# The content of a field: a tensor or a list of tensors for an edge, or numbers for state.
 FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
 FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten.
 UNCONNECTED = -1
-# A vertex has at most this number of cycles, ten minutes of the chip; sums over very many vertices
-# fit 64 bits.
+# The maximum number of cycles of a vertex, ten minutes of the chip. Sums over very many vertices
+# then fit into 64 bits.
 MOST_CYCLES = 10**12
 
 
@@ -53,25 +53,25 @@ class VertexTable:
         self.state = {name: f for name, f in codelet.fields.items() if f.kind == "state"}
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
-        # For each field: the forms of tensors that were checked before, with the ids of their
-        # layouts.
+        # The forms of tensors that were checked before, with the ids of their layouts, for each
+        # field.
         self.known: dict[str, dict[Form, int]] = {name: {} for name in self.edges}
         self.columns = [
             (n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges
         ]
-        # `Graph.add_vertex` can add a vertex with at most this number of fields without a full
+        # The maximum number of fields of a vertex that `Graph.add_vertex` can add without a full
         # check.
         self.most_usual = -1 if self.state else len(self.edges)
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
-        # For a field name and a row: the size of a Vector of state without a value, and the parts
-        # of a list that is connected part by part.
+        # The sizes of Vectors of state without a value, and the parts of lists that are connected
+        # part by part. Keys are (field name, row).
         self.sizes: dict[tuple[str, int], int] = {}
         self.parts: dict[tuple[str, int], list[Tensor | None]] = {}
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
-        self.names: dict[int, str] = {}  # `names` has the names of the few rows that have one.
-        # These are the lines that added the rows, and those that mapped them to tiles.
+        self.names: dict[int, str] = {}  # The names of the few rows that have a name.
+        # The lines of the learner's code that added the rows, and those that mapped them to tiles.
         self.added = RowLines()
         self.placed = RowLines()
 
@@ -172,7 +172,7 @@ class VertexTable:
     def drop(self, row: int) -> None:
         """Remove the rows from `row` on, complete or partly written.
 
-        So the graph is unchanged after a caught error.
+        The graph is then unchanged after an error that the learner catches.
         """
         state = self.state_values.values()
         for column in (
@@ -253,9 +253,10 @@ class VertexTable:
     def estimate(
         self, start: int, stop: int, cycles: ArrayLike, vertex: VertexRef | VertexRange
     ) -> None:
-        """Set the cycles of the rows from `start` to before `stop`, which are those of `vertex`.
+        """Set the cycles of the rows from `start` to before `stop`.
 
-        The column of estimates has -1 for rows without an estimate.
+        `vertex` is the vertex, or the range of vertices, in these rows. The column of estimates has
+        -1 for rows without an estimate.
         """
         if type(cycles) is int and 0 <= cycles <= MOST_CYCLES:
             cycles_of_rows: int | Array = cycles
@@ -281,9 +282,10 @@ def is_tensor_list(value: object) -> TypeGuard[Sequence[Tensor]]:
 
 
 def _cycles(estimate: ArrayLike, count: int, vertex: VertexRef | VertexRange) -> Array:
-    """Return the estimates for `count` vertices as int64: one for all, or one for each.
+    """Return the estimates for `count` vertices as an int64 array.
 
-    Raises `GraphObjectCreationError`.
+    `estimate` is one number for all vertices, or has a number for each. Raises
+    `GraphObjectCreationError`.
     """
     array = as_array(estimate)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
@@ -381,7 +383,7 @@ class VertexRange:
         return VertexRef(self.table, range(self.start, self.stop)[index])
 
     def put_on(self, tiles: Array) -> None:
-        """Map the vertices to tiles: one tile number for all vertices, or one for each.
+        """Map the vertices to tiles: `tiles` is one tile number for all, or one for each vertex.
 
         The machine must have these tiles. Raises `InvalidTileMappingError` if the length does not
         fit.

@@ -14,15 +14,15 @@ from ipu_teach.types import Array
 
 
 class VirtualGraph(Graph):
-    """A separate graph with some tiles of another, created by `Graph.create_virtual_graph`.
+    """A separate graph with some of another graph's tiles, created by `Graph.create_virtual_graph`.
 
-    All objects that are added to it belong to the top-level graph. It differs from that graph only
-    in its tile numbers and its `target`.
+    All objects that are added to the virtual graph belong to the top-level graph. The virtual graph
+    differs from it only in its tile numbers and its `target`.
     """
 
     def __init__(self, parent: Graph, *tiles: TileChoice) -> None:
-        # The attributes are shared, not copied: a graph never reassigns those that its __init__
-        # set.
+        # Share the attributes instead of copying them: a graph never reassigns an attribute that
+        # its __init__ has set.
         self.__dict__.update(parent.__dict__)
         parent_tiles = _choose(parent, tiles)
         chosen = parent._tiles.numbers(parent_tiles, "create_virtual_graph()")
@@ -44,7 +44,10 @@ class VirtualGraph(Graph):
 
 
 def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
-    """Return the parent's tile numbers for a number of tiles, a range, or a list."""
+    """Return the parent's tile numbers for the arguments of `Graph.create_virtual_graph`.
+
+    The arguments are a number of tiles, a range, or a list.
+    """
     num_tiles = parent.target.num_tiles
     num_ipus = parent.target.num_ipus
     if len(arguments) == 1 and is_whole(arguments[0]):

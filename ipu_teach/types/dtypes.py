@@ -36,7 +36,8 @@ from ipu_teach.types.quarter import (
 from ipu_teach.types.rounding import AnyDType, Array
 
 DOUBLE = np.dtype(np.float64)
-# It is True while a check runs an answer in float64, to tell rounding errors from wrong logic.
+# True while an exercise's check runs the learner's answer in float64 to tell rounding errors from
+# wrong logic.
 IN_DOUBLE = ContextVar("float64 holds FLOAT and HALF", default=False)
 
 
@@ -61,14 +62,14 @@ class DType(metaclass=_DTypeMeta):
     numpy: ClassVar[AnyDType] = np.dtype(np.uint8)
     size: ClassVar[int] = 1
 
-    # For type checkers only. The annotated fields of a vertex class become the descriptors of
-    # graph/vertex.py, which replace these methods.
+    # These methods are for type checkers only. In a vertex class, the descriptors of
+    # graph/vertex.py replace the annotated fields.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
 
 class _Held:
-    """The numpy dtype of a dtype's values, or float64 while `IN_DOUBLE` is True."""
+    """A descriptor for the numpy dtype of a dtype's values; float64 while `IN_DOUBLE` is True."""
 
     def __init__(self, dtype: type[np.generic]) -> None:
         self.own: AnyDType = np.dtype(dtype)
@@ -355,7 +356,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
             return array.astype(want), (array != 0) & (array != 1)
         bounds = np.iinfo(want)
         outside = (array < bounds.min) | (array > bounds.max)
-        if array.dtype.kind == "f":  # float64 represents bounds.max + 1 exactly, but not 2**63 - 1
+        if array.dtype.kind == "f":  # float64 represents bounds.max + 1 exactly, but not 2**63 - 1.
             outside = (
                 (array < bounds.min)
                 | (array >= float(bounds.max + 1))

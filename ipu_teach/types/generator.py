@@ -21,14 +21,16 @@ from numpy.typing import ArrayLike
 
 from ipu_teach.types.rounding import Array
 
-WARM_UP = 12  # This number of draws is discarded after seeding, as in jameshanlon/prng-testing.
-STREAM_BITS = 64  # The streams of two workers start 2**64 draws apart.
+# The number of draws that are discarded after seeding, as in jameshanlon/prng-testing.
+WARM_UP = 12
+STREAM_BITS = 64  # The streams of two neighbouring workers start 2**64 draws apart.
 
-_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # This is the step of SplitMix64.
+# The constant that SplitMix64 adds to its state in each step.
+_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 _SHIFT_A = 55
 _SHIFT_B = 14
 _SHIFT_C = 36
-# Above this number of draws, a stream is divided into pieces that are drawn in parallel.
+# The number of draws above which a stream is divided into pieces that are drawn in parallel.
 _MOST_LOOPED = 64
 
 
@@ -48,10 +50,10 @@ def seeded(value: ArrayLike) -> Array:
 def worker_states(seed: int, tiles: int, workers: int) -> Array:
     """Return the states of all workers of a machine: uint64[tiles, workers, 2].
 
-    `workers` is the number on each tile: six on every IPU. Worker w of tile t starts (workers t +
-    w) * 2**64 draws after the first worker. So no two streams overlap, and the stream of a worker
-    does not depend on the number of tiles. This is the kit's choice; that of PopLibs is not
-    published.
+    `workers` is the number of workers on each tile: six on every IPU. Worker w of tile t starts
+    (workers t + w) * 2**64 draws after the first worker. So no two streams overlap, and the stream
+    of a worker does not depend on the number of tiles. The start of each stream is the kit's
+    choice, because that of PopLibs is not published.
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)
@@ -80,10 +82,10 @@ def key(*keys: ArrayLike) -> Array:
 def counted(keys: Array, first: ArrayLike, count: int) -> Array:
     """Return `count` 32-bit words of the stream of each key: uint32[..., count].
 
-    The words begin at the stream's 64-bit word number `first`, which is one number, or one for each
-    key. `keys` is uint64 of any shape, as `key` returns it. Word i of a key is the word of
-    SplitMix64 after i steps from the key, low half first, so a word depends only on its key and
-    number.
+    The words begin at the stream's 64-bit word number `first`, which is the same for all keys or an
+    array with a number for each key. `keys` is uint64 of any shape, as `key` returns it. Word i of
+    a key is the word of SplitMix64 after i steps from the key, low half first, so a word depends
+    only on its key and number.
     """
     word_numbers = np.arange(-(-count // 2), dtype=np.uint64)
     bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + word_numbers * _GOLDEN

@@ -28,7 +28,8 @@ from ipu_teach.types.rounding import Array, Grid, Overflow, overflowed
 
 HALF_GRID = Grid(mantissa_bits=10, least_exponent=-14, largest=65504.0)
 
-_DROPPED = 13  # A float32 has 23 bits after the point, and a half has 10.
+# The number of bits that rounding drops: a float32 has 23 bits after the point, and a half has 10.
+_DROPPED = 13
 _LEAST_NORMAL, _LARGEST = np.array(
     [2.0**HALF_GRID.least_exponent, HALF_GRID.largest], np.float32
 ).view(np.uint32)
@@ -57,7 +58,7 @@ def to_half(
 def _from_single(singles: Array, words: Array) -> Array:
     """Round float32 to float16 stochastically, with the same bits as `Grid.round`.
 
-    For normal halves it is four times as fast as `Grid.round`.
+    For normal halves, this function is four times as fast as `Grid.round`.
     """
     # A normal half drops 13 bits of a float32. Adding 13 random bits carries into the remaining
     # bits with the right probability.

@@ -21,7 +21,7 @@ from ipu_teach.types.rounding import Array, Grid
 
 FLOAT_GRID = Grid(mantissa_bits=23, least_exponent=-126, largest=(2 - 2.0**-23) * 2.0**127)
 
-# These are the possible results of rounding a value, as in `fates`.
+# The possible results of rounding a value; `fates` explains them.
 HELD, SUBNORMAL, LOST, LARGE = range(4)
 
 
@@ -88,7 +88,8 @@ def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
 def fates(sizes: Array, dtype: type[DType]) -> Array:
     """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`.
 
-    `LOST` values become 0, and `LARGE` values become infinite.
+    `HELD` magnitudes are represented by normal numbers, and `SUBNORMAL` magnitudes by subnormal
+    numbers. `LOST` magnitudes become 0, and `LARGE` magnitudes become infinite.
     """
     grid, scale = grid_of(dtype, "fates()")
     rounded = grid.round(np.ldexp(sizes, -scale))

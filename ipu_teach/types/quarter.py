@@ -26,7 +26,7 @@ from ipu_teach.errors import TensorMetadataError, shown
 from ipu_teach.types.rounding import Array, Grid, Overflow
 
 NAN_CODE = 0x80
-LEAST_SCALE = -32  # A scale has 6 bits, one of them a sign.
+LEAST_SCALE = -32  # The smallest scale. A scale has 6 bits, including the sign.
 LARGEST_SCALE = 31
 
 

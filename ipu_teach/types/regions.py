@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.errors import CodeletError
 from ipu_teach.types.rounding import AnyDType, Array
 
-# This is the region of a field, or the regions of a list of vectors.
+# The array of a field's region, or the arrays of the regions of a list of vectors.
 FieldArrays: TypeAlias = Array | list[Array]
 
 
@@ -32,7 +32,7 @@ def to_unsigned(values: Any, dtype: AnyDType) -> Any:
 class Sized:
     """A base class for regions: `len` works unless the layout of the field is ONE_PTR."""
 
-    # This is the name of the ONE_PTR field, and "" for views and computed arrays.
+    # The name of the field if its layout is ONE_PTR, and "" for views and computed arrays.
     without_size: str = ""
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Sized:
 
 
 class OnePtrArray(Sized, np.ndarray[Any, AnyDType]):
-    """An array without a length. Arrays that are computed from it have one."""
+    """An array whose `len` raises an error. Arrays that are computed from it have a length."""
 
     def __array_wrap__(
         self, array: Array, context: object = None, return_scalar: bool = False

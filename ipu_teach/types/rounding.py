@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 AnyDType: TypeAlias = np.dtype[Any]
 
-_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # These are the exponent bits of a float64.
+_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # The mask of the exponent bits of a float64.
 
 
 class Overflow(Enum):
