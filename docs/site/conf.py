@@ -275,7 +275,7 @@ def facts(path: str) -> list[str]:
 def as_rest(text: str) -> str:
     """Return the text as Sphinx reads it: stars and bars are themselves, and what stands by four is
     code."""
-    text = re.sub(r"(?<=\[)\*|(?<=[(,] )\*|(?<=\()\*(?=\w)", r"\*", text)
+    text = re.sub(r"(?<=\[)\*|(?<=[(,]\s)\*|(?<=\()\*(?=\w)", r"\*", text)
     text = re.sub(r"(`[^`]*`)(\w?)|\|", escaped, text)
     return re.sub(r"(?m)^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text)
 

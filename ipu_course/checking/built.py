@@ -33,7 +33,7 @@ def built(name: str, otherwise: Any = None) -> Any:
     it is. Nothing is counted, and nothing is marked as given or done.
 
     :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
-    available.
+        available.
     """
     exercise = find_exercise(name, "built")
     answer = learner_calls.passed_here(name)

@@ -47,21 +47,20 @@ class Traffic:
 
     Attributes are int64[tiles] unless another shape is given.
 
-    Attributes:
         received, sent: the bytes that each tile receives and sends.
         together_received, together_sent: the part of these bytes that both tiles of a pair receive.
-        sources: how often a tile selects another sender.
-        sends: the number of SEND instructions.
+    - `sources`: how often a tile selects another sender.
+    - `sends`: the number of SEND instructions.
         link_received, link_sent: int64[ipus], the bytes that the tiles of an IPU receive from
-            other IPUs, and send to them.
-        links: int64[ipus from, ipus to], the bytes over each connection. A byte for several tiles
-            of an IPU is copied once.
+      other IPUs, and send to them.
+    - `links`: int64[ipus from, ipus to], the bytes over each connection. A byte for several tiles
+      of an IPU is copied once.
         stayed, pieces: the bytes that a tile moves within its memory, and the number of contiguous
-            pieces of these bytes; see `rearrange`.
+      pieces of these bytes; see `rearrange`.
         late, far: about the sender for which a tile waits longest. `late` is by how many cycles
-            its first word arrives after that of a near sender, and `far` is the number of its
-            bytes. The sender was chosen at the exchange rate for which this object was built.
-        words: the number of words of memory that are sent.
+      its first word arrives after that of a near sender, and `far` is the number of its
+      bytes. The sender was chosen at the exchange rate for which this object was built.
+    - `words`: the number of words of memory that are sent.
     """
 
     received: PerTile

@@ -74,14 +74,13 @@ def _category(variable: Variable) -> str:
 class MemoryLedger:
     """The bytes of variables and of everything else on each tile.
 
-    Attributes:
         names, categories: one value for each variable.
         tile, variable, size: the columns of a table, with a row for each pair of a variable and a
-            tile that has some of its elements; `size` is in bytes.
-        always: the bytes that are always present, without variables: int64[tiles] by category.
-        passing: for each leaf of the programs, the bytes that are present only while it runs:
-            int64[tiles] by category.
-        liveness: the variables that are live at each leaf.
+      tile that has some of its elements; `size` is in bytes.
+    - `always`: the bytes that are always present, without variables: int64[tiles] by category.
+    - `passing`: for each leaf of the programs, the bytes that are present only while it runs:
+      int64[tiles] by category.
+    - `liveness`: the variables that are live at each leaf.
     """
 
     target: Target

@@ -537,16 +537,15 @@ def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> P
 class _Compiled:
     """A compiled program, and the state of the module for which it was compiled.
 
-    Attributes:
-        run: the program on the device.
-        captured: the graph of the module's operations.
-        mirror: the connection between the module's tensors and the device's variables.
-        reads: the names of the attributes that forward has read, by module.
-        description: everything on which the program depends except shapes and constants.
-        constants: the fingerprint of the module's tensors that are constants in the program.
-        shapes: the shapes and dtypes of the tensors among the arguments.
-        inputs: the names of these tensors, in the order of the captured inputs.
-        marked: the inputs that may contain the label that a loss ignores.
+    - `run`: the program on the device.
+    - `captured`: the graph of the module's operations.
+    - `mirror`: the connection between the module's tensors and the device's variables.
+    - `reads`: the names of the attributes that forward has read, by module.
+    - `description`: everything on which the program depends except shapes and constants.
+    - `constants`: the fingerprint of the module's tensors that are constants in the program.
+    - `shapes`: the shapes and dtypes of the tensors among the arguments.
+    - `inputs`: the names of these tensors, in the order of the captured inputs.
+    - `marked`: the inputs that may contain the label that a loss ignores.
     """
 
     run: ir.Run

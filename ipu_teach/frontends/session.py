@@ -69,11 +69,10 @@ def _hints(function: Function) -> Mapping[str, Hint]:
 class Group:
     """A group of parameters that an optimiser updates with the same settings.
 
-    Attributes:
-        rate: the learning rate.
-        numbers: the other settings by name, such as "momentum".
-        names: the names of the parameters in the group, or None for all parameters.
-        kind: the optimiser of this group, or "" for the `kind` of `Training`.
+    - `rate`: the learning rate.
+    - `numbers`: the other settings by name, such as "momentum".
+    - `names`: the names of the parameters in the group, or None for all parameters.
+    - `kind`: the optimiser of this group, or "" for the `kind` of `Training`.
     """
 
     rate: Rate = 0.01
@@ -86,18 +85,17 @@ class Group:
 class Training:
     """The settings of a training step: the optimiser, its groups, and the transforms of the graph.
 
-    Attributes:
-        kind: the optimiser, such as "sgd".
-        groups: the groups of parameters, each with its own learning rate and settings.
-        scale: the factor by which the loss is multiplied before the backward pass.
-        recompute: "standard", the values to keep in memory, or None for no recomputation.
-        accumulation: the number of micro-batches in an update.
-        replicas: the number of copies of the model, each of which gets its own batches.
-        reduction: "mean" or "sum" of the gradients of the micro-batches and replicas.
-        sharded: whether the optimiser's state is divided among the replicas.
-        off_chip: whether the optimiser's state is in streaming memory.
-        phased: whether the graph is divided into phases that run one after the other.
-        schedule: the pipeline schedule, or "" for no pipeline.
+    - `kind`: the optimiser, such as "sgd".
+    - `groups`: the groups of parameters, each with its own learning rate and settings.
+    - `scale`: the factor by which the loss is multiplied before the backward pass.
+    - `recompute`: "standard", the values to keep in memory, or None for no recomputation.
+    - `accumulation`: the number of micro-batches in an update.
+    - `replicas`: the number of copies of the model, each of which gets its own batches.
+    - `reduction`: "mean" or "sum" of the gradients of the micro-batches and replicas.
+    - `sharded`: whether the optimiser's state is divided among the replicas.
+    - `off_chip`: whether the optimiser's state is in streaming memory.
+    - `phased`: whether the graph is divided into phases that run one after the other.
+    - `schedule`: the pipeline schedule, or "" for no pipeline.
     """
 
     kind: Optimiser = "sgd"

@@ -121,10 +121,9 @@ class TileShares:
     of each piece (`begin`), its number of elements (`count`) and its tile (`tile`). The attributes
     are arrays with an entry for each tile that has elements.
 
-    Attributes:
-        tile: the tiles, ascending.
-        first: the beginning of the tile's first interval.
-        pattern: a number that is equal for tiles whose intervals differ only in `first`.
+    - `tile`: the tiles, ascending.
+    - `first`: the beginning of the tile's first interval.
+    - `pattern`: a number that is equal for tiles whose intervals differ only in `first`.
     """
 
     def __init__(self, begin: Array, count: Array, tile: Array) -> None:

@@ -86,9 +86,8 @@ ATTRIBUTES: dict[str, Hint] = {
 class Attributes(NamedTuple):
     """The attributes that an operation accepts.
 
-    Attributes:
-        kinds: the permitted values, by the attribute's name; other names accept any value.
-        names: the permitted names, or None if any name is permitted.
+    - `kinds`: the permitted values, by the attribute's name; other names accept any value.
+    - `names`: the permitted names, or None if any name is permitted.
     """
 
     kinds: Mapping[str, Kind]

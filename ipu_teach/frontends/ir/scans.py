@@ -358,14 +358,13 @@ class _Backward:
 
     A state is a carried value of the scan. Only float states have gradients.
 
-    Attributes:
-        graph: the graph. Its outputs are the gradients of the float states before the step, then
-            the sums of the gradients of `shared`, then the gradients of `by_step`.
-        out_gradients: the inputs for the gradients of the step's results.
-        state_gradients: the inputs for the gradients of the float states after the step.
-        shared: the inputs of the body that are the same in all steps and have a gradient.
-        sums: the inputs for the sums of the gradients of `shared` over the steps so far.
-        by_step: the inputs of the body that differ from step to step and have a gradient.
+    - `graph`: the graph. Its outputs are the gradients of the float states before the step, then
+      the sums of the gradients of `shared`, then the gradients of `by_step`.
+    - `out_gradients`: the inputs for the gradients of the step's results.
+    - `state_gradients`: the inputs for the gradients of the float states after the step.
+    - `shared`: the inputs of the body that are the same in all steps and have a gradient.
+    - `sums`: the inputs for the sums of the gradients of `shared` over the steps so far.
+    - `by_step`: the inputs of the body that differ from step to step and have a gradient.
     """
 
     def __init__(

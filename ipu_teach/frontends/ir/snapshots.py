@@ -49,12 +49,11 @@ def with_snapshots(ir: Ir) -> Ir:
 class _Snapshots:
     """The copies of variables and views of a graph.
 
-    Attributes:
-        changes: the positions of the operations that change each variable.
-        made_at: the position of the operation that produces each view of these variables.
-        variables_of: the variables whose memory each value shares. A variable shares its own.
-        swaps: a dict from values to their copies.
-        copies: the copy operations, by the position of the operation after which they are inserted.
+    - `changes`: the positions of the operations that change each variable.
+    - `made_at`: the position of the operation that produces each view of these variables.
+    - `variables_of`: the variables whose memory each value shares. A variable shares its own.
+    - `swaps`: a dict from values to their copies.
+    - `copies`: the copy operations, by the position of the operation after which they are inserted.
     """
 
     def __init__(self, ir: Ir, changes: dict[Value, list[int]]) -> None:

@@ -67,18 +67,17 @@ class Value:
 
     A value has no elements, because the graph is compiled before it runs.
 
-    Attributes:
-        kind: MADE for a result of an operation, or VARIABLE, INPUT or CONSTANT.
-        initial: the initial value of a variable, or the value of a constant. An array without
-            dimensions means that all elements equal this number.
-        below: the upper limit of an input's integers: they are from 0 to `below` - 1. None means no
-            limit.
-        ignored: another integer that the input may contain: the label that a loss leaves out.
-        marked: whether the host has passed the label `ignored` in a batch.
-        from_end: whether the input may contain negative integers, which count from the end.
-        remote: whether the variable is in streaming memory, and on the tiles only while it is used.
-        sharded: whether each replica stores only a part of the variable.
-        family: an object that a graph and all its transformed versions share.
+    - `kind`: MADE for a result of an operation, or VARIABLE, INPUT or CONSTANT.
+    - `initial`: the initial value of a variable, or the value of a constant. An array without
+      dimensions means that all elements equal this number.
+    - `below`: the upper limit of an input's integers: they are from 0 to `below` - 1. None means no
+      limit.
+    - `ignored`: another integer that the input may contain: the label that a loss leaves out.
+    - `marked`: whether the host has passed the label `ignored` in a batch.
+    - `from_end`: whether the input may contain negative integers, which count from the end.
+    - `remote`: whether the variable is in streaming memory, and on the tiles only while it is used.
+    - `sharded`: whether each replica stores only a part of the variable.
+    - `family`: an object that a graph and all its transformed versions share.
     """
 
     shape: Shape
@@ -129,16 +128,15 @@ class Context(TypedDict, total=False):
 class Op:
     """An operation of a graph.
 
-    Attributes:
-        kind: the kind of operation, such as "matmul": a key of the table `OPS`.
-        inputs: the input values.
-        outs: the results; empty if the operation changes a variable in place.
-        attrs: the attributes, such as the dimensions of a sum.
-        stage: the number of the IPU within a replica.
-        part: "forward", "backward" or "update", the pass that the operation belongs to.
-        phase: the execution phase. Values that a later phase reads are stored in streaming memory.
-        path: the module that the operation belongs to, such as "encoder.layer1".
-        line: the line of the user's code, as (file, line number).
+    - `kind`: the kind of operation, such as "matmul": a key of the table `OPS`.
+    - `inputs`: the input values.
+    - `outs`: the results; empty if the operation changes a variable in place.
+    - `attrs`: the attributes, such as the dimensions of a sum.
+    - `stage`: the number of the IPU within a replica.
+    - `part`: "forward", "backward" or "update", the pass that the operation belongs to.
+    - `phase`: the execution phase. Values that a later phase reads are stored in streaming memory.
+    - `path`: the module that the operation belongs to, such as "encoder.layer1".
+    - `line`: the line of the user's code, as (file, line number).
     """
 
     kind: str
@@ -210,19 +208,18 @@ class Unfit(Exception):
 class Row:
     """The definition of a kind of operation: an entry of the table `OPS`.
 
-    Attributes:
-        shape: `shape(*values, **attrs)` returns an `Out`, or a list with an `Out` for each result.
-            It raises `Unfit` if the values or attributes do not fit.
-        lower: `lower(lowering, *tensors, **attrs)` adds PopLibs calls to the program, and returns
-            the result as a tensor, or the results as a list of tensors.
-        grad: `grad(graph, op, *result_gradients)` returns a list with the gradient of each input,
-            or None for an input without a gradient. If `grad` is None, no input has a gradient.
-        view: whether the result shares memory with the input.
-        in_place: whether the operation changes its first input, a variable, and has no result.
-        numbers: whether `lower` accepts Python numbers in place of tensors.
-        lays: `lays(lowering, op, place)` returns a new variable with the tile mapping that the
-            operation prefers for input number `place`, or None.
-        attributes: annotations of attributes that have another type than in the table `ATTRIBUTES`.
+    - `shape`: `shape(*values, **attrs)` returns an `Out`, or a list with an `Out` for each result.
+      It raises `Unfit` if the values or attributes do not fit.
+    - `lower`: `lower(lowering, *tensors, **attrs)` adds PopLibs calls to the program, and returns
+      the result as a tensor, or the results as a list of tensors.
+    - `grad`: `grad(graph, op, *result_gradients)` returns a list with the gradient of each input,
+      or None for an input without a gradient. If `grad` is None, no input has a gradient.
+    - `view`: whether the result shares memory with the input.
+    - `in_place`: whether the operation changes its first input, a variable, and has no result.
+    - `numbers`: whether `lower` accepts Python numbers in place of tensors.
+    - `lays`: `lays(lowering, op, place)` returns a new variable with the tile mapping that the
+      operation prefers for input number `place`, or None.
+    - `attributes`: annotations of attributes that have another type than in the table `ATTRIBUTES`.
     """
 
     shape: Callable[..., Out | list[Out]]

@@ -21,12 +21,11 @@ class Dataset:
 
     The methods return new datasets. A shuffled dataset has a new order in each epoch.
 
-    Attributes:
-        arrays: the arrays; the first dimension of each counts samples.
-        size: the number of samples in a batch, or 0 before `batch` is called.
-        drop: whether an incomplete last batch is dropped.
-        shuffled: whether the samples are in random order.
-        times: the number of repetitions.
+    - `arrays`: the arrays; the first dimension of each counts samples.
+    - `size`: the number of samples in a batch, or 0 before `batch` is called.
+    - `drop`: whether an incomplete last batch is dropped.
+    - `shuffled`: whether the samples are in random order.
+    - `times`: the number of repetitions.
     """
 
     arrays: tuple[Array, ...]

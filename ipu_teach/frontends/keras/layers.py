@@ -131,12 +131,11 @@ class LayerOptions(CommonOptions, total=False):
 class Layer:
     """A layer: `build(shape)` creates its weights, and `call` adds its operations to a graph.
 
-    Attributes:
-        name: the name of the layer. If it is "", the model names the layer.
-        trainable: whether the optimiser changes the weights.
-        dtype: the policy in which the layer computes, "float32" or "mixed_float16". The default is
-            the global policy.
-        stage: the number of the IPU that the layer runs on.
+    - `name`: the name of the layer. If it is "", the model names the layer.
+    - `trainable`: whether the optimiser changes the weights.
+    - `dtype`: the policy in which the layer computes, "float32" or "mixed_float16". The default is
+      the global policy.
+    - `stage`: the number of the IPU that the layer runs on.
     """
 
     fixed: tuple[str, ...] = ()  # weights that the optimiser does not change and that stay FLOAT

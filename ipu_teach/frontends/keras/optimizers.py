@@ -23,12 +23,11 @@ Static = Annotated[
 class Optimizer:
     """The base class of optimisers.
 
-    Attributes:
-        kind: the name of the optimiser in a graph, such as "adam".
-        learning_rate: the learning rate. It may change at any time, without compiling again.
-        numbers: the other settings.
-        scale: the loss scale. Gradients are multiplied by it when they are computed, and divided by
-            it before the update.
+    - `kind`: the name of the optimiser in a graph, such as "adam".
+    - `learning_rate`: the learning rate. It may change at any time, without compiling again.
+    - `numbers`: the other settings.
+    - `scale`: the loss scale. Gradients are multiplied by it when they are computed, and divided by
+      it before the update.
     """
 
     kind = "sgd"

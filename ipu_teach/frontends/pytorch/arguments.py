@@ -33,11 +33,10 @@ _INT = np.iinfo(np.int32)
 class Arguments:
     """The arguments of a call of a module.
 
-    Attributes:
-        tensors: the tensors in the order of the flattened arguments, by names such as `x`,
-            `batch['ids']` or `args[0]`.
-        values: the arguments that are not tensors, by name.
-        constants: a hashable copy of everything that is not a tensor, to compare calls with ==.
+    - `tensors`: the tensors in the order of the flattened arguments, by names such as `x`,
+      `batch['ids']` or `args[0]`.
+    - `values`: the arguments that are not tensors, by name.
+    - `constants`: a hashable copy of everything that is not a tensor, to compare calls with ==.
 
     :raises ModelError: if forward does not accept the arguments, or the device cannot store a
         tensor.

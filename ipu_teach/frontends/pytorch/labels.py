@@ -74,11 +74,10 @@ def innermost_line() -> Line:
 class Label:
     """The origin of an operation in the user's program.
 
-    Attributes:
-        path: the path of the module, such as "encoder.layer1".
-        line: the file and line number of the user's code.
-        stage: the number of the IPU in a pipeline.
-        part: FORWARD or BACKWARD, the pass in which the operation ran.
+    - `path`: the path of the module, such as "encoder.layer1".
+    - `line`: the file and line number of the user's code.
+    - `stage`: the number of the IPU in a pipeline.
+    - `part`: FORWARD or BACKWARD, the pass in which the operation ran.
     """
 
     path: str = ""

@@ -48,17 +48,16 @@ _RESERVED = ("seed", "rate")  # `frontends.ir` adds variables with these names.
 class Captured:
     """A captured module: its graph, and the relation between the graph and the module.
 
-    Attributes:
-        graph: the forward pass; the assignments to variables that it changes are at its end.
-        backward: the operations of the backward pass.
-        grads: the gradient of each parameter that has a gradient.
-        inputs: the names of the inputs, in the order of the tensors among the arguments.
-        outputs: the torch dtype of each output, by the output's name and in the outputs' order.
-        form: the structure of forward's result, for `tensors.fill_form`.
-        loss_at: the name of the output that is the loss, or None.
-        trained: the parameters that require a gradient.
-        counters: the names of integer buffers that each forward increases by 1; the host counts.
-        kept: the values that `recomputationCheckpoint` has marked.
+    - `graph`: the forward pass; the assignments to variables that it changes are at its end.
+    - `backward`: the operations of the backward pass.
+    - `grads`: the gradient of each parameter that has a gradient.
+    - `inputs`: the names of the inputs, in the order of the tensors among the arguments.
+    - `outputs`: the torch dtype of each output, by the output's name and in the outputs' order.
+    - `form`: the structure of forward's result, for `tensors.fill_form`.
+    - `loss_at`: the name of the output that is the loss, or None.
+    - `trained`: the parameters that require a gradient.
+    - `counters`: the names of integer buffers that each forward increases by 1; the host counts.
+    - `kept`: the values that `recomputationCheckpoint` has marked.
     """
 
     graph: Ir

@@ -28,10 +28,9 @@ LIBRARY = torch.library.Library("ipu_teach", "DEF")
 class Marks:
     """The marks that the module being captured has set so far.
 
-    Attributes:
-        stage: the stage (IPU) of the operations that follow.
-        kept: the tensors that `recomputationCheckpoint` has marked.
-        losses: the tensors that `identity_loss` has marked.
+    - `stage`: the stage (IPU) of the operations that follow.
+    - `kept`: the tensors that `recomputationCheckpoint` has marked.
+    - `losses`: the tensors that `identity_loss` has marked.
     """
 
     stage: int = 0

@@ -29,10 +29,9 @@ aten = torch.ops.aten
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """A torch dispatch mode that adds each operation that runs to `graph`.
 
-    Attributes:
-        graph: the recorded graph.
-        constants: the tensors that no node computes, by the names of their `get_attr` nodes.
-        labels: the label of each node: the result of `label()` when the node was added.
+    - `graph`: the recorded graph.
+    - `constants`: the tensors that no node computes, by the names of their `get_attr` nodes.
+    - `labels`: the label of each node: the result of `label()` when the node was added.
 
     The argument `label` returns the label of the operation that is running. The argument `table`
     maps operations to the functions that compute them from other operations.

@@ -99,20 +99,19 @@ class MatMulPlan:
 
     Print the plan, or show it in a notebook.
 
-    Attributes:
-        row_blocks: the number of blocks of rows.
-        inner_blocks: the number of blocks of the inner dimension in a step.
-        column_blocks: the number of blocks of columns in a step.
-        group_blocks: the number of blocks of groups.
-        inner_steps: the number of consecutive steps of the inner dimension.
-        column_steps: the number of consecutive steps of the columns.
-        method: "AMP" for vertices of ConvPartial1x1, which use the matrix-multiply unit, or "HMAC"
-            for vertices of ConvPartialHorizontalMac, which do not.
-        cycles: the modelled cycles of all supersteps.
-        parts: a pair (label, cycles) for each activity, including syncs.
-        temporary_bytes: the bytes of blocks and sums on the fullest tile. Its shares of the
-            operands' variables and of the result are not included.
-        num_tiles: the number of tiles of the machine.
+    - `row_blocks`: the number of blocks of rows.
+    - `inner_blocks`: the number of blocks of the inner dimension in a step.
+    - `column_blocks`: the number of blocks of columns in a step.
+    - `group_blocks`: the number of blocks of groups.
+    - `inner_steps`: the number of consecutive steps of the inner dimension.
+    - `column_steps`: the number of consecutive steps of the columns.
+    - `method`: "AMP" for vertices of ConvPartial1x1, which use the matrix-multiply unit, or "HMAC"
+      for vertices of ConvPartialHorizontalMac, which do not.
+    - `cycles`: the modelled cycles of all supersteps.
+    - `parts`: a pair (label, cycles) for each activity, including syncs.
+    - `temporary_bytes`: the bytes of blocks and sums on the fullest tile. Its shares of the
+      operands' variables and of the result are not included.
+    - `num_tiles`: the number of tiles of the machine.
     """
 
     product: Product

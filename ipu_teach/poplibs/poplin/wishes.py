@@ -32,12 +32,11 @@ OPTIONS = (
 class Wish:
     """The options of a product that affect its plan.
 
-    Attributes:
-        partials: the dtype of the sums; None means the default.
-        proportion: the share (0 to 1) of a tile's memory that temporary data may take.
-        wide_loads: whether the matrix-multiply units (AMP) load 128 bits of weights per cycle
-            instead of 64.
-        fast_reduce: whether vertices read 128 bits of partial sums per cycle.
+    - `partials`: the dtype of the sums; None means the default.
+    - `proportion`: the share (0 to 1) of a tile's memory that temporary data may take.
+    - `wide_loads`: whether the matrix-multiply units (AMP) load 128 bits of weights per cycle
+      instead of 64.
+    - `fast_reduce`: whether vertices read 128 bits of partial sums per cycle.
     """
 
     partials: object = None

@@ -34,16 +34,15 @@ ANYTHING = "every dtype"
 class ElementwiseOperation:
     """An operation on single elements.
 
-    Attributes:
-        arity: the number of operands.
-        function: a function that computes the results for numpy arrays.
-        says: a description of the result for texts, in terms of the operands a, b and c.
-        takes: the permitted dtypes of the operands: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
-        asks: whether the result is BOOL, as for comparisons and tests.
-        exact: whether numpy's float16 function returns the exact result, rounded once.
-        wide: whether FLOAT is also computed in float64, and rounded once.
-        like: the name of the operation whose cycles the model uses, if PopLibs has no estimate for
-            this operation.
+    - `arity`: the number of operands.
+    - `function`: a function that computes the results for numpy arrays.
+    - `says`: a description of the result for texts, in terms of the operands a, b and c.
+    - `takes`: the permitted dtypes of the operands: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
+    - `asks`: whether the result is BOOL, as for comparisons and tests.
+    - `exact`: whether numpy's float16 function returns the exact result, rounded once.
+    - `wide`: whether FLOAT is also computed in float64, and rounded once.
+    - `like`: the name of the operation whose cycles the model uses, if PopLibs has no estimate for
+      this operation.
     """
 
     name: str

@@ -34,15 +34,14 @@ MOST_BLOCKS = 64
 class Groups:
     """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays.
 
-    Attributes:
-        tile: the tile of each group.
-        columns: the number of columns.
-        rows: the number of rows.
-        first: the index of the group's first element in `Placement.places`, which contains the
-            group column by column, with ascending rows.
-        result: the number of the group's first partial result.
-        across: whether neighbours in memory are elements of the same column, not of the same row.
-        pieces: the number of contiguous regions of memory that must be gathered; 0 if none.
+    - `tile`: the tile of each group.
+    - `columns`: the number of columns.
+    - `rows`: the number of rows.
+    - `first`: the index of the group's first element in `Placement.places`, which contains the
+      group column by column, with ascending rows.
+    - `result`: the number of the group's first partial result.
+    - `across`: whether neighbours in memory are elements of the same column, not of the same row.
+    - `pieces`: the number of contiguous regions of memory that must be gathered; 0 if none.
     """
 
     tile: Array
@@ -60,14 +59,13 @@ class Placement:
 
     There is a partial result for each column of each tile that has elements of the column.
 
-    Attributes:
-        groups: the groups of columns.
-        places: the positions of all elements in memory, ordered by groups.
-        tiles: the tile of each partial result.
-        columns: the column of each partial result.
-        lengths: the number of rows that each partial result combines.
-        by_column: the numbers of the partial results, ordered by column and then by first row.
-        counts: the number of partial results of each column.
+    - `groups`: the groups of columns.
+    - `places`: the positions of all elements in memory, ordered by groups.
+    - `tiles`: the tile of each partial result.
+    - `columns`: the column of each partial result.
+    - `lengths`: the number of rows that each partial result combines.
+    - `by_column`: the numbers of the partial results, ordered by column and then by first row.
+    - `counts`: the number of partial results of each column.
     """
 
     groups: Groups
@@ -200,14 +198,13 @@ def _groups(
 class PlacedPlan:
     """The plan of a reduction in which each tile first reduces its own elements.
 
-    Attributes:
-        placement: the tile mapping of the elements.
-        alone: for each group of columns, the number of workers that divide its columns between
-            them, in whole vectors; 0 if all six workers together reduce the group by rows.
-        blocks: the number of blocks of partial results that are reduced in parallel before the last
-            stage; 1 if there is no such stage.
-        width: the maximum number of columns of a block.
-        cycles: the modelled cycles of all stages.
+    - `placement`: the tile mapping of the elements.
+    - `alone`: for each group of columns, the number of workers that divide its columns between
+      them, in whole vectors; 0 if all six workers together reduce the group by rows.
+    - `blocks`: the number of blocks of partial results that are reduced in parallel before the last
+      stage; 1 if there is no such stage.
+    - `width`: the maximum number of columns of a block.
+    - `cycles`: the modelled cycles of all stages.
     """
 
     placement: Placement

@@ -552,13 +552,12 @@ def _add_by_group(
 class _GroupVertices:
     """The vertices that reduce the groups of columns of a plan, as arrays with an entry per vertex.
 
-    Attributes:
-        group: the number of the vertex's group.
-        columns: the number of columns that the vertex reduces.
-        rows: the number of rows that the vertex reduces.
-        across: `Groups.across` of the vertex's group.
-        first_element: the index of the vertex's first element in `Placement.places`.
-        first_result: the number of the vertex's first partial result.
+    - `group`: the number of the vertex's group.
+    - `columns`: the number of columns that the vertex reduces.
+    - `rows`: the number of rows that the vertex reduces.
+    - `across`: `Groups.across` of the vertex's group.
+    - `first_element`: the index of the vertex's first element in `Placement.places`.
+    - `first_result`: the number of the vertex's first partial result.
     """
 
     group: Array

@@ -106,15 +106,14 @@ def _params(
 class Cut:
     """The partition of a dynamic product, and its modelled costs.
 
-    Attributes:
-        params: the sizes of the product.
-        row_parts: the number of parts of the sparse operand's rows.
-        column_parts: the number of parts of the sparse operand's columns.
-        n_parts: the intervals (begin, end) of the dense operand's columns.
-        slots: the number of blocks that a bucket can store.
-        cycles: the cycles of the first step.
-        step_cycles: the cycles of every further step.
-        temporary_bytes: the bytes per tile for blocks, rows of the dense operand, and sums.
+    - `params`: the sizes of the product.
+    - `row_parts`: the number of parts of the sparse operand's rows.
+    - `column_parts`: the number of parts of the sparse operand's columns.
+    - `n_parts`: the intervals (begin, end) of the dense operand's columns.
+    - `slots`: the number of blocks that a bucket can store.
+    - `cycles`: the cycles of the first step.
+    - `step_cycles`: the cycles of every further step.
+    - `temporary_bytes`: the bytes per tile for blocks, rows of the dense operand, and sums.
     """
 
     params: MatMulParams

@@ -112,12 +112,11 @@ class Pieces(NamedTuple):
     A run is a group of blocks that one tile multiplies. A piece consists of the blocks of one row
     in one run; its product is a partial sum of the row. The four arrays are int64[pieces].
 
-    Attributes:
-        row: the row of blocks to which the piece belongs.
-        run: the run that contains the piece.
-        start: the index of the piece's first block, in the plan's order of blocks.
-        place: the index of the piece's partial sum. The indices of a row are consecutive, and so
-            are the indices of all rows with equally many pieces.
+    - `row`: the row of blocks to which the piece belongs.
+    - `run`: the run that contains the piece.
+    - `start`: the index of the piece's first block, in the plan's order of blocks.
+    - `place`: the index of the piece's partial sum. The indices of a row are consecutive, and so
+      are the indices of all rows with equally many pieces.
     """
 
     row: Array

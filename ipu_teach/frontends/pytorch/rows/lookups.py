@@ -187,14 +187,13 @@ def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
 class Subscript:
     """The indices of a subscript such as `x[i, :, j]`, combined into a single index.
 
-    Attributes:
-        order: the dimensions of x, with the indexed dimensions first.
-        front: x with its dimensions in this order.
-        place: the combined index into the flattened indexed dimensions.
-        rest: the lengths of the other dimensions.
-        rows: x as [indexed elements, *rest].
-        lead: the number of dimensions before those of the index in torch's result.
-        back: the order of dimensions that turns [*place.shape, *rest] into torch's result.
+    - `order`: the dimensions of x, with the indexed dimensions first.
+    - `front`: x with its dimensions in this order.
+    - `place`: the combined index into the flattened indexed dimensions.
+    - `rest`: the lengths of the other dimensions.
+    - `rows`: x as [indexed elements, *rest].
+    - `lead`: the number of dimensions before those of the index in torch's result.
+    - `back`: the order of dimensions that turns [*place.shape, *rest] into torch's result.
     """
 
     def __init__(self, graph: Ir, x: Value, indices: Sequence[Value | None]) -> None:

@@ -72,11 +72,10 @@ def _table(field: Ints, axes: list[Axis]) -> Array:
 class Windows:
     """The windows of a pool over x [batch, channels, *field].
 
-    Attributes:
-        table: the table of windows, as the module's docstring describes it.
-        lead: the product batch * channels.
-        size: the number of elements of the field.
-        outputs: the shape of the output's field.
+    - `table`: the table of windows, as the module's docstring describes it.
+    - `lead`: the product batch * channels.
+    - `size`: the number of elements of the field.
+    - `outputs`: the shape of the output's field.
     """
 
     def __init__(self, graph: Ir, x: Value, axes: list[Axis]) -> None:

@@ -44,11 +44,10 @@ MOVES: set[str] = set()  # The names of operations that only move elements, whic
 class Results:
     """The dtypes and shapes of the results of a node of torch's graph.
 
-    Attributes:
-        node: the node.
-        tensors: torch's fake tensors, which have a shape but no elements.
-        dtypes: the dtypes on the device, or None for a dtype that the device does not support.
-        shapes: the shapes.
+    - `node`: the node.
+    - `tensors`: torch's fake tensors, which have a shape but no elements.
+    - `dtypes`: the dtypes on the device, or None for a dtype that the device does not support.
+    - `shapes`: the shapes.
     """
 
     def __init__(self, node: torch.fx.Node, dtype_of: Callable[[torch.dtype], Kind | None]) -> None:
