@@ -271,9 +271,22 @@ def test_a_run_rests_where_its_title_says_what_moves_and_what_changes(case: str)
     left_out = re.search(r"([\d,]+) of them are not drawn: ", still.note)
     total = size + (int(left_out[1].replace(",", "")) if left_out else 0)
     of_bytes = f"{size:,} of {total:,}" if left_out else f"{size:,}"
-    between = f"{len(messages)} messages, {of_bytes} bytes, go from "
-    assert scene.title.startswith(between), scene.title
-    assert f"; then {len(changed):,} numbers change" in scene.title
+    title = re.fullmatch(
+        r"(\d+) messages of '([^']+)', ([\d,]+(?: of [\d,]+)?) bytes, go from .*; "
+        r"then ([\d,]+) (numbers of '([^']+)'|of its numbers) change.*",
+        scene.title,
+    )
+    assert title, scene.title
+    assert title[1] == f"{len(messages)}" and title[3] == of_bytes
+    assert title[4] == f"{len(changed):,}"
+    # the variables that are named are those of the cells that travel and of those that change
+    board = scene.mark("board")
+    assert isinstance(board, Board)
+    plain = [name.partition(", replica ")[0] for name in board.names]
+    travels = {plain[int(board.named[cell])] for m in messages for cell in m.cells}
+    assert travels == {title[2]}
+    changes = {plain[int(board.named[cell])] for cell in still.touches["board"][1]}
+    assert changes == {title[6] or title[2]}
     # the picture at rest marks the cells whose numbers the superstep then changes
     numbers = scene.numbers["board"]
     after = next(
@@ -290,7 +303,7 @@ def test_a_run_without_messages_says_so_in_its_title() -> None:
     recording = stencil(13, 3, 1)
     scene = show.run(recording, at=0).scene
     assert scene.title.startswith(
-        "24 messages, 96 bytes, go from tile to tile in Execute blur; then"
+        "24 messages of 'even', 96 bytes, go from tile to tile in Execute blur; then"
     )
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     x = graph.add_variable(FLOAT, (4,), "x")
@@ -303,7 +316,8 @@ def test_a_run_without_messages_says_so_in_its_title() -> None:
     engine.load_and_run(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     title = show.run(recording).scene.title
     assert title == (
-        "In Copy 'x' to 'y' 4 numbers change (thick lines); no drawn number moves between tiles"
+        "In Copy 'x' to 'y' 4 numbers of 'y' change (thick lines); "
+        "no drawn number moves between tiles"
     )
 
 
