@@ -24,9 +24,9 @@ from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
 from ipu_teach.show.report_facts import short_name
-from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track, Tree, Zoom
+from ipu_teach.show.scene import Board, Lanes, Matrix, Painted, Sheet, Still, Track, Tree, Zoom
 from ipu_teach.show.segments import at_work
-from ipu_teach.show.shapes import Boxes, Stroke
+from ipu_teach.show.shapes import Boxes, Stroke, Words
 from tests.browser import programs
 from tests.browser.every_view import VIEWS
 
@@ -516,7 +516,9 @@ def test_the_row_that_the_title_of_a_program_names_is_seen(name: str) -> None:
     named, part = re.fullmatch(r"(.*) takes most, ([\d.]+) %.*", scene.title).groups()  # type: ignore[union-attr]
     kind, name = named.split(" ", 1)  # steps of one name are numbered
     title = re.compile(rf"{kind} (\d+ of \d+: )?{re.escape(name.rstrip('…'))}")
-    of_name = [i for i, row in enumerate(rows) if title.match(row[0])]
+    of_name = [
+        i for i, row in enumerate(rows) if title.match(re.sub(r", replica \d+ of \d+", "", row[0]))
+    ]
     assert of_name and set(of_name) & set(seen)
     assert sum(shares[i] for i in of_name) == pytest.approx(float(part), abs=0.1)
 
@@ -654,14 +656,26 @@ def test_the_shares_of_a_timeline_are_those_of_all_ipus() -> None:
 def test_steps_of_one_name_count_together_on_several_ipus() -> None:
     report = replicas.main(4, 6).report
     scene = show.program(report).scene
-    cycles = [
-        int(row["modelled cycles"].replace(",", ""))
-        for row in show.program(report).data
-        if re.fullmatch(r"Execute \d of 3: sum", row["part"])
-    ]
-    share = 100 * sum(cycles) / report.total_cycles
-    assert len(cycles) == 3
-    assert scene.title == f"Execute sum takes most, {share:.1f} % of the cycles in 3 steps"
+    copy = "Copy 'backward/out' to 'inbox'"
+    taken = {}
+    for name, pattern in (
+        ("Execute sum", r"Execute \d of 3: sum"),
+        (copy, r"Copy 'backward/out, replica \d of 4' to 'inbox'"),
+    ):
+        taken[name] = [
+            int(row["modelled cycles"].replace(",", ""))
+            for row in show.program(report).data
+            if re.fullmatch(pattern, row["part"])
+        ]
+        assert len(taken[name]) == 3
+    # copies of a variable's replicas count together, as executions of one name do
+    assert sum(taken[copy]) > sum(taken["Execute sum"])
+    share = 100 * sum(taken[copy]) / report.total_cycles
+    title = f"{copy} takes most, {share:.1f} % of the cycles in 3 steps of this name"
+    assert scene.title == title
+    assert (
+        f"is {copy}: {sum(taken[copy]):,} in 12 runs of 3 steps, {share:.1f} %." in scene.sentence
+    )
     # children that overlap: their cycles add up to more than those of the part
     pipeline = show.program(pipeline_training("grouped", 4, 8)[0])
     first, *rows = [int(r["modelled cycles"].replace(",", "")) for r in pipeline.data]
@@ -858,3 +872,19 @@ def test_a_tensor_of_two_dimensions_is_an_image_beside_the_tiles() -> None:
             step = board.steps + int((values[i, j] >= bounds).sum())
             assert codes[round(sheet.x + j * side), round(sheet.y + i * side)] == step
     assert len(board.rims) == 1 and not set(board.rims) & set(scene.legend)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_histogram_of_working_times_ends_at_the_longest(count: int) -> None:
+    """It has the cycles of compute and exchange alone: a sync is no work of a tile."""
+    report = replicas.main(count, 6).report if count > 1 else programs.some_wait(64)
+    scene = show.balance(report).scene
+    (histogram,) = (mark for mark in scene.marks if mark.name == "histogram")
+    assert isinstance(histogram, Painted)
+    assert histogram.heading == "tiles by their compute and exchange"
+    for still in scene.stills:
+        (work,) = (v["work"] for name, (_, v) in still.about.items() if name.startswith("tiles of"))
+        words = [
+            s.text for s in histogram.pictures[still.pictures["histogram"]] if isinstance(s, Words)
+        ]
+        assert f"{int(work.max()):,} cycles" in words

@@ -277,7 +277,7 @@ def paint_packets(
             ends.append((x, y))
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
         (x, y), (u, v) = ends
-        yield Stroke(((x, y), (u, v)), 1, "line", True)
+        yield Stroke(((x, y), (u, v)), 1, "line")
         x = x + part * (u - x)
         y = y + part * (v - y)
         code = board.rims[int(board.row[cell])] if cell >= 0 else still.code

@@ -389,7 +389,7 @@ class _Picture:
             f"The numbers of {tensors} in {counted(steps_run, 'superstep')} on "
             f"{tiles_of(self.report)}, "
             f"{number(sum(self.steps.gains))} modelled cycles. "
-            f"The picture has {changes} of {elements}. Values of all recorded elements: {span}."
+            f"The picture has {changes} of {elements}. Values: {span}."
         )
 
     def _table(self, board: Board, numbers: CellTexts, frames: Array) -> Table:

@@ -32,7 +32,7 @@ from ipu_teach.types import Array
 
 BEATS = (
     *STATES,
-    replace(palette.CHANGE, name="values change (thick line: written; thin line: sent or read)"),
+    replace(palette.CHANGE, name="values change (thick line: written, thin: sent or read)"),
 )
 WAIT = BEATS.index(palette.WAIT)
 CHANGE = len(STATES)

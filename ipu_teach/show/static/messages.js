@@ -110,8 +110,9 @@ EXTRA.messages = (kit, shown) => {
         });
         const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))),
           code = some.length ? board.rims[row(cell)] : s.code;
-        pen.strokeStyle = pen.fillStyle = kit.ink.line;
-        arrow(pen, [x, y], [x, y], [u, v], 1);
+        pen.strokeStyle = kit.ink.line;
+        pen.lineWidth = 1;
+        line(x, y, u, v);
         packets.push([said, w, x + part * (u - x), y + part * (v - y), code]);
       }
       for (const [said, w, px, py, code] of packets) {
