@@ -334,7 +334,11 @@ class _Shown:
 def _histograms(stills: list[Still]) -> Painted:
     """Return a mark with a histogram for each still: how many tiles work for how long."""
     longest = [
-        max(int(values["work"].max()) for _, values in still.about.values() if "work" in values)
+        max(
+            int(v["work"].max())
+            for name, (_, v) in still.about.items()
+            if name.startswith("tiles of")
+        )
         for still in stills
     ]
     bin_width = 100 / BINS
