@@ -24,9 +24,9 @@ from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
 from ipu_teach.show.report_facts import short_name
-from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track, Tree, Zoom
+from ipu_teach.show.scene import Board, Lanes, Matrix, Painted, Sheet, Still, Track, Tree, Zoom
 from ipu_teach.show.segments import at_work
-from ipu_teach.show.shapes import Boxes, Stroke
+from ipu_teach.show.shapes import Boxes, Stroke, Words
 from tests.browser import programs
 from tests.browser.every_view import VIEWS
 
@@ -271,9 +271,22 @@ def test_a_run_rests_where_its_title_says_what_moves_and_what_changes(case: str)
     left_out = re.search(r"([\d,]+) of them are not drawn: ", still.note)
     total = size + (int(left_out[1].replace(",", "")) if left_out else 0)
     of_bytes = f"{size:,} of {total:,}" if left_out else f"{size:,}"
-    between = f"{len(messages)} messages, {of_bytes} bytes, go from "
-    assert scene.title.startswith(between), scene.title
-    assert f"; then {len(changed):,} numbers change" in scene.title
+    title = re.fullmatch(
+        r"(\d+) messages of '([^']+)', ([\d,]+(?: of [\d,]+)?) bytes, go from .*; "
+        r"then ([\d,]+) (numbers of '([^']+)'|of its numbers) change.*",
+        scene.title,
+    )
+    assert title, scene.title
+    assert title[1] == f"{len(messages)}" and title[3] == of_bytes
+    assert title[4] == f"{len(changed):,}"
+    # the variables that are named are those of the cells that travel and of those that change
+    board = scene.mark("board")
+    assert isinstance(board, Board)
+    plain = [name.partition(", replica ")[0] for name in board.names]
+    travels = {plain[int(board.named[cell])] for m in messages for cell in m.cells}
+    assert travels == {title[2]}
+    changes = {plain[int(board.named[cell])] for cell in still.touches["board"][1]}
+    assert changes == {title[6] or title[2]}
     # the picture at rest marks the cells whose numbers the superstep then changes
     numbers = scene.numbers["board"]
     after = next(
@@ -290,7 +303,7 @@ def test_a_run_without_messages_says_so_in_its_title() -> None:
     recording = stencil(13, 3, 1)
     scene = show.run(recording, at=0).scene
     assert scene.title.startswith(
-        "24 messages, 96 bytes, go from tile to tile in Execute blur; then"
+        "24 messages of 'even', 96 bytes, go from tile to tile in Execute blur; then"
     )
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     x = graph.add_variable(FLOAT, (4,), "x")
@@ -303,7 +316,8 @@ def test_a_run_without_messages_says_so_in_its_title() -> None:
     engine.load_and_run(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     title = show.run(recording).scene.title
     assert title == (
-        "In Copy 'x' to 'y' 4 numbers change (thick lines); no drawn number moves between tiles"
+        "In Copy 'x' to 'y' 4 numbers of 'y' change (thick lines); "
+        "no drawn number moves between tiles"
     )
 
 
@@ -502,7 +516,9 @@ def test_the_row_that_the_title_of_a_program_names_is_seen(name: str) -> None:
     named, part = re.fullmatch(r"(.*) takes most, ([\d.]+) %.*", scene.title).groups()  # type: ignore[union-attr]
     kind, name = named.split(" ", 1)  # steps of one name are numbered
     title = re.compile(rf"{kind} (\d+ of \d+: )?{re.escape(name.rstrip('…'))}")
-    of_name = [i for i, row in enumerate(rows) if title.match(row[0])]
+    of_name = [
+        i for i, row in enumerate(rows) if title.match(re.sub(r", replica \d+ of \d+", "", row[0]))
+    ]
     assert of_name and set(of_name) & set(seen)
     assert sum(shares[i] for i in of_name) == pytest.approx(float(part), abs=0.1)
 
@@ -640,14 +656,26 @@ def test_the_shares_of_a_timeline_are_those_of_all_ipus() -> None:
 def test_steps_of_one_name_count_together_on_several_ipus() -> None:
     report = replicas.main(4, 6).report
     scene = show.program(report).scene
-    cycles = [
-        int(row["modelled cycles"].replace(",", ""))
-        for row in show.program(report).data
-        if re.fullmatch(r"Execute \d of 3: sum", row["part"])
-    ]
-    share = 100 * sum(cycles) / report.total_cycles
-    assert len(cycles) == 3
-    assert scene.title == f"Execute sum takes most, {share:.1f} % of the cycles in 3 steps"
+    copy = "Copy 'backward/out' to 'inbox'"
+    taken = {}
+    for name, pattern in (
+        ("Execute sum", r"Execute \d of 3: sum"),
+        (copy, r"Copy 'backward/out, replica \d of 4' to 'inbox'"),
+    ):
+        taken[name] = [
+            int(row["modelled cycles"].replace(",", ""))
+            for row in show.program(report).data
+            if re.fullmatch(pattern, row["part"])
+        ]
+        assert len(taken[name]) == 3
+    # copies of a variable's replicas count together, as executions of one name do
+    assert sum(taken[copy]) > sum(taken["Execute sum"])
+    share = 100 * sum(taken[copy]) / report.total_cycles
+    title = f"{copy} takes most, {share:.1f} % of the cycles in 3 steps of this name"
+    assert scene.title == title
+    assert (
+        f"is {copy}: {sum(taken[copy]):,} in 12 runs of 3 steps, {share:.1f} %." in scene.sentence
+    )
     # children that overlap: their cycles add up to more than those of the part
     pipeline = show.program(pipeline_training("grouped", 4, 8)[0])
     first, *rows = [int(r["modelled cycles"].replace(",", "")) for r in pipeline.data]
@@ -844,3 +872,19 @@ def test_a_tensor_of_two_dimensions_is_an_image_beside_the_tiles() -> None:
             step = board.steps + int((values[i, j] >= bounds).sum())
             assert codes[round(sheet.x + j * side), round(sheet.y + i * side)] == step
     assert len(board.rims) == 1 and not set(board.rims) & set(scene.legend)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_histogram_of_working_times_ends_at_the_longest(count: int) -> None:
+    """It has the cycles of compute and exchange alone: a sync is no work of a tile."""
+    report = replicas.main(count, 6).report if count > 1 else programs.some_wait(64)
+    scene = show.balance(report).scene
+    (histogram,) = (mark for mark in scene.marks if mark.name == "histogram")
+    assert isinstance(histogram, Painted)
+    assert histogram.heading == "tiles by their compute and exchange"
+    for still in scene.stills:
+        (work,) = (v["work"] for name, (_, v) in still.about.items() if name.startswith("tiles of"))
+        words = [
+            s.text for s in histogram.pictures[still.pictures["histogram"]] if isinstance(s, Words)
+        ]
+        assert f"{int(work.max()):,} cycles" in words

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduces import all_reduce_report
 from hypothesis import given, settings, strategies as st
 from pages import option_error
 
@@ -838,3 +839,13 @@ def test_a_shape_is_stored_once_however_many_pictures_have_it() -> None:
         0,
     ]
     assert scene.legend == [0, 1] and painted.shown(stills[2]) == (words,)
+
+
+def test_a_heading_of_links_promises_per_cents_only_where_they_are() -> None:
+    for ipus in (2, 4, 16):
+        scene = show.machine(all_reduce_report(ipus, 160, "clockwise_ring")).scene
+        (links,) = (mark for mark in scene.marks if mark.name == "links")
+        assert isinstance(links, Painted)
+        texts = [s.text for s in links.pictures[0] if isinstance(s, Words) and "%" in s.text]
+        assert ("%: busy" in links.heading) == bool(texts)
+        assert ("colour: busy" in links.heading) == (not texts)

@@ -580,6 +580,37 @@ def test_two_reports_over_each_other() -> None:
     assert (
         "a has no such step" in longer.scene.stills[-1].note and longer.data[-1]["what (a)"] == ""
     )
+    # a step that has different names in the two reports, or is in one only, says whose name it is
+    for still, row in zip(longer.scene.stills, longer.data, strict=True):
+        a, b = row["what (a)"], row["what (b)"]
+        assert still.label == (a if a == b else ", ".join([f"{a} (a)"] * bool(a) + [f"{b} (b)"]))
+    assert [s.name for s in curve.series] == ["first report (a)", "second report (b)"]
+    assert f"{b_peak(view_)} bytes in its step " in view_.scene.title
+    assert " of the first" in view_.scene.title
+
+
+def b_peak(view_: View) -> str:
+    """The largest number of bytes of the second report."""
+    peak = max(int(row["bytes on all tiles (b)"].replace(",", "")) for row in view_.data)
+    return f"{peak:,}"
+
+
+def test_a_heading_says_how_many_variables_have_a_lane() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    names = [graph.add_variable(FLOAT, (4,), f"v{i}") for i in range(16)]
+    for tensor in names:
+        graph.set_tile_mapping(tensor, 0)
+    first = graph.add_constant(FLOAT, (4,), 1.0)
+    graph.set_tile_mapping(first, 0)
+    report = run(graph, Sequence(*map(Copy, [first, *names], names)))
+    scene = show.liveness(report).scene
+    lanes = scene.mark("live")
+    assert isinstance(lanes, Lanes)
+    left_out = re.search(r"([\d,]+) more that come and go", str(scene.notes))
+    assert lanes.heading.startswith("the largest variables that come and go, 12 of ")
+    assert left_out and lanes.heading == (
+        f"the largest variables that come and go, 12 of {12 + int(left_out[1])}"
+    )
 
 
 @pytest.mark.parametrize("always", [True, False])

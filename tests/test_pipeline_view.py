@@ -127,3 +127,14 @@ def test_what_is_no_schedule_is_refused(given: Any, words: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         show.pipeline(*given)
     assert words in str(caught.value)
+
+
+def test_a_heading_promises_numbers_in_boxes_only_where_they_are() -> None:
+    for stages, batches in ((4, 8), (16, 32), (32, 64), (2, 60)):
+        scene = show.pipeline(pipeline_schedule(stages, batches)).scene
+        (ticks,) = (mark for mark in scene.marks if mark.name == "ticks")
+        assert isinstance(ticks, Painted)
+        inside = [s for s in ticks.pictures[0] if isinstance(s, Words) and isinstance(s.ink, int)]
+        works = sum(map(len, pipeline_schedule(stages, batches)))
+        assert ("in each box the micro-batch" in ticks.heading) == (len(inside) == works)
+        assert ("point at a box" in ticks.heading) == (len(inside) < works)

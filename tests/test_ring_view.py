@@ -359,3 +359,29 @@ def test_what_has_no_rounds_is_refused(given: Any, words: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         show.ring(given)
     assert str(caught.value).startswith(words)
+
+
+def test_with_many_ipus_the_chunks_of_a_round_are_in_its_text_and_arrows_have_heads() -> None:
+    scene = show.ring(all_reduce_report(16, 160, "clockwise_ring")).scene
+    by_round: dict[int, set[tuple[str, str, str]]] = {}
+    heads = scene.table[0]
+    number, source, to, chunk = (heads.index(n) for n in ("round", "from IPU", "to IPU", "chunk"))
+    for row in scene.table[1]:
+        by_round.setdefault(int(row[number]), set()).add((row[source], row[to], row[chunk]))
+    for k, still in enumerate(scene.stills, start=1):
+        told = set(re.findall(r"IPU (\d+) to IPU (\d+): \d+ bytes of chunk (\d+)", still.note))
+        told |= {(a, b, c) for c, a, b in re.findall(r"(\d+) from (\d+) to (\d+)", still.note)}
+        assert told == by_round[k] and len(told) == 16
+    (ring,) = (mark for mark in scene.marks if mark.name == "ring")
+    assert isinstance(ring, Painted)
+    for picture in ring.pictures:
+        arrows = [s for s in picture if isinstance(s, Stroke) and s.arrow]
+        assert len(arrows) == 16
+        boxes = [box for s in picture if isinstance(s, Boxes) for box in s.boxes.tolist()]
+        for arrow in arrows:  # no box covers the head of an arrow
+            x, y = arrow.points[-1]
+            assert not any(a < x < a + w and b < y < b + h for a, b, w, h in boxes)
+    (rounds,) = (mark for mark in scene.marks if mark.name == "rounds")
+    assert isinstance(rounds, Painted)
+    assert rounds.heading == "all rounds: each colour is 2 chunks; frame: complete sum"
+    assert any(isinstance(s, Words) and s.text == "round" for s in rounds.pictures[0])

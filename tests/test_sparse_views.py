@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -104,3 +105,26 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         assert "a dict of two to six curves" in option_error(lambda g=given: show.crossing(g))
     bad = {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 0.25: float("nan")}}
     assert "show.crossing() was given {'a'" in option_error(lambda: show.crossing(bad))
+
+
+def test_a_heading_says_how_many_blocks_a_square_is_and_the_text_whence_blocks_spill() -> None:
+    target = IPUModel("ipu2", tiles_per_ipu=64).create_device().target
+    for side, square in ((64, ""), (128, "2 x 2"), (100, "up to 2 x 2")):
+        pattern = np.random.default_rng(3).random((side, side)) < 0.09
+        csr = CSRMatrix.from_dense(np.kron(pattern, np.ones((4, 4))), (4, 4))
+        params = dynamic.MatMulParams.create_with_num_non_zero_values(
+            4 * side, 4 * side, 16, 16 * int(1.02 * pattern.sum()), (4, 4)
+        )
+        scene = show.sparse(dynamic.Partitioner(params, FLOAT, target), csr).scene
+        matrix = scene.mark("matrix")
+        assert isinstance(matrix, Painted)
+        heading = matrix.heading
+        assert heading.endswith(f"; a square is {square} blocks" if square else "blocks of 4 x 4")
+        elsewhere = {int(row[0]): int(row[4]) for row in scene.table[1]}
+        note = scene.stills[-1].note
+        told = {int(b): int(n) for b, n in re.findall(r"(\d+) \((\d+)\)", note)}
+        assert told and all(elsewhere[bucket] == spilled for bucket, spilled in told.items())
+        more = re.search(r" and (\d+) more", note)
+        spill = sum(n > 0 for n in elsewhere.values())
+        assert len(told) + int(more[1] if more else 0) == spill
+        assert max(told.values()) == max(elsewhere.values())

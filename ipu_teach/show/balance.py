@@ -333,19 +333,26 @@ class _Shown:
 
 def _histograms(stills: list[Still]) -> Painted:
     """Return a mark with a histogram for each still: how many tiles work for how long."""
-    ends = ("0", "the slowest")
+    longest = [
+        max(
+            int(v["work"].max())
+            for name, (_, v) in still.about.items()
+            if name.startswith("tiles of")
+        )
+        for still in stills
+    ]
     bin_width = 100 / BINS
     bar = CODES.index(BAR)
     histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
-        stacks([(bar, num_tiles)], *BARS, int(num_tiles.max()), "tiles", ends)
-        for num_tiles in histograms
+        stacks([(bar, num_tiles)], *BARS, int(num_tiles.max()), "tiles", ("0", f"{most:,} cycles"))
+        for num_tiles, most in zip(histograms, longest, strict=True)
     )
     shares = tuple(
         f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
         for i in range(BINS)
     )
-    heading = "tiles by their time at work"
+    heading = "tiles by their compute and exchange"
     return painted("histogram", heading, *BARS, pictures, stack_places(BINS, *BARS), shares)
 
 

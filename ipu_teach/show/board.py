@@ -34,7 +34,7 @@ from ipu_teach.types import Array
 FOOT = 22.0  # The height of the area of a box in which messages arrive.
 NARROW = 10.0  # A narrower cell is underlined if it is marked; a wider cell gets a rim.
 # Browsers round half up, too.
-ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}
+ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4, 5, 6)}
 
 
 def value(text: str) -> float:
@@ -46,10 +46,10 @@ def value(text: str) -> float:
     )
 
 
-def short(text: str, room: float) -> str:
-    """Return a number with at most four significant digits, and fewer if `room` is too narrow.
+def short(text: str, room: float, digits: int = 4) -> str:
+    """Return a number with at most `digits` significant digits, and fewer if `room` is too narrow.
 
-    It is "" if not even one digit fits.
+    A whole number keeps up to six digits. The text is "" if not even one digit fits.
     """
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
@@ -57,7 +57,10 @@ def short(text: str, room: float) -> str:
     tries = (
         [text, text[:1]]
         if text in ("True", "False")
-        else [f"{float(ROUND[digits].create_decimal(value(text))):g}" for digits in (4, 3, 2, 1)]
+        else [
+            f"{float(ROUND[n].create_decimal(value(text))):g}"
+            for n in (6 if value(text).is_integer() else digits, *range(digits, 0, -1))
+        ]
     )
     return next((candidate for candidate in tries if len(candidate) <= max_letters), "")
 
@@ -188,9 +191,8 @@ def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
             if len(inside):
                 wide = places.pitch[row] * len(inside) - 1
                 if len(board.rims) > 1:
-                    yield Outline(
-                        rim_code, outline(inside[0, 0], inside[0, 1], wide, CELL), False, 1.5
-                    )
+                    x, y = inside[0, 0] - 1.5, inside[0, 1] - 1.5  # outside the rims of cells
+                    yield Outline(rim_code, outline(x, y, wide + 3, CELL + 3), False, 1.5)
                 if left := int(board.left[box, row]):
                     x = float(inside[-1, 0] + places.pitch[row]) + 1
                     y = float(inside[0, 1]) + 11
@@ -316,19 +318,35 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow next to the boxes for each message between IPUs."""
+    """Yield an arrow next to the boxes for each message between IPUs.
+
+    Each arrow has a vertical line and two ends of its own. It has a label with its bytes if there
+    are at most two; otherwise a text above the boxes has the bytes of all.
+    """
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
-    for link in links:
-        a, b = (places.corner(box)[1] for box in (link.source, int(link.receivers[0])))
-        a = a + places.board.high / 2 + 8
-        b = b + places.board.high / 2 - 8
-        y = a + (b - a) * 0.4
-        yield Stroke(
-            ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
-        )
-        yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
-        yield Words(right - 28, y + 3, f"{link.size:,} B", 11, anchor="middle", ink=code)
+    ends = [box for link in links for box in (link.source, int(link.receivers[0]))]
+    met: Counter[int] = Counter()
+    if len(links) > 2:
+        sizes = sorted(link.size for link in links)
+        each = f"{sizes[0]:,} B each" if sizes[0] == sizes[-1] else f"{sum(sizes):,} B"
+        y = places.board.y - 8
+        yield Words(right, y, f"{len(links)} messages, {each}", anchor="end", ink="soft")
+    for k, link in enumerate(links):
+        heights = []
+        for box in (link.source, int(link.receivers[0])):
+            met[box] += 1
+            part = met[box] / (ends.count(box) + 1)
+            heights.append(places.corner(box)[1] + places.board.high * part)
+        (a, b), left = heights, right - GUTTER + 6
+        x = left + 12 + (GUTTER - 22) * k / max(1, len(links) - 1)
+        yield Stroke(((left, a), (x, a)), 2)
+        yield Stroke(((x, a), (x, b)), 2)
+        yield Stroke(((x, b), (left + 2, b)), 2, arrow=True)
+        if len(links) <= 2:
+            y = (a + b) / 2 + 20 * k
+            yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
+            yield Words(right - 28, y + 3, f"{link.size:,} B", 11, anchor="middle", ink=code)
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
@@ -376,9 +394,9 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
         right = mark.right
-        yield Words(right, y, short(now[cell], 60), 12, anchor="end")
+        yield Words(right, y, short(now[cell], 66, 6), 12, anchor="end")
         if now[cell] != before[cell] and frame:
-            old = short(before[cell], 60)
+            old = short(before[cell], 66, 6)
             yield Words(right - 70, y, old, 12, anchor="end", ink="soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(inside):
@@ -404,8 +422,9 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     where = f"{board.said(cell)} on tile {board.tiles[int(board.box[cell])]}"
     yield Words(mark.x, mark.y - 8, f"{where} over the run: {changes}", ink="soft")
     if len(finite):
-        ends = f"{short(str(low), 60)} to {short(str(high), 60)}"
-        yield Words(mark.right, mark.y - 8, ends, anchor="end", ink="soft")
+        ends = [short(str(end), 99, 6) for end in (low, high)]
+        said = f"always {ends[0]}" if ends[0] == ends[1] else " to ".join(ends)
+        yield Words(mark.right, mark.y - 8, said, anchor="end", ink="soft")
     x = mark.x + mark.width * np.append(0.0, edges[numbers.frame[at]])
     y = mark.y + mark.height * (1 - (values - low) / ((high - low) or 1))
     for i, (left, right) in enumerate(pairwise((*x.tolist(), mark.right))):

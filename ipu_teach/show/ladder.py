@@ -114,9 +114,12 @@ class Ladder:
             values[name] = np.array([count_by_link[link] for link in self.links])
         say = template if self.ran else "IPU {from} to IPU {to}"
         mark_height = 2 * (self._top + HIGH) + BETWEEN
+        # The busy time of a link is a text if there is room for it, and always a colour.
+        has_texts = any(isinstance(shape, Words) and "%" in shape.text for shape in shapes)
+        busy = "%: busy, of the run" if has_texts else "colour: busy, see below"
         return painted(
             "links",
-            heading + "; %: busy, of the run" * self.ran,
+            heading + f"; {busy}" * self.ran,
             WIDE,
             mark_height,
             pictures=[shapes],

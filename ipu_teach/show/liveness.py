@@ -44,8 +44,8 @@ CODES = (
     palette.STEADY,
     palette.COMING.lettered("V"),
     palette.MEMORY[BUFFERS].lettered("B", "buffers of a step"),
-    palette.FIRST,
-    palette.SECOND,
+    replace(palette.FIRST, name="first report (a)"),
+    replace(palette.SECOND, name="second report (b)"),
 )
 ONE = 3  # the code of the first of two reports
 TWO = 4
@@ -404,14 +404,14 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
             f"A place stands for {steps_per_column} steps of the programs and shows the fullest "
             "of them."
         )
-    lanes = _lanes(runs, panels)
+    lanes, left_out = _lanes(runs, panels)
     for which, (name, heading) in enumerate(_headings(runs)):
         curve = _curve(name, heading, runs, which, per_column=per_column, count=count)
         panels.put(curve, left=LEFT, high=HIGH)
         panels.below()
     panels.below(46)
     if lanes:
-        _put_lanes(panels, lanes, runs, span)
+        _put_lanes(panels, lanes, runs, span, left_out)
     steps_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in steps_of.tolist()]
     # This maps a pair of steps to its still.
@@ -451,11 +451,11 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
     return replace(resting, title=title)
 
 
-def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
-    """Return the lanes of the largest variables that are not always live, sorted by when they
-    begin.
+def _lanes(runs: list[_Run], panels: Panels) -> tuple[list[Lane], int]:
+    """Return `(lanes, left_out)`: the lanes of the largest variables that are not always live,
+    sorted by when they begin, and the number of variables without a lane.
 
-    Add a note if there are more variables.
+    Add a note if there are such variables.
     """
     lanes = [
         (f"{name} ({'ab'[run_number]})" if len(runs) > 1 else name, size, ranges, run_number)
@@ -468,7 +468,7 @@ def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
         panels.notes.append(
             f"{left_out:,} more that come and go, none of them larger, have no lane of their own."
         )
-    return lanes
+    return lanes, max(0, left_out)
 
 
 def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
@@ -487,13 +487,19 @@ def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
     return [("all tiles", everything), ("fullest tile", fullest)]
 
 
-def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -> None:
-    """Put a lane for each variable, on an axis of `span` steps or cycles."""
+def _put_lanes(
+    panels: Panels, lanes: list[Lane], runs: list[_Run], span: int, left_out: int
+) -> None:
+    """Put a lane for each variable, on an axis of `span` steps or cycles.
+
+    `left_out` variables have no lane.
+    """
+    several_names = any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes)
     live = Lanes(
         "live",
-        "the largest variables that come and go"
-        + "; (n): n of one name"
-        * any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes),
+        ("the largest variables that come and go" if left_out else "variables that come and go")
+        + f", {len(lanes)} of {len(lanes) + left_out:,}" * bool(left_out)
+        + "; (n): n of one name" * several_names,
         count=len(lanes),
         labels=tuple(name for name, *_ in lanes),
         say="{label}: {bytes} bytes on all tiles together",
@@ -526,8 +532,8 @@ def _curve(
     else:
         totals = [_at(run.height[curve], steps) for run, steps in zip(runs, steps_of, strict=True)]
         series = [
-            Series("first report", ONE, totals[0], np.zeros(count, np.int64)),
-            Series("second report", TWO, totals[1], None),
+            Series(CODES[ONE].name, ONE, totals[0], np.zeros(count, np.int64)),
+            Series(CODES[TWO].name, TWO, totals[1], None),
         ]
         top = max(int(t.max()) for t in totals)
     return Curve(
@@ -570,7 +576,7 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     `steps` has the step of each report in this column, or -1 if it has none.
     """
     texts = []
-    name = ""
+    names: dict[str, str] = {}  # the name of the step in each report, and the first report with it
     spans = [
         (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0
     ]
@@ -589,9 +595,12 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
         buffers = int(run.bytes[0][BUFFER, step])
         text += f"; buffers of the step {buffers:,}" if buffers else ""
         texts.append(f"{'ab'[run_number]}: {text}" if len(runs) > 1 else text)
-        name = name or run.names[step]
+        names.setdefault(run.names[step], "ab"[run_number])
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     bars_of = {"live": (0, begin, end)} if lanes else {}
+    name = ", ".join(names)
+    if len(runs) > 1 and (len(names) > 1 or min(steps) < 0):
+        name = ", ".join(f"{name} ({run})" for name, run in names.items())
     return Still(
         name, "; ".join(texts), ALWAYS if len(runs) == 1 else ONE, 0, first=True, lanes=bars_of
     )
@@ -619,7 +628,8 @@ def _title(runs: list[_Run]) -> str:
     at = [int(np.argmax(run.height[0])) + 1 for run in runs]
     title = (
         f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first: "
-        f"{peaks[1]:,} bytes in step {at[1]:,}, {peaks[0]:,} in step {at[0]:,}"
+        f"{peaks[1]:,} bytes in its step {at[1]:,}, against {peaks[0]:,} in step {at[0]:,} of the "
+        "first"
     )
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
     if runs[0].always and fits[0] != fits[1]:

@@ -40,6 +40,7 @@ from ipu_teach.types import Array
 
 LEFT = 16.0  # The left edge of panels.
 RIGHT = 704.0  # The right edge of panels.
+SMALLEST_ROW = 10.0  # A row of boxes that is not higher than this has no texts in its boxes.
 TOP = 34.0  # The top of the first panel, with room for its heading above it.
 ENDS = ("slowest", "fastest")  # The texts beside the first and the last lane if lanes are sorted.
 # An IPU at least BROAD wide has its number above it; the number needs the height NAMED.
@@ -293,7 +294,7 @@ def boxes_in_rows(
     )
     shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
-        text = next((t for t in texts if has_room(t, column_width) and pitch > 10), "")
+        text = next((t for t in texts if has_room(t, column_width) and pitch > SMALLEST_ROW), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
         if text:
             size = 11 if column_width > 36 else 9

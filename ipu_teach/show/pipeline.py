@@ -18,7 +18,15 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Report
 from ipu_teach.schedules import BACKWARD, FORWARD, Ticks, Work, stash
 from ipu_teach.show.palette import NESTED, STATES, WAIT
-from ipu_teach.show.panels import Cell, Panels, Piece, boxes_in_rows, painted
+from ipu_teach.show.panels import (
+    SMALLEST_ROW,
+    Cell,
+    Panels,
+    Piece,
+    boxes_in_rows,
+    has_room,
+    painted,
+)
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
 from ipu_teach.show.scene import Painted, Scene, Still, number
 from ipu_teach.show.segments import at_work, listed_names
@@ -116,7 +124,10 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
             texts = (long_text, short_text) if fits else (short_text,)
             description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
             cells[s, t] = s, t, GOES[kind], texts, description
-    heading = "the schedule: a column for each tick, in each box the micro-batch"
+    has_texts = all(has_room(f"{work.micro_batch}", wide) for now in shown for work in now)
+    has_texts = has_texts and high > SMALLEST_ROW
+    heading = "the schedule: a column for each tick"
+    heading += ", in each box the micro-batch" if has_texts else "; point at a box for its numbers"
     names = [f"stage {s}" for s in range(rows)]
     return boxes_in_rows(
         "ticks", heading, WIDE, high, columns=ticks, rows=names, cells=[*cells.values()]

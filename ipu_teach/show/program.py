@@ -8,6 +8,7 @@ every IPU.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ MOST_UNFOLDED = 60
 # Per cent. If no step takes that many, the title says that the cycles are spread.
 SMALL_SHARE = 10.0
 PITCH = 20.0
+REPLICA = re.compile(r", replica \d+ of \d+")  # the end of a variable's name in a replica
 
 
 def program(report: Report) -> View:
@@ -355,7 +357,7 @@ CyclesOf = Mapping[WalkPlace, Sequence[float]]  # This maps a place to its cycle
 
 
 class Spent(NamedTuple):
-    """All steps with the same name.
+    """All steps with the same name. The names of a variable's replicas are the same name.
 
     `cycles` has their cycles on each IPU. `places` are the places of these steps in the tree; the
     place with the most cycles comes first.
@@ -373,10 +375,14 @@ def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
     for place in places:
         if place.node.step >= 0:
             cycles = np.array(spent[place])
-            known = by_title.get(place.title, Spent(place.title, 0 * cycles, 0, ()))
+            title = REPLICA.sub("", place.title)
+            known = by_title.get(title, Spent(place.title, 0 * cycles, 0, ()))
             same_name = sorted((*known.places, place), key=lambda p: -max(spent[p]))
-            by_title[place.title] = Spent(
-                place.title, known.cycles + cycles, known.runs + place.runs, tuple(same_name)
+            by_title[title] = Spent(
+                known.title if known.title == place.title else title,
+                known.cycles + cycles,
+                known.runs + place.runs,
+                tuple(same_name),
             )
     return list(by_title.values())
 
@@ -399,7 +405,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
 
 def _title(largest: Spent, share: float) -> str:
     """Return the title of a run in which one step takes `share` per cent of the cycles."""
-    places = f" in {len(largest.places):,} steps" if len(largest.places) > 1 else ""
+    places = f" in {len(largest.places):,} steps of this name" if len(largest.places) > 1 else ""
     return f"{short_name(largest.title, 48)} takes most, {share:.1f} % of the cycles{places}"
 
 
@@ -422,8 +428,9 @@ def _sentence(
         return f"{text}: nothing that takes time has run."
     worst = max(steps, key=lambda step: float(step.cycles[ipu]))
     cycles = float(worst.cycles[ipu])
+    steps_text = f" of {len(worst.places):,} steps" if len(worst.places) > 1 else ""
     whose = f" of {target.sets[ipu]}, which has most to do," if len(clocks) > 1 else ""
     return (
         f"{text}; the largest step{whose} is {label(worst.title, 48)}: {number(cycles)} in "
-        f"{counted(worst.runs, 'run')}, {100 * cycles / total:.1f} %."
+        f"{counted(worst.runs, 'run')}{steps_text}, {100 * cycles / total:.1f} %."
     )

@@ -37,7 +37,8 @@ from ipu_teach.types import Array
 
 MOST_ROUNDS = 32
 MOST_PAIRS = 32
-MOST_TOLD = 4
+MOST_TOLD = 4  # The text for a round describes at most this many messages.
+MOST_BRIEF = 28  # It names the chunks of at most this many others.
 MOST_TRACED = 256
 SIDE = 264.0
 LEFT = 400.0
@@ -333,7 +334,7 @@ class _RingScene:
         places = rectangles(middles[:, 0] - wide / 2, middles[:, 1] - high / 2, wide, high)
         ipus = Boxes(len(codes), places)
         pictures = [self._round(k, middles, ipus, chunks_per_code) for k in range(shown)]
-        heading = "a round: chunks between IPUs"
+        heading = "a round: chunks (coloured) from IPU to IPU (grey)"
         panels.put(painted("ring", heading, SIDE, SIDE, pictures=pictures, places=places))
 
     def _put_rounds(
@@ -359,7 +360,7 @@ class _RingScene:
                     cells.append((row, k, code, texts, description))
         heading = "all rounds: bytes in the colour of their chunk"
         if sums:
-            heading = self._heading(wide)
+            heading = self._heading(wide, chunks_per_code)
         table = boxes_in_rows(
             "rounds",
             heading,
@@ -382,6 +383,8 @@ class _RingScene:
         # There is room for a name in one of `every` columns.
         every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))
         under = [Words(k * wide, low + 16, names[k], 11) for k in range(0, shown, every)]
+        if names[0] == "1":
+            under.append(Words(-6, low + 16, "round", 11, anchor="end"))
         pictures = tuple((*table.pictures[0], *borders, *under, cursor) for cursor in cursors)
         if any(number >= 0 for number, _ in self._keys):
             panels.notes.append(
@@ -401,9 +404,12 @@ class _RingScene:
         """Return the number of IPUs in the collective to which a pair of IPUs belongs."""
         return next(len(group) for group in self.groups if pair[0] in group)
 
-    def _heading(self, wide: float) -> str:
+    def _heading(self, wide: float, chunks_per_code: int) -> str:
         """Return the heading of the panel of all rounds, which explains the texts in boxes `wide`
         wide.
+
+        If the boxes have no texts, it explains their colours, each of which stands for
+        `chunks_per_code` chunks.
         """
         sent = [
             (pair, chunk)
@@ -415,7 +421,9 @@ class _RingScene:
         pair, example = max(sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
         fractions = self._fractions(pair, example)
         if not (text := next((text for text in fractions if has_room(text, wide)), "")):
-            return "all rounds: the colour of a box is its chunk"
+            if chunks_per_code > 1:
+                return f"all rounds: each colour is {chunks_per_code} chunks; frame: complete sum"
+            return "all rounds: the colour of a box is its chunk; frame: complete sum"
         chunk = f"chunk {example.number}, " if example.number >= 0 and ":" in text else ""
         return f"all rounds; {text}: {chunk}the sum of {example.parts} of {self._count(pair)} IPUs"
 
@@ -483,12 +491,24 @@ class _RingScene:
         text = f"IPU {pair[0]} to IPU {pair[1]}: {size}"
         return f"{text} of {origin}" if origin else text
 
+    def _chunk_text(self, k: int, pair: Pair) -> str:
+        """Return a text with the IPUs of a message and the number of its largest chunk, or ""."""
+        chunk = self._largest(k, pair)
+        if chunk is None or chunk.number < 0:
+            return ""
+        return f"{chunk.number} from {pair[0]} to {pair[1]}"
+
     def _still(self, k: int) -> Still:
         """Return the still of round `k`."""
         _, cycles, sizes = self.rounds[k]
-        parts = [self._message(k, pair) for pair in list(sizes)[:MOST_TOLD]]
-        if len(sizes) > MOST_TOLD:
-            parts.append(f"{len(sizes) - MOST_TOLD} more messages")
+        told, rest = list(sizes)[:MOST_TOLD], list(sizes)[MOST_TOLD:]
+        parts = [self._message(k, pair) for pair in told]
+        brief = [self._chunk_text(k, pair) for pair in rest[:MOST_BRIEF]]
+        if brief and all(brief):  # The other messages have only the numbers of their chunks.
+            parts.append(f"chunks of others: {', '.join(brief)}")
+            rest = rest[MOST_BRIEF:]
+        if rest:
+            parts.append(f"{len(rest)} more messages")
         if self.after[k]:
             parts.append(f"then the IPUs compute {self.after[k]}")
         # The rows are the bytes sent and the bytes received.
@@ -523,10 +543,21 @@ class _RingScene:
             aside: Array = np.zeros(2)
             if (target, source) in sizes:  # The bend separates two arrows in opposite directions.
                 aside = 10 * np.array((-direction[1], direction[0]))
-            begin = middles[source] + 20 * direction + aside
-            end = middles[target] - 24 * direction + aside
-            first, last, (x, y) = (tuple(p.tolist()) for p in (begin, end, (begin + end) / 2))
-            shapes.append(Stroke((first, (x, y), last), 1 + 2 * size / largest, arrow=True))
+            # Where the boxes of many IPUs are near each other, arrows are short, and chunks are
+            # outside the ring.
+            distance = float(np.hypot(*(middles[target] - middles[source])))
+            near = distance < 44 + 2 * side
+            before, after = (14.0, 16.0) if near else (20.0, 24.0)
+            begin = middles[source] + before * direction + aside
+            end = middles[target] - after * direction + aside
+            middle = (begin + end) / 2
+            first, last = (tuple(p.tolist()) for p in (begin, end))
+            bend = tuple(middle.tolist())
+            if near:
+                outward = middle - SIDE / 2
+                middle = middle + 16 * outward / max(1.0, float(np.hypot(*outward)))
+            x, y = middle.tolist()
+            shapes.append(Stroke((first, bend, last), 1 + 2 * size / largest, arrow=True))
             chunk = self._largest(k, (source, target))
             box = rectangles(x - side / 2, y - side / 2, side, side)
             code = self._code(chunk, ipus.code, chunks_per_code)

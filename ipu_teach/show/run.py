@@ -17,10 +17,11 @@ import numpy as np
 from ipu_teach.cost.phases import LINKS
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST
 from ipu_teach.show import palette
-from ipu_teach.show.board import FOOT, Places, value
+from ipu_teach.show.board import FOOT, Places
 from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.palette import STATE
 from ipu_teach.show.panels import LEFT, RIGHT, Panels
@@ -123,10 +124,11 @@ class _Picture:
         poster = self._poster(frames, values, at)
         tensors = " and ".join(dict.fromkeys(self.cells.titles))
         rims = tuple(
-            replace(rim, name=f"{label(name, 24)} (its rim), {span}")
-            for name, span, rim in zip(self.cells.titles, spans, palette.RIMS, strict=False)
+            replace(rim, name=f"{label(name, 44)} (its rim), {span}")
+            for name, span, rim in zip(self._legend_names(), spans, palette.RIMS, strict=False)
         )
-        codes = (*BEATS, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
+        unwritten = replace(palette.UNWRITTEN, name="not written yet (?)")
+        codes = (*BEATS, unwritten, palette.NOT_A_NUMBER, *ramp, *rims)
         panels = Panels()
         board = self._board(numbers, spans, bounds, range(len(codes) - len(rims), len(codes)))
         self._put(panels, board)
@@ -134,7 +136,7 @@ class _Picture:
         return panels.scene(
             "run",
             titled(self.report, self._title(frames, poster)),
-            self._sentence(tensors, numbers),
+            self._sentence(tensors, numbers, spans),
             foot=22,
             codes=codes,
             stills=tuple(self.steps.stills),
@@ -146,6 +148,21 @@ class _Picture:
             data={"rounds": self.steps.rounds, "times": self.steps.times},
             clock=clock if self.report.target.num_sets > 1 else None,
         )
+
+    def _legend_names(self) -> list[str]:
+        """Return the name of each tensor in the legend.
+
+        Tensors of the same variable also have the names of their first and last element.
+        """
+        names = []
+        for title, track in zip(self.cells.titles, self.tracks, strict=True):
+            first, last = self.cells.element_names(track.address[[0, -1]])
+            is_shared = self.cells.titles.count(title) > 1
+            names.append(f"{first} to {last}" if is_shared and first != last else title)
+        return [
+            f"tensor {i}: {name}" if names.count(name) > 1 else name
+            for i, name in enumerate(names, start=1)
+        ]
 
     def _poster(self, frames: Array, values: CellValues, at: At) -> int:
         """Return the frame at which the picture rests: the longest frame that shows `at`.
@@ -318,11 +335,13 @@ class _Picture:
         )
         name = short_name(resting_at.label.partition(": ")[2], 48)
         moved = [m for m in still.flows.get("messages", ()) if m.source >= 0 <= int(m.receivers[0])]
-        changing, drawn = self._changing(place)
-        numbers = counted(changing, "number") + " change" + "s" * (changing == 1)
+        changing, drawn, changed = self._changing(place)
+        changes = "change" + "s" * (changing == 1)
+        numbers = f"{counted(changing, 'number')} of {changed} {changes}"
         marked = f", {drawn:,} of them drawn" if 0 < drawn < changing else ""
         marked += " (thick lines)" if drawn else ""
         if not moved:
+            numbers = numbers if changing else "no recorded number changes"
             return f"In {name} {numbers}{marked}; no drawn number moves between tiles"
         is_far = self.cells.ipus > 1 and still.code == STATE[LINKS]
         where = "from IPU to IPU" if is_far else "from tile to tile"
@@ -332,26 +351,37 @@ class _Picture:
         size = f"{drawn_bytes:,} of " * (undrawn_bytes > 0)
         size += counted(drawn_bytes + undrawn_bytes, "byte")
         go = "goes" if len(moved) == 1 else "go"
-        messages = f"{counted(len(moved), 'message')}, {size}, {go} {where} in {name}"
-        return f"{messages}; then {numbers}{marked}" if changing else messages
+        cells = np.concatenate([np.asarray(message.cells, np.int64) for message in moved])
+        names = [self.cells.names.names[i] for i in dict.fromkeys(self.cells.named[cells].tolist())]
+        of = f" of {_variables(names)}" if names else ""
+        if names and _variables(names) == changed:
+            numbers = f"{changing:,} of its numbers {changes}"
+        messages = f"{counted(len(moved), 'message')}{of}, {size}, {go} {where} in {name}"
+        if not changing:
+            return f"{messages}; no recorded number changes"
+        return f"{messages}; then {numbers}{marked}"
 
-    def _changing(self, place: int) -> tuple[int, int]:
-        """Return `(changing, drawn)`: how many recorded elements a step changes, and how many are
-        drawn.
+    def _changing(self, place: int) -> tuple[int, int, str]:
+        """Return `(changing, drawn, names)`: how many recorded elements a step changes, how many of
+        them are drawn, and the variables of those that change.
 
         `place` is the position of the step in the recording.
         """
         changing = drawn = 0
+        names: dict[str, None] = {}
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             for at_place, at, *_ in track.changes:
                 if at_place == place:
                     changing += len(at)
                     drawn += int(np.isin(at, own_cells).sum())
-        return changing, drawn
+                    named, _ = self.cells.elements.named(track.address[at])
+                    numbers = dict.fromkeys(named.tolist())
+                    names |= dict.fromkeys(self.cells.names.names[i] for i in numbers)
+        return changing, drawn, _variables(list(names))
 
-    def _sentence(self, tensors: str, numbers: CellTexts) -> str:
-        known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
-        span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
+    def _sentence(self, tensors: str, numbers: CellTexts, spans: Sequence[str]) -> str:
+        named = zip(self._legend_names(), spans, strict=True)
+        span = "; ".join(f"{label(name, 44)}, {span}" for name, span in named)
         steps_run = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes = counted(len(numbers.cell), "change")
         elements = counted(len(self.cells.box), "element")
@@ -359,7 +389,7 @@ class _Picture:
             f"The numbers of {tensors} in {counted(steps_run, 'superstep')} on "
             f"{tiles_of(self.report)}, "
             f"{number(sum(self.steps.gains))} modelled cycles. "
-            f"The picture has {changes} of {elements}.{span}"
+            f"The picture has {changes} of {elements}. Values: {span}."
         )
 
     def _table(self, board: Board, numbers: CellTexts, frames: Array) -> Table:
@@ -375,6 +405,17 @@ class _Picture:
             tile = f"{self.cells.tiles[self.cells.box[cell]]}"
             rows.append((steps_run, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)
+
+
+def _variables(names: Sequence[str]) -> str:
+    """Return the names of variables in quotes for a title: at most two, then how many more.
+
+    The replicas of a variable have one name.
+    """
+    plain = list(dict.fromkeys(without_replica(name)[0] for name in names))
+    quoted = [f"'{label(name, 40)}'" for name in plain[: 2 if len(plain) < 3 else 1]]
+    more = [f"{len(plain) - 1} more variables"] if len(plain) > 2 else []
+    return " and ".join(quoted + more)
 
 
 def _bytes_moved(still: Still, is_resting: bool) -> tuple[bool, int]:

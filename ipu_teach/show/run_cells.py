@@ -114,6 +114,14 @@ class DrawnCells:
         self.titles = [_joined(names) for names in names_by_row]
         self.size = np.repeat([track.tensor.dtype.size for track in self.tracks], np.diff(before))
 
+    def element_names(self, addresses: Array) -> list[str]:
+        """Return the names of the elements at `addresses`, such as `u[3]`."""
+        named, index = self.elements.named(addresses)
+        return [
+            self.names.element(name, i)
+            for name, i in zip(named.tolist(), index.tolist(), strict=True)
+        ]
+
     def drawn(self, elements: Array) -> Array:
         """Return the cells of `elements`; elements that are not drawn are left out."""
         cells = self.cell[elements]

@@ -32,7 +32,7 @@ from ipu_teach.types import Array
 
 BEATS = (
     *STATES,
-    replace(palette.CHANGE, name="values change (thick line: written)"),
+    replace(palette.CHANGE, name="values change (thick line: written, thin: sent or read)"),
 )
 WAIT = BEATS.index(palette.WAIT)
 CHANGE = len(STATES)
@@ -202,7 +202,9 @@ class RecordedSteps:
             total = self.report.step_cost(step).exchange[phase.exchange].total
             arrive = f"{total:,} bytes arrive; "
             arrive += self._undrawn(step, phase, messages, does.by_host)
-            note = arrive + self._largest(phase, carried) + note
+            note = arrive + self._largest(phase, carried) + self._own(does, messages) + note
+        elif phase.kind == LINKS:
+            note = (self._largest(phase, carried) + self._own(does, messages)).removesuffix("; ")
         self.moved[len(self.stills)] = (
             phase.kind in (EXCHANGE, LINKS) and bool(messages),
             sum(m.size for m in messages),
@@ -290,11 +292,8 @@ class RecordedSteps:
         message, elements = max(carried, key=lambda pair: pair[0].size)
         sizes = [message.size for message, _ in carried]
         address = self.cells.elements.address[elements]
-        names, index = self.cells.elements.named(address[[0, -1]])
-        ends = [
-            self.cells.names.element(name, i)
-            for name, i in zip(names.tolist(), index.tolist(), strict=True)
-        ]
+        names, _ = self.cells.elements.named(address[[0, -1]])
+        ends = self.cells.element_names(address[[0, -1]])
         what = " to ".join(dict.fromkeys(ends))
         if names[0] != names[-1] or np.any(np.diff(address) != self.cells.size[elements[0]]):
             what = f"{ends[0]} and {len(elements) - 1:,} more"
@@ -307,6 +306,22 @@ class RecordedSteps:
         if min(sizes) == max(sizes):
             return f"{drawn}, {sizes[0]:,} each, such as {what} {way}; "
         return f"{drawn}, the largest of {message.size:,}, {what} {way}; "
+
+    def _own(self, does: Step, messages: tuple[Message, ...]) -> str:
+        """Return a text about the elements that a copy writes on their own tile, without a message.
+
+        It is "" if there are none, or if the phase has no messages.
+        """
+        if not messages or does.by_host or not does.after:
+            return ""
+        arriving = [cells for cells in (does.comes | does.copied).values() if len(cells)]
+        own = np.setdiff1d(does.writes, np.concatenate(arriving) if arriving else [])
+        if not len(own):
+            return ""
+        return (
+            f"{len(own):,} of the {len(does.writes):,} written elements are copied on their own "
+            "tile; "
+        )
 
     def _undrawn(
         self, step: int, phase: Phase, messages: tuple[Message, ...], by_host: bool

@@ -8,7 +8,6 @@ import numpy as np
 
 from ipu_teach.report.recording import Track as Recorded
 from ipu_teach.show import palette
-from ipu_teach.show.board import value
 from ipu_teach.show.content import said
 from ipu_teach.show.run_steps import RecordedSteps
 from ipu_teach.show.scene import (
@@ -84,17 +83,12 @@ class CellValues:
         """Return `(spans, bounds, colours)`.
 
         `spans` has the range of each tensor's values as a text, and `bounds` has the values that
-        separate its colours. Each tensor has a scale of its own. If there are values below zero,
-        the middle colour, white, stands for values near zero.
+        separate its colours. Both are of all recorded elements, drawn or not, over the whole
+        recording. Each tensor has a scale of its own. If there are values below zero, the middle
+        colour, white, stands for values near zero.
         """
-        numbers = self.numbers
-        cells = np.append(np.arange(len(self.cells.row)), numbers.cell)
-        values = np.array([value(text) for text in numbers.texts])
-        values = values[np.append(numbers.first, numbers.value)]
-        ranges = []
-        for row in range(len(self.tracks)):
-            known = values[(self.cells.row[cells] == row) & np.isfinite(values)]
-            ranges.append((float(known.min()), float(known.max())) if len(known) else (0.0, 0.0))
+        recorded = [_range(track) for track in self.tracks]
+        ranges = [ends or (0.0, 0.0) for ends in recorded]
         whole = [track.tensor.dtype.numpy.kind in "iu" for track in self.tracks]
         if min(low for low, _ in ranges) < 0:
             edges = [
@@ -109,10 +103,30 @@ class CellValues:
             edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ranges]
             colours = (*palette.NEAR_ZERO, *palette.ABOVE)
             words = ["lowest quarter of its tensor", "second", "third", "highest quarter"]
-        spans = [f"{low:,.6g} to {high:,.6g}" for low, high in ranges]
+        spans = [span(ends) for ends in recorded]
         bounds = tuple(tuple(float(f"{edge:.6g}") for edge in row.tolist()) for row in edges)
         ramp = (replace(colour, name=name) for colour, name in zip(colours, words, strict=True))
         return spans, bounds, tuple(ramp)
+
+
+def _range(track: Recorded) -> tuple[float, float] | None:
+    """Return the lowest and the highest finite value of a recorded tensor.
+
+    It is None if no element of the tensor ever had one.
+    """
+    written = [(track.first, track.first_written), *(change[2:] for change in track.changes)]
+    values = np.concatenate([track.readable(v[is_written]) for v, is_written in written])
+    values = values.astype(np.float64)
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if len(finite) else None
+
+
+def span(ends: tuple[float, float] | None) -> str:
+    """Return a range of values as a text, with six significant digits as in the list of a tile."""
+    if ends is None:
+        return "without a value"
+    low, high = (f"{end:.6g}" for end in ends)
+    return f"always {low}" if low == high else f"{low} to {high}"
 
 
 def _signed_bounds(low: float, high: float, whole_numbers: bool) -> Array:

@@ -9,6 +9,7 @@ block has met its part; these steps are shown at the bottom.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 
@@ -40,6 +41,7 @@ CODES = (
 )
 BINS = 64  # A matrix is drawn with at most this many rows and columns of squares.
 MOST = 128  # At most this many buckets are drawn.
+MOST_WHENCE = 24  # The text for the last frame names at most this many buckets that spill.
 DROPS, STEPS = 8, 24  # At most this many frames show blocks that drop, and steps.
 SIDE = 236.0
 LEFT = 40.0
@@ -154,6 +156,10 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
     b = cut.b
     m, k = csr.shape
     heading = f"{m:,} x {k:,} in blocks of {b} x {b}"
+    sizes = csr.block_rows, csr.block_columns
+    if max(sizes) > BINS:
+        up_to = "up to " * any(n > BINS and n % BINS for n in sizes)
+        heading += f"; a square is {up_to}{' x '.join(f'{-(-n // BINS)}' for n in sizes)} blocks"
     tall = SIDE * min(1, m / k)
     panels.put(painted("matrix", heading, SIDE, tall, pictures=buckets.matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
@@ -189,6 +195,7 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
         f"which {rounds * cut.step_cycles:,} are of these steps."
     )
     spilled = np.bincount(buckets.part[buckets.steps_away > 0], minlength=count)
+    stills[-1] = replace(stills[-1], note=stills[-1].note + _whence(spilled))
     numbers = zip(range(count), cut.tiles[:, 0], own_share, guests, spilled, strict=True)
     return panels.scene(
         "sparse",
@@ -219,6 +226,19 @@ def _from(spilled: Array) -> str:
         first = order[0]
         return f", from {len(order)} buckets, at most {spilled[first]} from one, bucket {first}"
     return ": " + listed_names([f"{spilled[i]} of bucket {i}" for i in order.tolist()])
+
+
+def _whence(spilled: Array) -> str:
+    """Return the buckets from which blocks spill, the most first; "" if none does.
+
+    `spilled` is int64[buckets].
+    """
+    order = np.argsort(-spilled, kind="stable")[: int((spilled > 0).sum())].tolist()
+    parts = [f"{i} ({spilled[i]})" for i in order[:MOST_WHENCE]]
+    if not parts:
+        return ""
+    more = f" and {len(order) - MOST_WHENCE} more" if len(order) > MOST_WHENCE else ""
+    return f", from buckets (blocks): {', '.join(parts)}{more}"
 
 
 def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:

@@ -80,6 +80,7 @@ class _Run:
         total: the end of the last of these supersteps.
         moving: the cycles in which rows move.
         hidden: the part of `moving` in which other work is done.
+        working: the begin of the first work and the end of the last, or None.
         bare: int64[n, 2]: the intervals in which everything waits for a transfer.
         rows: for each (buffer, row), the pieces of its lane.
         sums: for each (buffer, row), (loads, stores, bytes, cycles of transfers, hidden cycles).
@@ -115,6 +116,7 @@ class _Run:
             np.searchsorted(edges_of.ravel(), edges[:-1], "right") % 2 == 1
             for edges_of in (moving, working)
         )
+        self.working = (int(working[0, 0]), int(working[-1, 1])) if len(working) else None
         self.moving = int(np.diff(moving).sum())
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
@@ -177,12 +179,16 @@ class _Run:
             rows = counted(len(self.rows), "row")
             buffers = counted(len(self.buffers), "buffer")
             subject = f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
-        best = max(total - moving + self.hidden, moving)
+        # No work can hide the transfers before the first work, and those after the last.
+        first, last = self.working if self.working else (total, total)
+        alone = sum(min(b, first) - a for a, b in self.bare.tolist() if a < first)
+        alone += sum(b - max(a, last) for a, b in self.bare.tolist() if b > last)
+        best = max(total - moving + self.hidden + alone, moving)
         return (
             f"{subject}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is "
             "transfer, "
-            f"{self.hidden_text()}; with all of it "
-            f"hidden that can be, the run would take {100 * best / total:.1f} % of its time."
+            f"{self.hidden_text()}; with all of it hidden, except before the first work and after "
+            f"the last, the run would take {100 * best / total:.1f} % of its time."
         )
 
     def hidden_text(self) -> str:

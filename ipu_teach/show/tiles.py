@@ -60,6 +60,7 @@ SHADES = (
     ("#7a3500", "#f5b38a"),
     ("#56606b", "#ced6dd"),
 )
+MOST_FOLLOWED = 1 << 20  # The title of a larger tensor does not say how it is divided.
 TILES = 190.0  # The side of the square with the tiles.
 
 
@@ -207,7 +208,35 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
         if used.min() == used.max()
         else (f"{used.min():,} to {used.max():,} bytes each")
     )
-    return f"{names} {verb} on {len(used):,} of {tiles}, {even}"
+    order = _order(tensors[0]) if len(tensors) == 1 else ""
+    return f"{names} {verb} on {len(used):,} of {tiles}, {even}{order}"
+
+
+def _order(tensor: Tensor) -> str:
+    """Return how a tensor of two dimensions is divided among tiles, or "" if there is no simple
+    rule.
+
+    Rows or columns are divided if each is on a single tile, and no two of them are on the same.
+    """
+    if tensor.rank != 2 or not 1 < tensor.num_elements <= MOST_FOLLOWED:
+        return ""
+    byte = (tensor.offset + _positions(tensor, np.arange(tensor.num_elements))) * tensor.dtype.size
+    where = tensor.graph.tile_map().at(byte).astype(np.int64).reshape(tensor.shape)
+    if where.min() < 0:
+        return ""
+    for name, table in (("row", where), ("column", where.T)):
+        tiles = table[:, 0]
+        is_own = len(np.unique(tiles)) == len(tiles) > 1
+        if is_own and (table == tiles[:, None]).all():
+            in_order = bool((np.diff(tiles) == 1).all())
+            offset = f" + {tiles[0]}" if tiles[0] else ""
+            where_is = f"the tile of its number{offset}" if in_order else "a tile of its own"
+            return f"; each {name} is on {where_is}"
+    along = where.reshape(-1)
+    _, sizes = np.unique(along, return_counts=True)
+    if len(sizes) > 1 and (np.diff(along) >= 0).all() and len(set(sizes.tolist())) == 1:
+        return f"; row by row, tile {along[0]} has the first {counted(int(sizes[0]), 'element')}"
+    return ""
 
 
 class _Sheets(NamedTuple):

@@ -53,11 +53,12 @@ EXTRA.board = (kit) => {
   const tileOf = (i) => board.tiles[box(i)];
   const brief = (v) =>
     (v && !(Math.abs(v) >= 1e-4 && Math.abs(v) < 1e6) ? v.toExponential() : `${v}`);
-  function short(t, room) {
+  function short(t, room, digits = 4) {
     const most = Math.floor(room / OF_LETTER);
     if (t === "?" || (t.length <= most && !/[.e]/.test(t))) return most ? t : "";
     const tries = /^[TF]/.test(t) ? [t, t[0]] : /n/.test(t) ? [t]
-      : [4, 3, 2, 1].map((d) => brief(+value(t).toPrecision(d)));
+      : [Number.isInteger(value(t)) ? 6 : digits, 6, 5, 4, 3, 2, 1]
+        .filter((d, k) => !k || d <= digits).map((d) => brief(+value(t).toPrecision(d)));
     return tries.find((said) => said.length <= most) || "";
   }
   function codeOf(t, row) {
@@ -164,7 +165,7 @@ EXTRA.board = (kit) => {
       pen.lineWidth = 1.5;
       for (const [key, [x, end, y]] of ends) {
         pen.strokeStyle = kit.colours[mark.rims[key % rows]];
-        if (mark.rims.length > 1) pen.strokeRect(x, y, end - x - 1, CELL);
+        if (mark.rims.length > 1) pen.strokeRect(x - 1.5, y - 1.5, end - x + 2, CELL + 3);
         if (of(left, key)) write(`+${words(of(left, key))}`, end + 1, y + 11, 11, "left", soft);
       }
       pen.strokeStyle = ink;
@@ -195,8 +196,8 @@ EXTRA.board = (kit) => {
       const values = [unpack(first, n)[i], ...mine.map((k) => textOf[k])]
         .map((t) => value(texts[t])), real = values.filter(Number.isFinite);
       const low = Math.min(...real), high = Math.max(...real), bottom = mark.y + mark.height;
-      const span = real.length ? `${brief(+low.toPrecision(4))} to ${brief(+high.toPrecision(4))}`
-        : "";
+      const ends = [low, high].map((v) => brief(+v.toPrecision(6))),
+        span = !real.length ? "" : ends[0] === ends[1] ? `always ${ends[0]}` : ends.join(" to ");
       write(span, mark.x + mark.width, mark.y - 8, 12, "right", soft);
       const changed = `${words(mine.length)} change${mine.length === 1 ? "" : "s"}`;
       kit.fitted(`${cellName(i)} on tile ${tileOf(i)} over the run: ${changed}`,

@@ -30,19 +30,31 @@ EXTRA.messages = (kit, shown) => {
       }
     }
   }
-  // An arrow beside the boxes for each two IPUs between which something is under way.
+  // An arrow beside the boxes for each two IPUs between which something is under way, with a line
+  // and ends of its own. One or two have their bytes as labels.
   function between(links) {
-    const code = Math.max(0, scene.codes.findIndex((c) => c[1] === "L")),
-      right = board.x + board.width;
-    for (const [source, size, to] of links) {
-      const [a, b] = [source, to].map((b, k) => corner(b)[1] + board.high / 2 + (k ? -8 : 8)),
-        y = a + (b - a) * 0.4;
+    const code = Math.max(0, scene.codes.findIndex((c) => c[1] === "L")), few = links.length < 3,
+      right = board.x + board.width, left = right - GUTTER + 6, met = {},
+      all = links.flatMap((m) => [m[0], m[2]]), sizes = links.map((m) => m[1]);
+    const each = Math.min(...sizes) === Math.max(...sizes) ? `${words(sizes[0])} B each`
+      : `${words(sizes.reduce((a, b) => a + b))} B`;
+    if (!few) write(`${links.length} messages, ${each}`, right, board.y - 8, 12, "right", kit.ink.soft);
+    links.forEach(([source, size, to], k) => {
+      const [a, b] = [source, to].map((box) => {
+        met[box] = (met[box] || 0) + 1;
+        return corner(box)[1]
+          + board.high * met[box] / (all.filter((other) => other === box).length + 1);
+      });
+      const x = left + 12 + (GUTTER - 22) * k / Math.max(1, links.length - 1), y = (a + b) / 2 + 20 * k;
       pen.strokeStyle = pen.fillStyle = kit.ink.ink;
-      arrow(pen, [right - GUTTER + 6, a], [right - 8, y], [right - GUTTER + 8, b], 2);
+      straight(pen, [left, a], [x, a], 2);
+      straight(pen, [x, a], [x, b], 2);
+      arrow(pen, [x, b], [x, b], [left + 2, b], 2);
+      if (!few) return;
       pen.fillStyle = kit.colours[code];
       pen.fillRect(right - 56, y - 9, 56, 16);
       write(`${words(size)} B`, right - 28, y + 3, 11, "center", inkOn(kit.colours[code]));
-    }
+    });
   }
 
   return {
@@ -56,9 +68,9 @@ EXTRA.messages = (kit, shown) => {
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
         write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
-        write(short(texts[now[i]], 60), right, y, 12, "right", ink);
+        write(short(texts[now[i]], 66, 6), right, y, 12, "right", ink);
         if (kit.at <= 0 || old[i] === now[i]) return;
-        const was = short(texts[old[i]], 60);
+        const was = short(texts[old[i]], 66, 6);
         write(was, right - 70, y, 12, "right", soft);
         pen.strokeStyle = soft;
         pen.lineWidth = 1;
