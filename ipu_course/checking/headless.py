@@ -1,4 +1,4 @@
-"""Run a lesson without a browser: execute its cells, show the output, and store it on request."""
+"""Run a lesson without a browser: execute its cells, print the output, and store it on request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """The terminal output of a headless run.
+    """The terminal output while a notebook runs without a browser.
 
-    The notebook's stdout goes to our stdout line by line, and all progress to stderr. On a
-    terminal, one bar counts the cells, and also shows the bar that the running cell draws.
-    Elsewhere, as in a log, each cell and each finished bar is one line.
+    The notebook's stdout is printed to stdout line by line, and all progress to stderr. A terminal
+    shows one progress bar that counts the cells. Next to it is the bar that the running cell draws,
+    if any. In a log file, each finished cell and each finished bar is one line.
     """
 
     def __init__(self, name: str, cells: int) -> None:
@@ -50,7 +50,7 @@ class Screen:
         target.flush()
 
     def show(self, stream: str, text: str) -> None:
-        """Show a piece of the kernel's stdout or stderr."""
+        """Show a piece of text that the kernel wrote to `stream`: "stdout" or "stderr"."""
         *lines, last = (self.pending[stream] + text).split("\n")
         if stream == "stdout":
             if lines:
@@ -67,13 +67,13 @@ class Screen:
         self.pending[stream] = last
 
     def flush(self) -> None:
-        """End the lines that a cell left unfinished."""
+        """Print the unfinished last lines of stdout and stderr, each with a line end."""
         for stream, text in self.pending.items():
             if text.strip():
                 self.show(stream, "\n")
 
     def cell_done(self, number: int) -> None:
-        """Count a finished cell."""
+        """Count a finished cell in the progress bar, or print a line if there is no terminal."""
         self.flush()
         self.bar.update()
         self.bar.refresh()
@@ -81,13 +81,18 @@ class Screen:
             print(f"cell {number} of {self.cells} done", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Remove the bar; the last line on stdout is then the notebook's own."""
+        """Remove the progress bar, so that the notebook's own output ends the terminal's text."""
         self.flush()
         self.bar.close()
 
 
 def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
-    """Replace `DATA = "digits"` in the cell tagged `parameters`."""
+    """Replace `DATA = "digits"` by the data set `data` in the cell tagged `parameters`.
+
+    `name` is the lesson's name for the error.
+
+    :raises LessonError: if no such cell assigns `DATA`.
+    """
     for cell in notebook.cells:
         if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", []):
             assignment = re.compile(r"""^(\s*DATA\s*=\s*)(["'])digits\2""", re.MULTILINE)
@@ -104,7 +109,7 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
 
 
 def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Return which cell failed and at which line, followed by the error as in the notebook."""
+    """Return a text that says which cell and line failed, followed by the error."""
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
@@ -117,9 +122,9 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this Python interpreter, and return the exit status.
+    """Run every cell in a kernel of this Python interpreter; return 0, or 1 if a cell failed.
 
-    The kernel runs in `folder`, and the outputs are stored in `notebook`.
+    The kernel runs in `folder` with the environment `env`. The outputs are stored in `notebook`.
     """
     import asyncio
     import signal
@@ -212,10 +217,10 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same in every run.
+    """Edit the outputs of a notebook so that they are the same in every run.
 
-    Text that was printed in pieces is joined. Widgets keep only their other forms, because a
-    widget's model ends with the kernel and has a different id in each run.
+    Text that was printed in several pieces is joined. The widget view of an output is removed,
+    because its id differs in each run and its model ends with the kernel.
     """
     for cell in notebook.cells:
         settled: list[NotebookNode] = []
@@ -237,7 +242,7 @@ def settle(notebook: NotebookNode) -> None:
 def page_of(notebook: NotebookNode, name: str) -> str:
     """Return the executed notebook as one HTML page.
 
-    The page downloads nothing, except the renderer of formulas if it has some.
+    The page works offline, unless the notebook has formulas: then it downloads MathJax.
     """
     from nbconvert import HTMLExporter
 
@@ -250,10 +255,13 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of your own, headless; return the exit status.
+    """Run a lesson, or a notebook file of your own, without a browser; return the exit status.
 
-    `data` replaces the lesson's choice of data, and `html` is the file for a page of the result.
-    The notebook file changes only if `store` is set.
+    `word` names the lesson or the file. `data` replaces the lesson's choice of data, and `html` is
+    the file for an HTML page of the result. The outputs are written to the notebook file only if
+    `store` is set.
+
+    :raises LessonError: if the page cannot be written, or the file is not a notebook.
     """
     need("nbclient", "lab")
     import nbformat
