@@ -1,6 +1,7 @@
 """Show only the first lines that an answer prints during its check.
 
-A check calls an answer many times, and its verdict appears below the printed lines.
+A check calls an answer many times. Without a limit, the printed lines would push the verdict, which
+is shown below them, off the screen.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ MOST_CHARACTERS = 4000
 
 
 class _First:
-    """A text stream that passes on the first lines and counts the others.
+    """A text stream that writes its first lines to the underlying stream and only counts the
+    others.
 
-    Other operations are delegated to the underlying stream.
+    Operations other than writing are delegated to the underlying stream.
     """
 
     def __init__(self, below: TextIO) -> None:
@@ -46,7 +48,8 @@ class _First:
 
 @contextmanager
 def first_lines() -> Iterator[None]:
-    """Pass on the first lines printed in this block, then print how many more there were."""
+    """Context manager: print the first lines of the block, then how many more lines were left out.
+    """
     first = _First(sys.stdout)
     _handed_out.append(first)
     try:

@@ -25,7 +25,7 @@ ELSEWHERE = tuple(
 
 
 def said_by(error: BaseException) -> str:
-    """Return an error's class and message; only the class if its message cannot be read."""
+    """Return the class and message of an error; only the class if `str(error)` fails."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
     except BaseException:  # its __str__ may raise anything
@@ -34,13 +34,15 @@ def said_by(error: BaseException) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a foreign message on one line of at most 200 characters."""
+    """Return `text` on one line of at most 200 characters."""
     text = " ".join(text.split())
     return text if len(text) <= 200 else text[:199] + "…"
 
 
 def line_of(error: BaseException) -> str:
-    """Return the last line of the learner's code on the error's traceback, in words."""
+    """Return a description of the last traceback line that is in the learner's code; "" if there is
+    none.
+    """
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
         if not is_own_file(path) and not path.startswith(ELSEWHERE):
@@ -49,7 +51,7 @@ def line_of(error: BaseException) -> str:
 
 
 def name_of(answer: object) -> str:
-    """Return the name of a function, as a verdict calls it."""
+    """Return the name of a function in at most 40 characters; "answer" if it has no name."""
     try:
         name = getattr(answer, "__name__", None)
     except Exception:
@@ -58,9 +60,10 @@ def name_of(answer: object) -> str:
 
 
 def call_text(answer: object, arguments: Sequence[object]) -> str:
-    """Return a call as a verdict quotes it: the answer's name and its arguments, in one line.
+    """Return a call as text on one line: the answer's name and its arguments.
 
-    It is shortened only if the call in full, which can be typed in, is longer than `LONGEST_FULL`.
+    If all arguments are plain Python values, a call of up to `LONGEST_FULL` characters is quoted in
+    full, so that it can be pasted. Any other call is cut to `LONGEST_CALL` characters.
     """
     shown_arguments = ", ".join(quoted(a) for a in arguments)
     text = f"{name_of(answer)}({shown_arguments})"
@@ -76,8 +79,9 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 def quoted(value: object) -> str:
     """Return a value as a verdict quotes it: one line of at most 80 characters.
 
-    Numbers, alone or in a list or a 1-D array, are in the format of `number`: whole numbers with
-    thousands separators, others with 4 significant digits. Anything else is `shown`.
+    Numbers, alone or in a list or a 1-D array, have the format of `number`: whole numbers with
+    thousands separators, other numbers with 4 significant digits. Any other value has the format of
+    `shown`.
     """
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, (bool, np.timedelta64)
@@ -102,7 +106,7 @@ def _array(value: object) -> Array:
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
     """Return how `got` differs from `expected`, in words; "" if they are equal.
 
-    Floats may differ by `tolerance` times the largest number of `expected`.
+    Floats may differ by `tolerance` times the largest absolute number of `expected`.
     """
     if isinstance(expected, (list, tuple, np.ndarray)):
         right = _array(expected)
@@ -145,7 +149,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> str:
-    """Return where a value parts from rows of strings or mixed objects, such as steps.
+    """Return where `got` first differs from a sequence of strings or mixed objects, such as program
+    steps.
 
     `right` is `expected` as an array. The result is "" if both are equal.
     """
@@ -163,9 +168,9 @@ def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """Return a description of a returned value, followed by its fault.
+    """Return a description of a returned value, followed by `fault`.
 
-    For None, it asks whether there is a `return`.
+    For None, the text asks whether there is a `return`.
     """
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
@@ -188,8 +193,9 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 def plain(value: object) -> Number | None:
     """Return a number as a plain Python number, or None if `value` is not a number.
 
-    It accepts numpy's numbers, arrays without dimensions, and Fractions. For an instance of a
-    derived class it returns the plain number, because the class may define its own comparison.
+    It accepts numpy numbers, arrays with 0 dimensions, and Fractions. An instance of a derived
+    class becomes an instance of its base class, because the derived class may define its own
+    comparison.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
@@ -198,7 +204,7 @@ def plain(value: object) -> Number | None:
 
 
 def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
-    """Return a wrong number with enough digits to show the difference."""
+    """Return a wrong number as text, with enough digits to differ from the text of `right`."""
     # numpy would round 1e300 to its dtype
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)

@@ -1,16 +1,19 @@
-"""Limit the time of a check, and restore the names of the kit that an answer rebinds.
+"""Limit the time of a check, and restore the names that an answer rebinds in numpy or this project.
 
-A watch thread makes the main thread raise an exception, through a call that CPython makes between
-two of its own (`Py_AddPendingCall`). It uses no signals, so it works the same on every system. (It
-was tested on Linux, but not on macOS and Windows.) Python code gets the exception at its next loop
-iteration or call, and so do the engine's loops, including compiled ones. A call into C, such as
-`time.sleep(99)` or waiting for a lock that is never released, continues until it returns or the
-kernel is interrupted, which the watch then suggests. A call that never releases the interpreter
-lock, such as `sum(range(10**15))`, blocks the watch too, and only a restart of the kernel ends it.
+A watch thread makes the main thread raise an exception. It uses `Py_AddPendingCall`: CPython calls
+a pending function in the main thread between two bytecode instructions. This needs no signals, so
+it should work the same on every system. (It was tested on Linux, but not on macOS and Windows.)
 
-The limit counts the process's own processor time, so that no right answer is refused when a class
-shares a machine and each process waits for its turn. For code that sleeps, wall-clock time counts;
-code that waits for a processor does not sleep.
+* Python code gets the exception at its next loop iteration or call. So do the loops of the
+  simulator, including compiled ones.
+* A call into C, such as `time.sleep(99)` or waiting for a lock that is never released, continues
+  until it returns or the learner interrupts the kernel. The watch prints that advice.
+* A call that never releases the interpreter lock, such as `sum(range(10**15))`, blocks the watch
+  too. Only a restart of the kernel ends it.
+
+The limit counts the processor time of this process. So a right answer passes even if many learners
+share a machine and each process waits for its turn. For code that sleeps, wall-clock time counts.
+Waiting for a processor does not count as sleeping.
 """
 
 from __future__ import annotations
@@ -63,20 +66,21 @@ _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised in an answer that takes too long.
+    """Raised inside an answer that takes too long.
 
-    The engine cleans up after it as after any interruption.
+    It derives from KeyboardInterrupt, so the engine cleans up as after any interruption.
     """
 
 
 class TooLong(Exception):
-    """The watched work took longer than its limit."""
+    """Raised by `within` if the work took longer than its limit."""
 
 
 class _Watch:
-    """A thread that watches the time.
+    """A thread that stops the main thread's work when its time is over.
 
-    `over`: the time limit has passed. `done`: the work has ended, and nothing more is raised.
+    `over` says that the time limit has passed. `done` says that the work has ended; from then on,
+    no exception is raised in the main thread.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -124,9 +128,10 @@ class _Watch:
                 )
 
     def __len__(self) -> int:
-        """Raise `Stopped` unless the work is done.
+        """Raise `Stopped` unless the work is done; otherwise return 0.
 
-        The pending call runs this in the main thread.
+        The pending call computes the length of this object in the main thread, and so runs this
+        method.
         """
         if not self.done:
             raise Stopped
@@ -139,9 +144,9 @@ _watches: list[_Watch] = []  # keeps the objects of pending calls alive until th
 def within(seconds: float, work: Callable[[], T]) -> T:
     """Return the result of `work()`, and stop it after `seconds` of processor time.
 
-    Work that only waits may take `seconds` by the clock. Errors of `work` are passed on. The limit
-    works only in the main thread, where notebooks run their cells; in other threads nothing stops
-    `work`.
+    Work that only waits is stopped after `seconds` of wall-clock time. Errors of `work` are passed
+    on. The limit works only in the main thread, where notebooks run their cells. In other threads
+    nothing stops `work`.
 
     :raises TooLong: if the work was stopped.
     """
@@ -168,8 +173,8 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 def queued_time() -> float:
     """Return the seconds for which the main thread was ready to run, but had no processor.
 
-    Linux counts them. On other systems the result is 0, and an answer that gets hardly any
-    processor time counts as one that sleeps.
+    Only Linux counts them; on other systems the result is 0. There, an answer that gets hardly any
+    processor time is treated as if it slept.
     """
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
@@ -181,8 +186,8 @@ def queued_time() -> float:
 def half_is_over() -> bool:
     """Return whether the current check has used half of its time.
 
-    It counts processor time, as the limit does, and wall-clock time only for code that sleeps: a
-    reason must not depend on how busy the machine is.
+    Processor time counts, as for the limit. Wall-clock time counts only for code that sleeps. The
+    explanation of a wrong answer therefore does not depend on how busy the machine is.
     """
     clock, processor = BEGAN.get()
     waited = perf_counter() - clock
@@ -197,7 +202,9 @@ Meanwhile = Mapping[tuple[Owner, str], object]
 
 @dataclass
 class _Names:
-    """The names of a module or class: as noted before (`were`), and as they are now (`live`)."""
+    """The names of a module or class: as recorded before the check (`were`), and as they are now
+    (`live`).
+    """
 
     owner: Owner
     live: Mapping[str, object]
@@ -221,9 +228,10 @@ class _Names:
 
 
 def _learners(value: object) -> bool:
-    """Return whether `value` is a function that belongs neither to the kit nor to numpy.
+    """Return whether `value` is a function that belongs neither to this project nor to numpy.
 
-    Functions that the kit itself adds to its modules on first use are kept.
+    Functions that this project adds to its modules on first use are therefore not treated as the
+    learner's.
     """
     return (
         isinstance(value, FunctionType)
@@ -233,7 +241,8 @@ def _learners(value: object) -> bool:
 
 
 class Bindings:
-    """The objects to which the names of numpy, of this kit and of Python's builtins are bound."""
+    """The objects to which the names of numpy, of this project and of Python's builtins are bound.
+    """
 
     def __init__(self) -> None:
         self.modules = 0
@@ -242,7 +251,7 @@ class Bindings:
         self.watched = 0  # how many nested `as_it_was` blocks are active
 
     def note(self) -> None:
-        """Record the current bindings."""
+        """Record the current bindings of all names."""
         if self.modules == len(sys.modules):
             for name in self.names:
                 if name.changed():
@@ -268,10 +277,10 @@ class Bindings:
                 ]
 
     def put_back(self, often: bool = False) -> None:
-        """Restore every name to its noted binding.
+        """Restore every name to its recorded binding.
 
         With `often`, restore only the names that the checks themselves use. If no check is active,
-        the noted bindings are from an earlier check, and nothing is restored.
+        the recorded bindings are from an earlier check, and nothing is restored.
         """
         for name in self.names if self.watched else ():
             if (name.often or not often) and (self.meanwhile or name.changed()):
@@ -283,9 +292,9 @@ _bindings = Bindings()
 
 @contextmanager
 def as_it_was() -> Iterator[None]:
-    """Restore numpy, the kit and builtins after the block.
+    """Context manager: restore the names of numpy, this project and builtins after the block.
 
-    exit() within the block ends the answer, not the kernel.
+    In the block, exit() ends the answer, not the kernel.
     """
     _bindings.note()
     _bindings.watched += 1
@@ -311,9 +320,9 @@ def _leave() -> None:
 
 @contextmanager
 def rebound(names: Meanwhile) -> Iterator[None]:
-    """Bind names to other objects during a block of a check.
+    """Context manager: bind each name in `names` to another object during a block of a check.
 
-    If an answer rebinds them, they are restored to these objects.
+    If an answer binds such a name again, the name is restored to that object.
     """
     _bindings.put_back()
     with as_it_was():
@@ -323,5 +332,6 @@ def rebound(names: Meanwhile) -> Iterator[None]:
 
 
 def put_back() -> None:
-    """Restore the names that checks use and that a call of the learner's code has rebound."""
+    """Restore the names that checks use, after a call of the learner's code may have rebound them.
+    """
     _bindings.put_back(often=True)
