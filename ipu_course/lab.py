@@ -17,7 +17,7 @@ from ipu_teach._support.places import try_writing
 def homes() -> Iterator[tuple[str, Path]]:
     """Yield the folders in which Jupyter, IPython and matplotlib store files.
 
-    Each comes with the environment variable that moves it.
+    Each item is `(environment variable that changes the folder, current path)`.
     """
     home = Path(os.path.expanduser("~"))
     with contextlib.suppress(ImportError):
@@ -32,9 +32,9 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Let programs store files in the work folder if they cannot store them in the home.
+    """Redirect programs to the work folder if they cannot store files in the home folder.
 
-    It holds for this run.
+    It sets environment variables of this process.
     """
     if os.path.expanduser("~") == "~":  # the home of this user is unknown
         os.environ["HOME"] = str(work_path())
@@ -46,7 +46,9 @@ def move_in() -> None:
 
 
 def folder_in_work(name: str) -> Path:
-    """Return where a program keeps files in the work folder, if not in its usual place."""
+    """Return the folder in the work folder that replaces the one of the environment variable
+    `name`.
+    """
     return work_path() / ".jupyter" / name.lower()
 
 
@@ -60,7 +62,7 @@ NO_NEWS = (
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     """Open the learner's copy of a lesson in JupyterLab, and return its exit status.
 
-    On a hub, JupyterLab is the learner's own server.
+    On a JupyterHub, JupyterLab runs as the learner's server of the hub.
     """
     lesson = find_lesson(word)
     command, env = opening(lesson)
@@ -70,9 +72,8 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Make the learner's copy of a lesson, and return how JupyterLab opens it.
-
-    The result is the command, and its environment.
+    """Write the learner's copy of a lesson; return `(command, environment)` that open it in
+    JupyterLab.
     """
     need("jupyterlab", "lab")
     kept_work()
@@ -107,7 +108,9 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def become(command: list[str], env: dict[str, str]) -> int:
-    """Run a command in place of this process, or on Windows as its child; return its status."""
+    """Run a command in place of this process. On Windows, run it as a child and return its exit
+    status.
+    """
     if os.name != "nt":
         os.execve(command[0], command, env)
     process = subprocess.Popen(command, env=env)

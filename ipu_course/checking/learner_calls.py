@@ -394,7 +394,7 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
 
 
 def _locked(question: Question) -> tuple[Guess, ...]:
-    """Return the locked prediction; () if there is none, or the file was edited."""
+    """Return the stored prediction; () if there is none, or if the stored value is invalid."""
     try:
         return question.values(learned().record(question.name).get("prediction"))
     except AnswerKindError:
@@ -409,14 +409,16 @@ def _compared(
     *,
     extra_rows: tuple[tuple[str, str], ...] = (),
 ) -> Panel:
-    """Return a panel with the guess next to the actual value, below `extra_rows`."""
+    """Return a panel that shows the prediction `locked` next to the `actual` values, below
+    `extra_rows`.
+    """
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 
 
 def _lock(question: Question, values: tuple[Guess, ...]) -> None:
-    """Store a prediction, unless one is stored already."""
+    """Store a prediction, unless the progress file already has a prediction for this question."""
 
     def lock(record: Record) -> None:
         record.setdefault("prediction", list(values))
@@ -427,7 +429,8 @@ def _lock(question: Question, values: tuple[Guess, ...]) -> None:
 def _asked_again(question: Later, value: object, actual: object) -> Panel:
     """Return the panel of a prediction that a later lesson asks again.
 
-    It shows the question, or the guess next to the result of a run of the engine.
+    Without a valid guess, it shows the question. Otherwise it shows the guess next to the result
+    that the simulated machine computes.
     """
     drawn = question.drawn()
     locked = _locked(question)
@@ -452,20 +455,21 @@ def _asked_again(question: Later, value: object, actual: object) -> Panel:
 
 
 def passed_here(name: str) -> Any:
-    """Return the learner's answer that passed in this kernel; None if none did."""
+    """Return the learner's answer that passed in this kernel; None if no answer passed."""
     return _passed.get(name)
 
 
 def given(name: str) -> Any:
-    """Return an answer to continue the lesson with: yours if it passed, else the reference answer.
+    """Return an answer with which the lesson can continue: yours if it passed, else the reference
+    answer.
 
-    Yours counts if it passed in this kernel. The cell shows which of the two it is; `progress()`
-    lists an exercise with the reference answer as given. The reference is read from the solved
-    notebook and run among the names of the caller's notebook.
+    Only an answer that passed in this kernel is returned as yours. A printed line says which of the
+    two it is. After the reference answer, `progress()` lists the exercise as given. The code of the
+    reference answer is read from the solved notebook and sees the names of the caller's notebook.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
-    :raises LessonError: if the reference cannot be run.
+    :raises LessonError: if the reference answer cannot be run.
     """
     find_exercise(name, "given")
     if name in _passed:
@@ -487,9 +491,11 @@ def _as_given(record: Record) -> None:
 
 
 def run_reference(name: str, names: Names) -> tuple[Any, ...]:
-    """Run the reference answers of an exercise among the names of a notebook, and return them.
+    """Run the reference answer of an exercise and return the objects that it passes to check().
 
-    :raises LessonError: if some needed names are missing.
+    `names` are the names of the notebook, which the code of the answer can use.
+
+    :raises LessonError: if the code needs names that are missing.
     """
     return run_cell(complete_reference(name, names), f"<reference {name}>", names)
 
@@ -497,7 +503,7 @@ def run_reference(name: str, names: Names) -> tuple[Any, ...]:
 def complete_reference(name: str, names: Names) -> Reference:
     """Return the reference of an exercise, after checking that all names it needs are in `names`.
 
-    :raises LessonError: if some are missing.
+    :raises LessonError: if `names` lacks a name that the reference answer needs.
     """
     reference_found = reference(name)
     missing = sorted(names_needed(reference_found.cell) - names.keys())
@@ -510,9 +516,9 @@ def complete_reference(name: str, names: Names) -> Reference:
 
 
 def run_cell(reference_found: Reference, path: str, names: Names) -> tuple[Any, ...]:
-    """Run a cell among the names of a notebook, and return its answers.
+    """Run a cell in a copy of `names` and return the objects that it passes to check().
 
-    `path` is the file that tracebacks name.
+    `path` is the file name in tracebacks.
     """
     # The kit can then quote its lines, as it does with a learner's.
     linecache.cache[path] = (

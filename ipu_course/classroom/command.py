@@ -57,7 +57,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _write(file: Path, rows: str) -> None:
-    """Write rows for a spreadsheet, with the byte order mark by which Excel recognises UTF-8."""
+    """Write CSV text to a file, with the byte order mark by which Excel recognises UTF-8.
+
+    :raises LessonError: if the name does not end in .csv, or the file cannot be written.
+    """
     if file.suffix.lower() != ".csv":  # it may be a learner's file, or the folder of all
         raise LessonError(
             f"--csv was given {str(file)!r}, whose name does not end in .csv.",

@@ -2,9 +2,9 @@
 
     ipu-teach doctor --workshop
 
-It tries a port, a page, a kernel and a lesson. Nothing is downloaded. Everything that is started is
-stopped again, also after Ctrl-C. All waits have limits. The checks connect only to the loopback
-interface, never through a proxy.
+It tries a port, a JupyterLab page, a kernel and a lesson, and downloads nothing. Everything that it
+starts is stopped again, also after Ctrl-C. All waits have limits. The checks connect only to the
+loopback interface, never through a proxy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WORDS = f"{sys.executable} -m ipu_teach"
 
 
 class No(Exception):
-    """A failed check: what happened, and what to do next."""
+    """Raised by a failed check; it has what happened (`came`) and what to do (`next_step`)."""
 
     def __init__(self, came: str, next_step: str = "") -> None:
         super().__init__(came)
@@ -60,10 +60,12 @@ class No(Exception):
 
 
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
-    """Ask every question, and return 0 if all succeed, else 1.
+    """Run all checks and print their results; return 0 if all succeed, else 1.
 
-    `known`: the doctor's checks, by question; they come first. `opening`: returns how a lesson is
-    opened.
+    `known` has the checks of `doctor`, by question; they run first. `opening` returns the command
+    and the environment that open a lesson.
+
+    :raises LessonError: on a server of a JupyterHub, for which these checks are not made.
     """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         raise LessonError("""This is a server of a hub, and the questions are for a learner's own
@@ -83,10 +85,10 @@ def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], openin
 
 
 def ask(question: str, answer: Callable[[], str]) -> bool:
-    """Print a question and its answer, and return whether the answer is yes.
+    """Print a question and the result of its check, and return whether the check succeeded.
 
-    `answer()` returns the details of a yes. An error is a no; its message has the reason and the
-    next step.
+    `answer()` runs the check and returns details for the printed line. If it raises an error, the
+    check has failed; a `No` has the reason and the next step.
     """
     print(f"{question:41}", end=" ", flush=True)
     try:
@@ -117,9 +119,9 @@ def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Yield the remaining seconds of a wait, again and again, until the limit.
+    """Yield the remaining seconds of a wait of `limit` seconds, until the time is over.
 
-    It prints a dot now and then.
+    It prints a dot every `BEAT` seconds.
     """
     began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
@@ -156,7 +158,7 @@ def browser() -> str:
 
 
 def port() -> int:
-    """Return the first free port of `PORTS`, and check that this machine can connect to it.
+    """Return the first free port of `PORTS`, after connecting to it from this machine.
 
     JupyterLab opens this port if it is one of the first five. If other programs use all five,
     JupyterLab tries ports near them at random.
@@ -193,7 +195,9 @@ def port() -> int:
 
 @dataclass
 class Rehearsal:
-    """The processes that are started for the questions, and stopped at the end."""
+    """The checks that start processes: a JupyterLab server and a kernel, which are stopped at the
+    end.
+    """
 
     opening: Opening
     port: int = 0
@@ -227,7 +231,11 @@ class Rehearsal:
         return f"{self.port}" + (f", for {PORTS[0]} is taken" if self.port != PORTS[0] else "")
 
     def page(self) -> str:
-        """Start JupyterLab as `lab` does, but without a browser, and request a lesson's page."""
+        """Start JupyterLab as `ipu-teach lab` does, but without a browser, and request a lesson's
+        page.
+
+        :raises No: if the server ends, does not answer in time, or does not find the lesson.
+        """
         if not self.port:
             raise No("it was not tried, because there is no port")
         lesson = find_lesson(None)
@@ -295,7 +303,10 @@ class Rehearsal:
             return answer.status, answer.read()
 
     def kernel(self) -> str:
-        """Start the kernel that notebooks name, and import the kit in it."""
+        """Start the kernel that notebooks name, and import this package in it.
+
+        :raises No: if the kernel does not start, or imports another copy of this package.
+        """
         from jupyter_client.kernelspec import NoSuchKernel
         from jupyter_client.manager import KernelManager
 
@@ -337,7 +348,10 @@ class Rehearsal:
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
-        """Run the cells of the learner's copy of the first lesson, up to its first picture."""
+        """Run the cells of the first lesson up to its first picture.
+
+        :raises No: if a cell fails, or no picture appears.
+        """
         if self.client is None:
             raise No("it was not tried, because there is no kernel")
         path = find_lesson(None)
@@ -350,9 +364,11 @@ class Rehearsal:
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
-        """Return the output of a cell in the kernel.
+        """Run the code `source` in the kernel, and return its outputs.
 
-        :raises No: if the cell raises an error, the kernel ends, or the cell does not end.
+        `advice` is the next step if the code fails.
+
+        :raises No: if the code raises an error, the kernel ends, or the code does not end in time.
         """
         # the kernel must answer the next request, too
         message_id = self.client.execute(source, stop_on_error=False)
