@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return OWN[job](rest)
         to_jupyter: list[str] = []
         if job == "lab" and rest[:1] not in (["-h"], ["--help"]):
-            # an option value for JupyterLab is not a lesson
+            # If the first argument is an option for JupyterLab, no lesson was named.
             split = 1 if not rest or rest[0].startswith("-") else 2
             words, to_jupyter = words[:split], words[split:]
         arguments = parsed(words)

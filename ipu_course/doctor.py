@@ -17,7 +17,7 @@ from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
 DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
-# packages that the kit can run without
+# The course runs without these packages.
 SPARED = {"numba": "; loops over elements run slower without it"}
 # These wheels have no GPU libraries, which would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
@@ -64,7 +64,7 @@ def check_packages() -> Iterator[DoctorRow]:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            if extra == "test":  # `run.py test` adds them
+            if extra == "test":  # `run.py test` installs these packages.
                 continue
             yield bad, name, f"missing: {install_line(name + '>=' + minimum)}{why}"
             continue
@@ -113,7 +113,7 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # the file exists, but its content is not valid
+            # The file exists, but its content is not valid.
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:

@@ -36,7 +36,7 @@ def move_in() -> None:
 
     It sets environment variables of this process.
     """
-    if os.path.expanduser("~") == "~":  # the home of this user is unknown
+    if os.path.expanduser("~") == "~":  # This user has no home folder.
         os.environ["HOME"] = str(work_path())
     for name, folder in homes():
         try:
@@ -88,21 +88,21 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)),
         IPU_TEACH_WORK=str(copy.parent),
     )
-    # As a URL, not as a file, so that the address printed by --no-browser opens the lesson too.
+    # With a URL instead of a file, the address that --no-browser prints opens the lesson, too.
     options = [
         f"--ServerApp.root_dir={copy.parent}",
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
     ]
     if os.name != "nt" and os.geteuid() == 0:
-        # a container's user is root; the server listens only on this machine, and requires a token
+        # In a container the user is root. The server listens only on this machine and needs a token.
         options.append("--allow-root")
-    # the hub sets the server's address, and authenticates users
+    # A JupyterHub sets the server's address and authenticates users.
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
         # Use sockets instead of ports: when a class begins, another kernel may take a port after it
         # was found free and before it is bound.
         options.append("--KernelManager.transport=ipc")
-        # the full path of a socket has 107 characters at most
+        # The path of a socket may have at most 107 characters, so use a short folder.
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))
     return [sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options], env
 
@@ -117,5 +117,5 @@ def become(command: list[str], env: dict[str, str]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # JupyterLab received it too, and asks whether it should stop
+        except KeyboardInterrupt:  # JupyterLab got Ctrl-C, too, and asks whether it should stop.
             continue

@@ -17,7 +17,8 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
 
-BEYOND = ("solved", "with help")  # In these states, nothing can be given away.
+# In these states the learner has solved the exercise, so the reference answer gives nothing away.
+BEYOND = ("solved", "with help")
 
 
 def solution(name: str) -> Panel:
@@ -60,7 +61,7 @@ def _text(answer: object) -> str:
         return repr(answer)
     try:
         return text_of(answer)
-    except Exception:  # no source file, or a C function
+    except Exception:  # The function has no source file, or it is a C function.
         return "its code cannot be read."
 
 

@@ -20,10 +20,10 @@ from math import ceil
 from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
-# bytes that a tile accesses in a cycle: two loads and a store of 64 bits; golden/chips.py has the
-# published rates
+# In a cycle, a tile accesses this many bytes: two loads and one store of 64 bits.
+# `validation/chips.py` has the published rates.
 MEMORY_BYTES_PER_CYCLE = 24
-# per unit and cycle; Target has the numbers of units and their sources
+# A unit makes this many multiply-adds in a cycle; `Target` has the number of units and its source.
 MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
 

@@ -24,8 +24,8 @@ from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
 from ipu_teach._support.own_code import is_own_file, is_own_module
 from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
 
-# A function or a codelet. Its arguments and its result depend on the exercise, so code that serves
-# every exercise cannot name their types.
+# An answer is a function or a codelet. Its arguments and its result depend on the exercise, so code
+# for all exercises cannot name their types.
 Answer: TypeAlias = Callable[..., Any]
 Result = TypeVar("Result")
 
@@ -59,12 +59,12 @@ class Broken(Exception):
         line = line_of(self.error)
         cause = error.__cause__
         if isinstance(error, IPUTeachError):
-            caller_line = "" if "check(" in error.line else error.line  # the check's own call
+            caller_line = "" if "check(" in error.line else error.line  # skip the call of check()
             advice = (
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
-                line = line_of(cause)  # a line of the learner's callback
+                line = line_of(cause)  # The learner's callback raised the cause.
                 advice = "mend that line."
             error_rows: VerdictRows = (
                 ("where", error.where),
@@ -176,7 +176,7 @@ class answering:
         trace: TracebackType | None,
     ) -> None:
         put_back()
-        # catches SystemExit too
+        # The exception may also be a SystemExit, which an answer raises by exit().
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error

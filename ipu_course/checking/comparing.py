@@ -264,7 +264,7 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     the remaining difference in words. The result is also "" if this repetition raises an error, or
     if half of the check's time is already used.
     """
-    if half_is_over():  # a second run takes no longer than the first
+    if half_is_over():  # A second run may take as long as the first, so it needs half the time.
         return ""
     try:
         with in_float64():

@@ -88,7 +88,7 @@ class PredictedValue:
             return next((choice for choice in self.choices if choice.lower() == word), None)
         value, has_sign = _number_in(answer, self.unit)
         if self.share and value is not None and (has_sign or 1 < value <= 100):
-            value = float(value) / 100  # a value above 1 or a per cent sign marks per cent
+            value = float(value) / 100  # The learner wrote the share in per cent.
         elif has_sign and not self.per_cent:
             return None
         if (

@@ -29,7 +29,7 @@ from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
 Names = dict[str, Any]  # the names that the cells of a notebook have bound
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-# A comment has at most this many characters, so that it fits into a cell on a small screen.
+# The task in a learner's cell is wrapped at this many characters, to fit on a small screen.
 WIDTH = 88
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")

@@ -42,7 +42,7 @@ class Screen:
         )
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
-        self.moving = False  # whether that line of stderr was redrawn, as a progress bar is
+        self.moving = False  # whether the last line of stderr is redrawn, like a progress bar
 
     def _print(self, text: str, stream: str) -> None:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -143,9 +143,9 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
     class Client(NotebookClient):
         async def async_start_new_kernel(self, **kwargs: Any) -> None:
-            # raised on Windows, and outside the main thread
+            # add_signal_handler raises RuntimeError on Windows and outside the main thread.
             with contextlib.suppress(RuntimeError):
-                # in place of nbclient's, which reports a dead kernel
+                # This handler replaces the one of nbclient, which reports a dead kernel.
                 loop.add_signal_handler(signal.SIGINT, stop)
             await super().async_start_new_kernel(**kwargs)
 
@@ -165,7 +165,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         km=manager,
         timeout=None,
         startup_timeout=120,
-        # its warnings are for servers, not for learners
+        # The kernel's warnings are meant for operators of servers, not for learners.
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         record_timing=False,
         store_widget_state=False,
@@ -180,12 +180,12 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                     screen.cell_done(number)
         except CellExecutionError as error:
             return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
-        except DeadKernelError:  # nbclient raises it for a cancelled task, too
+        except DeadKernelError:  # nbclient also raises it if the task was cancelled.
             return f"{name}: the kernel died in code cell {number}; most often memory ran out"
         except RuntimeError as error:
             return f"{name}: the kernel did not start: {error}"
         finally:
-            if await manager.is_alive():  # stopped while it started
+            if await manager.is_alive():  # The run was stopped while the kernel started.
                 await manager.shutdown_kernel(now=True)
         return ""
 
@@ -195,12 +195,12 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         task.cancel()
 
     stopped: list[bool] = []
-    # on Windows the default loop cannot wait for the kernel's sockets
+    # On Windows, the default event loop cannot wait for the kernel's sockets.
     loop = asyncio.SelectorEventLoop()
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # before the handler is installed, or on Windows, which has none
+    except KeyboardInterrupt:  # The handler is not installed yet, or this is Windows.
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:
@@ -294,15 +294,17 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         choose_data(notebook, data, path.stem)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # the console shows "?" for an unknown character
+            # The console shows "?" for a character that it cannot display.
+            stream.reconfigure(errors="replace")
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
         # Running a solved lesson must not mark the learner's exercises as solved. The learner's
         # own copy uses the current work folder.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
-        if store:  # the same settings as in the tests
+        if store:  # Use the same settings as the tests.
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
-            env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours
+            # A progress bar of a cell shares a terminal line with the bar of this run.
+            env.setdefault("TQDM_NCOLS", "48")
         status = execute(notebook, path.parent, path.stem, env)
     if target and status == 0:
         write_whole(target, page_of(notebook, path.stem))

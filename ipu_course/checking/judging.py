@@ -48,7 +48,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
 def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except BaseException as error:  # an answer with unusual values, or an error of ours
+    except BaseException as error:  # The answer has unusual values, or the check has a bug.
         if is_interruption(error):
             raise
         why = (

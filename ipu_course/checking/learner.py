@@ -23,7 +23,7 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
 
     :raises LessonSourceError: if the notebook is invalid.
     """
-    # links in the copy start one folder closer to their targets
+    # The learner's notebook is one folder above the solved one, so its links need one "../" less.
     derived: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)

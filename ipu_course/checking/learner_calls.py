@@ -50,9 +50,9 @@ SIGNS = {
     Kind.SHOWN: "→",
 }
 
-# background of a passed heading, readable on dark and on light pages
+# the background of the heading of a passed answer, readable on dark and on light pages
 WASH = "#1a985030"
-# visible on light and on dark pages
+# the colours of a verdict's left edge, visible on light and on dark pages
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
 
 
@@ -520,7 +520,7 @@ def run_cell(reference_found: Reference, path: str, names: Names) -> tuple[Any, 
 
     `path` is the file name in tracebacks.
     """
-    # The kit can then quote its lines, as it does with a learner's.
+    # An error message can then quote the line of the reference answer that raised it.
     linecache.cache[path] = (
         len(reference_found.cell),
         None,

@@ -43,6 +43,6 @@ def write_minutes() -> list[Path]:
                 texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
-        # bytes that are not UTF-8 are kept, and read_notebook refuses them
+        # Bytes that are not UTF-8 are written back unchanged; read_notebook refuses such a file later.
         write_whole(path, texts[path].encode("utf-8", errors="surrogateescape"))
     return changed

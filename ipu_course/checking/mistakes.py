@@ -51,9 +51,9 @@ CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
 HEAD = re.compile(
     r"# (why|next|clause|not yet|error in the answer|passed|like): +(.+\n(?:#   .+\n)*)"
 )
-# Seconds of processor time after which no further mistake is tried, so that the verdict is not
-# delayed. By the clock it is ten times that: which reason a learner gets must not depend on how
-# busy the machine is.
+# After this many seconds of processor time, no further mistake is tried, so that the verdict is not
+# delayed. The limit of wall-clock time is ten times as long, because the reason that a learner gets
+# must not depend on how busy the machine is.
 PATIENCE = 2.0
 
 Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for nothing

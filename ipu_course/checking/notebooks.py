@@ -222,7 +222,7 @@ def _trust(notebook: Path) -> None:
         from nbformat.sign import NotebookNotary
 
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    # signing is a convenience: the lesson opens even if the signature store is broken
+    # The lesson opens even if the signature cannot be stored, so a failure is only reported.
     except Exception as error:
         _say_once(f"a copy could not be marked as trusted ({error}); its pictures move after a run")
 
@@ -264,7 +264,7 @@ def read_json(file: Path) -> Any:
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
+        json.dumps(content, allow_nan=False)  # raises ValueError for NaN and 1e999
     except RecursionError:
         content = None
     if content is None or not _is_within(content, DEEPEST):

@@ -23,7 +23,7 @@ from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
-ROOM = 8  # The allowed error, as a multiple of the reference's own error.
+ROOM = 8  # An answer may have this multiple of the rounding error of the reference formula.
 NARROW = ("float16", "half", "float32", "single")  # Numpy's names of the narrow types.
 
 
@@ -35,7 +35,7 @@ def in_float64() -> Iterator[None]:
     """
     before = IN_DOUBLE.set(True)
     try:
-        # the names that an answer's own calls use
+        # The answer may name these types itself, as in `np.float32(0)`.
         with rebound({(np, name): np.float64 for name in NARROW}):
             yield
     finally:

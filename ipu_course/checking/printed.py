@@ -17,7 +17,7 @@ from typing import TextIO, cast
 _handed_out: deque[_First] = deque(maxlen=256)
 
 MOST_LINES = 20
-# These characters are enough for the lines above, unless the lines are long.
+# `MOST_LINES` lines have fewer characters than this, unless some lines are very long.
 MOST_CHARACTERS = 4000
 
 

@@ -127,7 +127,7 @@ class Puzzle:
 
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         live: dict[str, object] = {}
-        with suppress(ImportError):  # without the extra `lab` there is only the text form
+        with suppress(ImportError):  # Without the extra `lab`, there is only the text form.
             import ipywidgets
 
             live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
@@ -301,7 +301,7 @@ def widget(shuffled: Puzzle) -> Widget:
         except LessonError as error:
             number = 0
             message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
-        # the text must differ each time, or the view would not update
+        # The number makes each text different: an equal text would not update the view.
         shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")

@@ -16,7 +16,7 @@ from ipu_teach.errors import LONGEST, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
-TOLERANCE = 1e-6  # By default, errors are relative to the largest number of the right answer.
+TOLERANCE = 1e-6  # The default tolerance, relative to the largest absolute number of the right answer.
 LONGEST_CALL = 96  # A verdict quotes at most this many characters of a call.
 LONGEST_FULL = 280  # A call in plain values is quoted in full up to this many characters.
 ELSEWHERE = tuple(
@@ -28,7 +28,7 @@ def said_by(error: BaseException) -> str:
     """Return the class and message of an error; only the class if `str(error)` fails."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except BaseException:  # its __str__ may raise anything
+    except BaseException:  # The __str__ of a learner's exception may raise any error.
         text = ""
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
@@ -99,7 +99,7 @@ def quoted(value: object) -> str:
 def _array(value: object) -> Array:
     try:
         return np.asarray(value)
-    except Exception:  # rows of different lengths, or no array at all
+    except Exception:  # The rows have different lengths, or the value is no array.
         return np.asarray(None)
 
 
@@ -122,7 +122,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         if right.dtype.kind in "biu":
             close = actual == right
         else:
-            with np.errstate(invalid="ignore"):  # inf - inf
+            with np.errstate(invalid="ignore"):  # inf - inf is nan
                 close = np.abs(actual - right.astype(float)) <= tolerance * float(
                     np.abs(right).max(initial=0)
                 )
@@ -142,7 +142,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
                 if is_integer
                 else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
             )
-        except OverflowError:  # a whole number beyond all floats
+        except OverflowError:  # The whole number is larger than every float.
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
     return "" if type(got) is type(expected) and got == expected else shown(got)
@@ -205,7 +205,7 @@ def plain(value: object) -> Number | None:
 
 def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
     """Return a wrong number as text, with enough digits to differ from the text of `right`."""
-    # numpy would round 1e300 to its dtype
+    # A numpy scalar would round the 1e300 below to its own dtype.
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)
     return repr(float(value)) if text == quoted(right) and abs(value) < 1e300 else text

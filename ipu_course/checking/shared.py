@@ -122,7 +122,7 @@ def code_of(answer: object) -> str | None:
         return repr(answer)
     try:
         return ast.unparse(ast.parse(text_of(answer)))
-    except Exception:  # no file, no source text, or not valid Python by itself
+    except Exception:  # There is no source text, or it is not valid Python by itself.
         return None
 
 
@@ -156,11 +156,11 @@ def alone(answer: object) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # moved behind the definitions that it needs
+        parts[name] = line  # `name` now comes after the definitions that it needs
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)
-    except Exception:  # no source text, or a name in it whose value is not plain
+    except Exception:  # There is no source text, or it needs a value that has no literal form.
         return None
     text = "\n".join(parts.values()) + "\n"
     return text if len(text) <= LONGEST_KEPT else None

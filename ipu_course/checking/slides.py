@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
 FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # The tag of the cell that the workshop's page discusses.
+AHA = "aha"  # This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 
@@ -105,7 +105,7 @@ class Deck:
             self.chosen = dict(sorted({**self.chosen, **options}.items()))
         self.said: dict[int, list[str]] = {}
         used: set[str] = set()
-        for i in reversed(self.chosen):  # the later picture first, because each text is used once
+        for i in reversed(self.chosen):  # A text is used once, for the last picture that it fits.
             ways = [fault for fault in self.near(i) if fault and not used.intersection(fault)]
             self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
             used.update(self.said[i])

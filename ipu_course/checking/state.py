@@ -58,14 +58,14 @@ def read(file: Path) -> Record:
     :raises NoProgress: if it is not a progress file.
     """
     about = file.stat()
-    # reading a pipe could block, and a device never ends
+    # Reading a pipe could block forever, and reading a device may never end.
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
         raise NoProgress("no ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
         data = read_json(file)
-    except ValueError:  # invalid UTF-8 too
+    except ValueError:  # The content is not JSON or not UTF-8.
         raise NoProgress("damaged") from None
     if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
         raise NoProgress("damaged")
@@ -117,7 +117,7 @@ class Progress:
             work_folder()
             with _locked(self.file.parent):
                 data = self._current()
-                if data["format"] == FORMAT:  # a newer file is left as it is
+                if data["format"] == FORMAT:  # Do not write to a file of a newer version.
                     write_whole(self.file, json.dumps(data, indent=1, allow_nan=False) + "\n")
                     self._pending.clear()
         except (LessonError, OSError) as error:
@@ -194,7 +194,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        with contextlib.suppress(OSError):  # some network folders cannot be locked
+        with contextlib.suppress(OSError):  # Some network folders cannot be locked.
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:

@@ -35,18 +35,20 @@ from ipu_teach._support.own_code import is_own_module
 
 T = TypeVar("T")
 
-# seconds of processor time that an answer may take; on an idle machine, an answer that ignores the
-# first exception still ends within 10
+# An answer may take this many seconds of processor time. On an idle machine, an answer that ignores
+# the first exception still ends within 10 seconds.
 LIMIT = 8.0
 # the wall-clock time and the processor time at which the current check began
 BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0))
-# seconds until the exception is raised again, if an answer continues after the first, and after
-# the second
+# If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
+# seconds.
 AGAIN = (0.7, 0.5)
 ASLEEP = 0.1  # If an answer has less than this share of processor time, it counts as waiting.
-# The seconds in which the error is raised at every chance, for an answer that catches all.
+# If an answer catches every exception, `Stopped` is raised as often as possible for this many
+# seconds.
 BURST = 0.2
-PAUSE = 0.5  # The seconds between two such bursts.
+# The main thread runs undisturbed for this many seconds before `Stopped` is raised again.
+PAUSE = 0.5
 
 # The modules that checks use: their bindings are restored after every call into an answer.
 OFTEN = {
@@ -61,7 +63,7 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# a C function int(object), which returns -1 if __len__ raises
+# PyObject_Size calls __len__ and returns -1 if it raises, as a pending function must.
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
@@ -86,11 +88,11 @@ class _Watch:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.over = self.done = False
-        self.gate = threading.Lock()  # released when the work is done
+        self.gate = threading.Lock()  # is released when the work is done
         self.gate.acquire()
 
     def start(self) -> None:
-        # a browser has no threads, and only a restart of the kernel ends an answer there
+        # In a browser, Python has no threads: only a restart of the kernel ends an answer.
         with suppress(RuntimeError):
             threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
 
@@ -115,7 +117,7 @@ class _Watch:
         while not self.gate.acquire(timeout=PAUSE if fault else 0):
             end = perf_counter() + BURST
             while not self.done and perf_counter() < end:
-                while _add_pending_call(_length_of, self) == 0:  # until the queue is full
+                while _add_pending_call(_length_of, self) == 0:  # stop when the queue is full
                     pass
                 sleep(1e-3)
             if not fault and not self.done:
@@ -160,7 +162,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             watch.start()
             return work()
         finally:
-            watch.done = True  # Python makes no pending call before this assignment
+            watch.done = True  # CPython runs no pending call before this assignment.
             watch.gate.release()
             if watch.over:
                 raise TooLong
@@ -195,7 +197,7 @@ def half_is_over() -> bool:
     return (waited if worked < ASLEEP * waited else worked) > LIMIT / 2
 
 
-# temporary bindings: (module or class, name) -> object
+# `Meanwhile` has temporary bindings: {(module or class, name): object}.
 Owner = ModuleType | type
 Meanwhile = Mapping[tuple[Owner, str], object]
 
@@ -302,7 +304,7 @@ def as_it_was() -> Iterator[None]:
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
     try:
-        of_shell["ask_exit"] = _leave  # a notebook's exit() calls it and continues
+        of_shell["ask_exit"] = _leave  # exit() in a notebook calls ask_exit()
         yield
     finally:
         if ask_exit is None:

@@ -51,12 +51,12 @@ from ipu_teach.program import (
 )
 from ipu_teach.types import Array, DType
 
-# opcodes for names that a function does not bind
+# These opcodes load a name that the function itself does not bind.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 Place = Callable[[Graph, Tensor], None]
 Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
-# The tensors of a trial and then its streams. Their number depends on the trial, and each form
-# unpacks those of its own trials, so that no one type fits all of them.
+# `Parts` has the tensors of a trial and then its streams. Their number depends on the trial, so no
+# single type fits all trials.
 Parts: TypeAlias = list[Any]
 Answers = Callable[[Answer, "Trial", Graph, Parts], Built]
 
@@ -68,7 +68,7 @@ class EngineOptions(TypedDict, total=False):
     shuffle: int | None
 
 
-# Tile mappings of a tensor: a tile, one of these functions, or None for unmapped
+# The mapping of a tensor is a tile, one of the functions below, or None for an unmapped tensor.
 
 
 def linearly(graph: Graph, tensor: Tensor) -> None:
@@ -156,7 +156,7 @@ class StreamOut:
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
-# Forms of answers
+# The functions below are the forms of answers: each builds the program of an answer.
 
 
 def builds(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -333,12 +333,12 @@ class Trial:
     ipus: int = 1
     replicas: int = 1  # replicas of the graph; each has its own copy of a tensor
     options: EngineOptions = field(default_factory=EngineOptions)
-    # rounds of a loop whose end the device decides, after which the run is stopped as endless;
-    # 0: not counted
+    # If the device decides when a loop ends, the run is stopped as endless after this many rounds.
+    # 0 means that rounds are not counted.
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
-    agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
-    beside: Callable[[], Sequence[Trial]] = tuple  # the trials of the exercise, this one among them
+    agree: Callable[[Ran, Ran], bool] = equal  # whether two runs have equal results
+    beside: Callable[[], Sequence[Trial]] = tuple  # returns all trials of the exercise, including this one
 
     def build(self, answer: Answer) -> Ran:
         """Build the answer's program in a graph of its own, and return it as a `Ran` that has not
@@ -616,12 +616,12 @@ class Ran:
             self.engine = engine = Engine(graph, self.program, **trial.options)
             engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
-                # the answer's own streams are in the list too
+                # The list also has the streams that the answer created.
                 if stream.handle not in trial.streams:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, StreamIn):  # an array would be repeated
+                if isinstance(kind, StreamIn):  # An iterator ends, but an array would be repeated.
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )
@@ -718,7 +718,7 @@ class Ran:
             draws=draws,
         )
 
-    # Faults that any program can have
+    # The methods below refuse faults that any program can have.
 
     @property
     def cycles(self) -> float:

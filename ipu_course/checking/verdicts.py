@@ -31,7 +31,7 @@ class Kind(Enum):
     NOT_ATTEMPTED = "not attempted"
     ERROR = "error in the answer"
     UNJUDGED = "not judged"
-    SHOWN = "shown, not solved"  # the reference answer passes, and it is not the learner's
+    SHOWN = "shown, not solved"  # The learner passed the reference answer to check(), which does not count as solving.
 
 
 VerdictRows = tuple[tuple[str, str], ...]
@@ -146,7 +146,7 @@ class NotYet(Exception):
         """
         if self.draws is None or half_is_over():
             return None
-        with suppress(Exception):  # without a picture, the words are enough
+        with suppress(Exception):  # If the picture fails, the verdict has only words.
             view = self.draws()
             if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
                 return view

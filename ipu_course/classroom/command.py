@@ -25,7 +25,7 @@ def main(words: Sequence[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
-    if options.csv and Path(options.csv).is_dir():  # --csv was given before the folders
+    if options.csv and Path(options.csv).is_dir():  # `--csv FOLDER`: --csv took a folder as its file
         options.folders = [options.csv, *options.folders]
         options.csv = ""
     if not options.folders:
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
             roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
-        # report a missing folder before the page starts; an empty one may be filled later
+        # Report a missing folder before the page starts. A folder without progress may get some later.
         for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, options.port)
@@ -61,7 +61,7 @@ def _write(file: Path, rows: str) -> None:
 
     :raises LessonError: if the name does not end in .csv, or the file cannot be written.
     """
-    if file.suffix.lower() != ".csv":  # it may be a learner's file, or the folder of all
+    if file.suffix.lower() != ".csv":  # Do not overwrite a learner's file by accident.
         raise LessonError(
             f"--csv was given {str(file)!r}, whose name does not end in .csv.",
             next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",

@@ -25,7 +25,7 @@ from ipu_teach.errors import LessonError
 
 LIMIT = 60.0  # A replay may take this many seconds, including the start of its process.
 NO_COST = "the line carries no cost"
-# the environment variables passed to an answer: those that Python needs, and no tokens of the user
+# A shared answer gets only the environment variables that Python needs, and no tokens of the user.
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
 # (line, code) -> why it does not count, or "" if it does
@@ -138,6 +138,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(command, capture_output=True, check=False)
     else:
-        with contextlib.suppress(OSError):  # all processes have already ended
+        with contextlib.suppress(OSError):  # The processes may have ended already.
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

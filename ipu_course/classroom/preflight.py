@@ -40,7 +40,7 @@ Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
 HOST = "localhost"  # JupyterLab opens an address with this host.
 ROOM = 0.5  # The GB that notebooks, the real MNIST and saved pages need.
-# seconds of each wait; a first start from a slow disk takes half a minute
+# Each wait has a limit of this many seconds. A first start from a slow disk takes half a minute.
 LIMIT = 90
 BEAT = 2  # The seconds between two progress dots.
 IDLE = 2 * LIMIT  # The seconds until the server ends by itself, if nothing stops it.
@@ -99,7 +99,7 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
     except KeyboardInterrupt:
         print()
         raise
-    except Exception as error:  # any other fault of this machine is an answer, too
+    except Exception as error:  # Any other error also means that the check failed.
         outcome = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
     print(
         f"no: {outcome.came}",
@@ -250,11 +250,11 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # In its own process group, so that Ctrl-C reaches only us, and we stop the server.
+            # The server has its own process group, so that Ctrl-C reaches only this program, which stops it.
             process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                # not in the arguments, which every user of this machine can read
+                # The token is not an argument, because every user of this machine can read arguments.
                 env={**env, "JUPYTER_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -295,7 +295,7 @@ class Rehearsal:
         )
 
     def _get(self, address: str) -> tuple[int, bytes]:
-        # without a proxy
+        # http.client uses no proxy.
         connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", address)
@@ -331,7 +331,7 @@ class Rehearsal:
         client.start_channels()
         self.stack.callback(client.stop_channels)
         for remaining in until(LIMIT):
-            with contextlib.suppress(RuntimeError):  # not ready yet, or never
+            with contextlib.suppress(RuntimeError):  # The kernel is not ready yet.
                 client.wait_for_ready(timeout=min(BEAT, remaining))
                 break
             if not manager.is_alive():
@@ -370,7 +370,7 @@ class Rehearsal:
 
         :raises No: if the code raises an error, the kernel ends, or the code does not end in time.
         """
-        # the kernel must answer the next request, too
+        # After an error, the kernel must still answer the next request.
         message_id = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []
         for remaining in until(LIMIT):

@@ -127,7 +127,7 @@ def called(folders: Iterable[str]) -> Roster:
             data = read(file)
             idle = max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            # other files are expected to be unreadable
+            # A file with another name need not be a progress file.
             (unread if file.name == FILE else others).append((file, str(why)))
             continue
         except OSError as error:

@@ -89,7 +89,7 @@ def table(body: Callable[[], str]) -> str:
     """Return the HTML that `body` returns, or the message of its `LessonError`."""
     try:
         return body()
-    except LessonError as error:  # nobody has begun, or the folder is missing for a moment
+    except LessonError as error:  # No learner has begun, or the folder is missing for a moment.
         return f"<p>{time.strftime('%H:%M:%S')}: {escape(error.tried)}</p>"
 
 
@@ -100,7 +100,7 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
         timeout = WAIT
 
         def handle(self) -> None:
-            with contextlib.suppress(ConnectionError):  # the client has disconnected
+            with contextlib.suppress(ConnectionError):  # The client may have disconnected.
                 super().handle()
 
         def do_GET(self) -> None:
