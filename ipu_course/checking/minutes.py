@@ -43,6 +43,7 @@ def write_minutes() -> list[Path]:
                 texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
-        # Bytes that are not UTF-8 are written back unchanged; read_notebook refuses such a file later.
+        # Bytes that are not UTF-8 are written back unchanged; read_notebook refuses such a file
+        # later.
         write_whole(path, texts[path].encode("utf-8", errors="surrogateescape"))
     return changed

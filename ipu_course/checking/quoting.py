@@ -16,7 +16,8 @@ from ipu_teach.errors import LONGEST, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
-TOLERANCE = 1e-6  # The default tolerance, relative to the largest absolute number of the right answer.
+# The default tolerance, relative to the largest absolute number of the right answer.
+TOLERANCE = 1e-6
 LONGEST_CALL = 96  # A verdict quotes at most this many characters of a call.
 LONGEST_FULL = 280  # A call in plain values is quoted in full up to this many characters.
 ELSEWHERE = tuple(

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
 FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
+# This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
+AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 

@@ -277,8 +277,7 @@ def lost(graph: Graph, stored: bool) -> Reason:
 
 
 def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
-    """Return {field: sizes}, the number of elements that each vertex of `table` has for that field.
-    """
+    """Return {field: sizes}, the number of elements that each vertex of `table` has for that field."""
     return {
         name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
         for name in table.edges
@@ -338,7 +337,8 @@ class Trial:
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
     agree: Callable[[Ran, Ran], bool] = equal  # whether two runs have equal results
-    beside: Callable[[], Sequence[Trial]] = tuple  # returns all trials of the exercise, including this one
+    # returns all trials of the exercise, including this one
+    beside: Callable[[], Sequence[Trial]] = tuple
 
     def build(self, answer: Answer) -> Ran:
         """Build the answer's program in a graph of its own, and return it as a `Ran` that has not

@@ -31,7 +31,8 @@ class Kind(Enum):
     NOT_ATTEMPTED = "not attempted"
     ERROR = "error in the answer"
     UNJUDGED = "not judged"
-    SHOWN = "shown, not solved"  # The learner passed the reference answer to check(), which does not count as solving.
+    # The learner passed the reference answer to check(), which does not count as solving.
+    SHOWN = "shown, not solved"
 
 
 VerdictRows = tuple[tuple[str, str], ...]

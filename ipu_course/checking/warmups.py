@@ -1,5 +1,4 @@
-"""Checks of warm-ups: exercises of two minutes that prepare one step of the larger exercise below.
-"""
+"""Checks of warm-ups: exercises of two minutes that prepare one step of the larger exercise below."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def main(words: Sequence[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
-    if options.csv and Path(options.csv).is_dir():  # `--csv FOLDER`: --csv took a folder as its file
+    # `--csv FOLDER`: --csv took a folder as its file
+    if options.csv and Path(options.csv).is_dir():
         options.folders = [options.csv, *options.folders]
         options.csv = ""
     if not options.folders:
@@ -42,7 +43,8 @@ def main(words: Sequence[str]) -> int:
             roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
-        # Report a missing folder before the page starts. A folder without progress may get some later.
+        # Report a missing folder before the page starts. A folder without progress may get some
+        # later.
         for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, options.port)

@@ -1,5 +1,4 @@
-"""Prepare the work folders for a second class: move the first class's files aside, delete nothing.
-"""
+"""Prepare the work folders for a second class: move the first class's files aside, delete nothing."""
 
 from __future__ import annotations
 

@@ -250,11 +250,13 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # The server has its own process group, so that Ctrl-C reaches only this program, which stops it.
+            # The server has its own process group, so that Ctrl-C reaches only this program, which
+            # stops it.
             process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                # The token is not an argument, because every user of this machine can read arguments.
+                # The token is not an argument, because every user of this machine can read
+                # arguments.
                 env={**env, "JUPYTER_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
