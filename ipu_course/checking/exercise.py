@@ -68,12 +68,12 @@ class PredictedValue:
 
     @property
     def share(self) -> bool:
-        """Whether the value is a fraction from 0 to 1, which a learner may also write in per cent."""
+        """Whether the value is a fraction from 0 to 1, which a learner may write in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
     @property
     def per_cent(self) -> bool:
-        """Whether the value is a number of per cent, which a learner may write with or without "%"."""
+        """Whether the value is in per cent, which a learner may write with or without "%"."""
         return not self.whole and (self.low, self.high) == (0, 100)
 
     def value(self, answer: object) -> Guess | None:

@@ -252,7 +252,7 @@ def _names(source: str) -> set[str]:
 
 
 def without_check(source: str) -> str:
-    """Return a cell's source without a final call of check(), so that running it submits nothing."""
+    """Return a cell's source without its final check(), so that running it submits nothing."""
     last = parsed(source, "").body[-1:]
     if last and re.match(r"check\(", ast.unparse(last[0])):
         return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()

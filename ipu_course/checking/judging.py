@@ -1,4 +1,4 @@
-"""Judge answers within a time limit: a check always ends, and returns a verdict instead of raising."""
+"""Judge answers within a time limit: a check always ends, and returns a verdict."""
 
 from __future__ import annotations
 

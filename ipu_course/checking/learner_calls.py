@@ -112,7 +112,7 @@ def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
 
 
 def _not_solved(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict on the reference answer that given() returned; it never counts as solved."""
+    """Return the verdict on the reference answer from given(); it never counts as solved."""
     if not verdict:
         return verdict
     kind = Kind.SHOWN

@@ -51,7 +51,7 @@ def lesson_meant(word: str) -> str:
 
 
 def exercise_meant(text: str) -> str:
-    """Return the exercise's name for `7.1`, `7b.w1` or "exercise 7 1"; "" if the text has no name."""
+    """Return the exercise's name for `7.1`, `7b.w1` or "exercise 7 1"; "" if there is none."""
     parts = re.findall(r"\d+(?:[a-z](?=\.))?|w\d+", text)
     lesson = lesson_meant(parts[0]) if len(parts) == 2 else ""
     return f"{lesson}.{parts[1]}" if lesson else ""

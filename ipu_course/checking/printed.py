@@ -48,7 +48,7 @@ class _First:
 
 @contextmanager
 def first_lines() -> Iterator[None]:
-    """Context manager: print the first lines of the block, then how many more lines were left out."""
+    """Context manager: print the first lines of the block, then how many more there were."""
     first = _First(sys.stdout)
     _handed_out.append(first)
     try:

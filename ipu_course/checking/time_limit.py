@@ -243,7 +243,7 @@ def _learners(value: object) -> bool:
 
 
 class Bindings:
-    """The objects to which the names of numpy, of this project and of Python's builtins are bound."""
+    """The objects to which names of numpy, of this project and of builtins are bound."""
 
     def __init__(self) -> None:
         self.modules = 0
@@ -333,5 +333,5 @@ def rebound(names: Meanwhile) -> Iterator[None]:
 
 
 def put_back() -> None:
-    """Restore the names that checks use, after a call of the learner's code may have rebound them."""
+    """Restore the names that checks use, if a call of the learner's code has rebound them."""
     _bindings.put_back(often=True)

@@ -277,7 +277,7 @@ def lost(graph: Graph, stored: bool) -> Reason:
 
 
 def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
-    """Return {field: sizes}, the number of elements that each vertex of `table` has for that field."""
+    """Return {field: numbers of elements}, with one number for each vertex of `table`."""
     return {
         name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
         for name in table.edges

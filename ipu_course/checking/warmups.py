@@ -1,4 +1,4 @@
-"""Checks of warm-ups: exercises of two minutes that prepare one step of the larger exercise below."""
+"""Checks of warm-ups: exercises of two minutes that prepare a step of a larger exercise."""
 
 from __future__ import annotations
 

@@ -8,6 +8,6 @@ no data leave the machine.
 
 `roster` finds and reads the progress files. `board` shows their content as a table, a page or
 comma-separated text. `ladder` runs shared answers again, `serve` serves the page, and `fresh`
-empties the work folders before a second class uses the same machines. `preflight` checks before a
+empties the work folders before another class uses the same machines. `preflight` checks before a
 workshop whether a machine is ready.
 """

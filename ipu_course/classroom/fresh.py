@@ -1,4 +1,4 @@
-"""Prepare the work folders for a second class: move the first class's files aside, delete nothing."""
+"""Prepare the work folders for the next class: move the files of the last class aside."""
 
 from __future__ import annotations
 
