@@ -75,9 +75,8 @@ def _spread(answer: Spread) -> Passed:
 
 
 def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """Return a tensor that the answer has mapped, and the number of its elements on each tile.
-
-    The tensor has `count` elements.
+    """Call the answer on a tensor of `count` elements; return `(tensor, number of elements on each
+    tile)`.
 
     :raises NotAttempted: if the gap is still blank.
     """
@@ -92,7 +91,7 @@ def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]
 def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
     """Raise `NotYet` unless all elements are mapped, and spread as evenly as possible.
 
-    The fullest tile must have the least possible number of elements.
+    The fullest tile must have the smallest possible number of elements.
     """
     count = tensor.num_elements
     minimum = -(-tensor.num_elements // len(elements_per_tile))

@@ -52,22 +52,25 @@ Places = Callable[..., Sequence[int]]  # returns the tile of each job
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
     """Return the modelled cycles of a superstep.
 
-    They are those of the sync, the slowest exchange and the slowest tile.
+    They are the sum of the sync, the slowest exchange and the slowest tile's compute.
     """
     slowest = int(np.maximum(bytes_in, bytes_out).max())
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
 
 def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
-    """Return distinct numbers from 1 on, so that a wrong order does not pass."""
+    """Return `count` distinct random numbers from 1 to `maximum`.
+
+    The numbers are distinct so that an answer with a wrong order does not pass.
+    """
     return [int(n) + 1 for n in draw.permutation(maximum - 1)[:count]]
 
 
 def _supersteps() -> dict[str, Superstep]:
-    """Return cases with several numbers of tiles, ordinary ones first.
+    """Return the supersteps for the check, ordinary ones first, by what is special about them.
 
-    They are the lesson's number, primes, larger numbers, one tile, and more tiles than there is
-    work.
+    They have the numbers of the lesson, prime numbers, larger numbers, one tile, and more tiles
+    than there is work.
     """
     draw = np.random.default_rng(101)
     cases = {}
@@ -197,7 +200,10 @@ SYNCS: tuple[FormulaPart, ...] = (
 
 
 def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
-    """Return the fewest mistakes in parts of the formula that together give the same results."""
+    """Return `(why, next step)` for the fewest mistakes that together explain the wrong results.
+
+    Each mistake replaces a part of the formula.
+    """
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
         key=lambda parts: sum(bool(why) for _, why, _ in parts),
@@ -223,10 +229,10 @@ def _time(answer: Callable[..., int]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Return the cycles of the fullest tile if jobs are distributed longest first.
+    """Return the cycles of the fullest tile if the longest jobs are distributed first.
 
-    Each job goes to the tile with the least load so far. The result is at most 4/3 - 1/(3 tiles) of
-    the optimum (Graham, "Bounds on multiprocessing timing anomalies", 1969).
+    Each job goes to the tile with the least load so far. The result is at most 4/3 - 1/(3 tiles)
+    times the optimum (Graham, "Bounds on multiprocessing timing anomalies", 1969).
     """
     load = [0] * tiles
     heapify(load)
@@ -236,7 +242,7 @@ def longest_first(jobs: ByTile, tiles: int) -> int:
 
 
 def _job_lists() -> list[tuple[list[int], int]]:
-    """Return cases (cycles of each job, number of tiles)."""
+    """Return the cases of the check as `(cycles of each job, number of tiles)`."""
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
@@ -304,7 +310,7 @@ def _balance(answer: Places) -> Passed:
 
 
 def _drawn(load: Array) -> View:
-    """Return a view of a superstep in which each tile works this many cycles."""
+    """Return a view of a superstep in which tile t computes for `load[t]` cycles."""
     return show.bsp(_worked(load.astype(int).tolist()))
 
 
@@ -321,7 +327,7 @@ def _least_load(jobs: ByTile, tiles: int) -> Bound:
 
 
 def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
-    """Return whether the tiles would be within the budget for the jobs sorted by length."""
+    """Return whether the answer would be within its budget if the jobs were sorted by length."""
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
@@ -388,7 +394,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
 
 
 def _waiting(work: ByTile) -> float:
-    """Return the share of all tiles' time that is waiting; 0 if no tile has work."""
+    """Return the fraction of all tiles' time that is waiting; 0 if no tile has work."""
     slowest = np.max(work)
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
@@ -444,7 +450,10 @@ def _merge(answer: Callable[..., Program]) -> Passed:
 
 
 def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
+    """Call answer(graph, readings, doubled, pairs, flipped); return `(program, [])`.
+
+    :raises NotYet: if the answer does not return one program.
+    """
     result: Program = call_made(answer, trial.tried, graph, *parts)
     if result is None:
         advice = "return Sequence(Execute(…), Execute(…))."
@@ -462,7 +471,7 @@ def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Bu
 
 
 def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
-    """Return a run of the answer on these readings, whose results are right, in two supersteps.
+    """Run the answer on `values`, and return the run if its results are right in two supersteps.
 
     :raises NotYet: if a result is wrong, or there are more supersteps.
     """
@@ -500,7 +509,9 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
 
 
 def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
-    """Raise `NotYet` for the first tensor with wrong values; `right` has the right ones by name."""
+    """Raise `NotYet` for the first tensor with wrong values; `right` is {tensor name: right
+    values}.
+    """
     trial = run.trial
     values = right["readings"]
     for name, expected in right.items():
@@ -539,14 +550,18 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
 
 
 def _holds(cases: list[tuple[Trial, Array]], name: str, like: Answer) -> bool:
-    """Return whether a tensor has the same values after another answer, in each trial."""
+    """Return whether the answer `like` gives the expected values of the tensor `name` in each
+    trial.
+
+    `cases` has pairs (trial, expected values).
+    """
     return all(same(trial.of(like).came[0][name], actual) for trial, actual in cases)
 
 
 def _made_of(pairs: Array, readings: Array) -> str:
-    """Return how `pairs` is composed of the readings, in words; "" if that cannot be said.
+    """Return a formula that gives `pairs` from the readings, as text; "" if none is found.
 
-    It looks for sums of multiples of each reading and of its two neighbours.
+    The formulas tried are sums of multiples of a reading and its two neighbours.
     """
     parts = {
         "reading": readings,
@@ -571,9 +586,9 @@ def _made_of(pairs: Array, readings: Array) -> str:
 
 
 def _explained(description: str, broken: Broken) -> Exception:
-    """Return the refusal of a race or of a read of unwritten memory, in this exercise's terms.
+    """Return the error of an answer as `NotYet` if it is a race or a read of unwritten memory.
 
-    Any other error is returned unchanged.
+    The text uses the names of this exercise. Any other error is returned unchanged.
     """
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
@@ -671,7 +686,7 @@ def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
 
 
 def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
-    """Return (why, next step) for two numbers that are not the required pair."""
+    """Return `(why, next step)` for two numbers that are not the vertices in the race."""
     pair = sorted((lower, second))
     why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == pair)
     if why:
@@ -693,7 +708,7 @@ def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
 
 
 class Busy(SupervisorVertex):
-    """Works for a given number of cycles."""
+    """A vertex that works for a given number of cycles."""
 
     out: Output[FLOAT]
 
@@ -702,7 +717,7 @@ class Busy(SupervisorVertex):
 
 
 def _worked(*works: ByTile) -> Report:
-    """Return the report of a run in which tile t works works[i][t] cycles in superstep i."""
+    """Return the report of a run in which tile t works for `works[i][t]` cycles in superstep i."""
     graph = graph_of(len(works[0]))
     steps = program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")
