@@ -59,7 +59,7 @@ def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
 
 
 def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
-    """Return `count` distinct random numbers from 1 to `maximum`.
+    """Return `count` distinct random numbers from 1 to `maximum` - 1.
 
     The numbers are distinct so that an answer with a wrong order does not pass.
     """
@@ -327,7 +327,7 @@ def _least_load(jobs: ByTile, tiles: int) -> Bound:
 
 
 def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
-    """Return whether the answer would be within its budget if the jobs were sorted by length."""
+    """Return whether `placed` would be within its budget if the jobs were sorted by length."""
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget

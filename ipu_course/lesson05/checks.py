@@ -467,8 +467,7 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
 
 
 def _lengths(run: Ran, pieces: int) -> list[int]:
-    """Return the sorted lengths of the pieces that the vertices of the first compute set multiply.
-    """
+    """Return the sorted lengths of the pieces, in the compute set with `pieces` vertices."""
     sets = ([*compute_set.tables.values()] for compute_set in run.graph.compute_sets)
     lengths = list[int]()
     for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
