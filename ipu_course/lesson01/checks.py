@@ -553,7 +553,7 @@ def _holds(cases: list[tuple[Trial, Array]], name: str, like: Answer) -> bool:
     """Return whether the answer `like` gives the expected values of the tensor `name` in each
     trial.
 
-    `cases` has pairs (trial, expected values).
+    `cases` has pairs (trial, the learner's values).
     """
     return all(same(trial.of(like).came[0][name], actual) for trial, actual in cases)
 
