@@ -46,9 +46,7 @@ def move_in() -> None:
 
 
 def folder_in_work(name: str) -> Path:
-    """Return the folder in the work folder that replaces the one of the environment variable
-    `name`.
-    """
+    """Return the folder in the work folder for the environment variable `name`."""
     return work_path() / ".jupyter" / name.lower()
 
 
@@ -72,9 +70,7 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the learner's copy of a lesson; return `(command, environment)` that open it in
-    JupyterLab.
-    """
+    """Write the learner's copy of a lesson; return `(command, environment)` to open it."""
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)
@@ -109,9 +105,7 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def become(command: list[str], env: dict[str, str]) -> int:
-    """Run a command in place of this process. On Windows, run it as a child and return its exit
-    status.
-    """
+    """Run a command in place of this process, or on Windows as a child; return its exit status."""
     if os.name != "nt":
         os.execve(command[0], command, env)
     process = subprocess.Popen(command, env=env)

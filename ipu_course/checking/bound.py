@@ -1,5 +1,4 @@
-"""Lower bounds on the cost of a task on the simulated machine, and how close an answer comes to
-them.
+"""Lower bounds on the cost of a task on the simulated machine, for comparison with answers.
 
 `least_cycles` reads two things from the report of the run: the properties of the machine (number of
 tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the

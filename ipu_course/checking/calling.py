@@ -52,9 +52,7 @@ class Broken(Exception):
 
     @property
     def rows(self) -> VerdictRows:
-        """The rows `(label, text)` that describe the error and the line of learner code that raised
-        it.
-        """
+        """The rows `(label, text)` with the error and the learner's line that raised it."""
         error = self.error
         line = line_of(self.error)
         cause = error.__cause__
@@ -183,9 +181,7 @@ class answering:
 
 
 def is_blank(answer: object) -> bool:
-    """Return whether the learner has not filled in the gap: it is `...`, or a function that does
-    nothing.
-    """
+    """Return whether the gap is still `...`, or a function that does nothing."""
     if answer is ... or answer is None:
         return True
     if isinstance(answer, tuple):
@@ -246,9 +242,7 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
 
 
 def _copying(parameter: str, value: object) -> str:
-    """Return advice to copy the argument `parameter`, with the copying call for the type of
-    `value`.
-    """
+    """Return advice to copy the argument `parameter`, with the call for the type of `value`."""
     name = f"{parameter.rstrip('s')}_copy"
     in_place = "+=, -= and assignments to elements change the array itself."
     item = value[0] if isinstance(value, (list, tuple)) and len(value) else None

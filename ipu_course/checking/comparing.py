@@ -189,9 +189,7 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
 
 
 def _size(case: Iterable[object]) -> tuple[int, float]:
-    """Return `(count, total)`: the number of values in a case, and the sum of their absolute
-    values.
-    """
+    """Return `(count, total)`: the number of values in a case and the sum of their magnitudes."""
     count = 0
     total = 0.0
     for part in case:
@@ -219,8 +217,7 @@ def _still_wrong(
     cases: Iterable[Case],
     tolerance: float,
 ) -> str:
-    """Return the first difference between answer and oracle on float64 arguments; "" if there is
-    none.
+    """Return the first difference from the oracle on float64 arguments; "" if there is none.
 
     Arrays of floats in the cases are converted to float64.
     """

@@ -166,9 +166,7 @@ def _number_in(answer: object, unit: str) -> tuple[int | float | Fraction | None
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction: its question, the values that it asks for, and why the actual result is as it
-    is.
-    """
+    """A prediction: its question, the values that it asks for, and the reason for the result."""
 
     name: str
     title: str
@@ -321,9 +319,7 @@ def later(
     parts: tuple[PredictedValue, ...],
     draw: Callable[[np.random.Generator], Drawn],
 ) -> Later:
-    """Build a prediction that a later lesson asks again; its prose is read from the lesson's
-    `words.md`.
-    """
+    """Build a prediction that a later lesson asks again; its prose is in `words.md`."""
     entries = section(lesson_of(name), f"predict {name}")
     return Later(
         name, title=text(entries, "title"), parts=parts, why=text(entries, "why"), draw=draw
@@ -399,8 +395,7 @@ def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
 
 
 def find_exercise(name: str, call: str) -> Exercise:
-    """Return the exercise called `name`; `call` is the function that the learner called, such as
-    "hint".
+    """Return the exercise called `name`; `call` is what the learner called, such as "hint".
 
     :raises UnknownExerciseError: if there is no such exercise. The message suggests the nearest
         name.

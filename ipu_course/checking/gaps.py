@@ -205,8 +205,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """Return the cell source that a learner gets: each answer is replaced by a comment with the
-    task.
+    """Return a cell's source with each answer replaced by a comment with the task.
 
     Below the comment is code that runs and does nothing. If the answer assigns a name that is used
     after the gap, in this cell or in one of the `later` cells, that code binds the name to `...`.

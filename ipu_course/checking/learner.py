@@ -1,5 +1,4 @@
-"""Derive the learner's notebook of each lesson from the solved one: the same cells, with blank
-gaps.
+"""Derive the learner's notebook of each lesson from the solved one, by emptying its gaps.
 
 Outputs are kept up to the first gap; outputs below it would reveal the answers.
 """
@@ -49,8 +48,7 @@ def as_text(notebook: Notebook) -> str:
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """Return `(solved path, learner's path)` for every solved lesson; the second file may not
-    exist.
+    """Return `(solved path, learner's path)` for every lesson; the second file may be missing.
 
     :raises LessonError: outside of a checkout.
     """

@@ -134,9 +134,7 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict with a row that offers the puzzle after `REFUSALS` attempts that did not
-    pass.
-    """
+    """Return the verdict, which offers the puzzle after `REFUSALS` refused attempts."""
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -312,9 +310,7 @@ def hint(name: str) -> Panel:
 
 
 def _code_of_gap(name: str) -> str:
-    """Return the code of the reference answer in the gap; "" if the solved notebook is not
-    available.
-    """
+    """Return the reference answer's code for the gap; "" without the solved notebook."""
     try:
         (gap,) = gaps_in(reference(name).cell)
     except UnknownExerciseError:
@@ -408,9 +404,7 @@ def _compared(
     *,
     extra_rows: tuple[tuple[str, str], ...] = (),
 ) -> Panel:
-    """Return a panel that shows the prediction `locked` next to the `actual` values, below
-    `extra_rows`.
-    """
+    """Return a panel with the prediction `locked` and the `actual` values, below `extra_rows`."""
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
@@ -459,8 +453,7 @@ def passed_here(name: str) -> Any:
 
 
 def given(name: str) -> Any:
-    """Return an answer with which the lesson can continue: yours if it passed, else the reference
-    answer.
+    """Return an answer to continue the lesson with: yours if it passed, else the reference.
 
     Only an answer that passed in this kernel is returned as yours. A printed line says which of the
     two it is. After the reference answer, `progress()` lists the exercise as given. The code of the

@@ -17,8 +17,7 @@ from ipu_teach._support.places import write_whole
 
 
 def write_minutes() -> list[Path]:
-    """Write the minutes of every lesson into the files that repeat them, and return the changed
-    files.
+    """Write the minutes of every lesson into the files that repeat them; return the changed files.
 
     A missing file or table row is skipped; the tests report it.
     """

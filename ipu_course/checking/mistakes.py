@@ -95,9 +95,7 @@ class Mistake:
 
 @cache
 def read(path: Path) -> tuple[Mistake, ...]:
-    """Return the answers in a file, in order; the first cell, which has shared definitions, is left
-    out.
-    """
+    """Return the answers in a file, in order, without the first cell of shared definitions."""
     text = path.read_text(encoding="utf-8")
     cells = list(CELL.finditer(text))
     ends = [*(cell.start() for cell in cells[2:]), len(text)]

@@ -1,5 +1,4 @@
-"""Parse and sort the names of lessons and exercises: lesson `07b`, exercise `07b.10`, warm-up
-`07b.w1`.
+"""Parse and sort the names of lessons (`07b`), exercises (`07b.10`) and warm-ups (`07b.w1`).
 
 The name of a notebook file begins with the name of its lesson: `07b_title.ipynb`. Lessons are
 ordered 07, 07b, 08. Within a lesson, the warm-ups come first.

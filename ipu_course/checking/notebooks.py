@@ -166,8 +166,7 @@ def as_copied(lesson: Path) -> str:
 
 
 def learners_copy(lesson: Path) -> Path:
-    """Return the path of the copy of `lesson` in the work folder, and write it if it does not
-    exist.
+    """Return the path of the copy of `lesson` in the work folder; write the copy if it is missing.
 
     An existing copy is never overwritten.
     """

@@ -71,7 +71,5 @@ class Precision:
 
     @property
     def tolerance(self) -> float:
-        """The allowed error of an answer, relative to the largest absolute number of the right
-        answer.
-        """
+        """The allowed error of an answer, relative to the largest right number."""
         return ROOM * max(*self.losses(self.dtype), float(np.finfo(self.dtype.numpy).eps) / 2)

@@ -22,8 +22,7 @@ MOST_CHARACTERS = 4000
 
 
 class _First:
-    """A text stream that writes its first lines to the underlying stream and only counts the
-    others.
+    """A text stream that writes its first lines to another stream and counts the others.
 
     Operations other than writing are delegated to the underlying stream.
     """

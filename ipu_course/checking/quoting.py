@@ -41,9 +41,7 @@ def shown_text(text: str) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Return a description of the last traceback line that is in the learner's code; "" if there is
-    none.
-    """
+    """Return the last line of learner code in the traceback, as text; "" if there is none."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
         if not is_own_file(path) and not path.startswith(ELSEWHERE):
@@ -150,8 +148,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> str:
-    """Return where `got` first differs from a sequence of strings or mixed objects, such as program
-    steps.
+    """Return where `got` differs from a sequence of strings or objects, such as program steps.
 
     `right` is `expected` as an array. The result is "" if both are equal.
     """

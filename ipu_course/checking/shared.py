@@ -180,9 +180,7 @@ def last_name(tree: ast.Module) -> str:
 
 
 def _globals(thing: object) -> dict[str, object] | None:
-    """Return the global names of a function, or of the first function in a class; None if it has
-    none.
-    """
+    """Return the global names of a function or of a class's first function; None without one."""
     things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
     return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 

@@ -1,5 +1,4 @@
-"""Make slides from a lesson's pictures: `ipu-teach slides 05` writes an HTML page that works
-offline.
+"""Make slides from a lesson's pictures: `ipu-teach slides 05` writes one HTML page.
 
 The slides are derived from the solved notebook. Each picture becomes a slide, and so does the
 output of the cell tagged `aha`. If a lesson has fewer than three pictures, the last printed output
@@ -39,9 +38,7 @@ TEMPLATE = Path(__file__).with_name("slides.html")
 
 
 def plain(markdown: str) -> str:
-    """Return markdown with each link replaced by its text, because the slides' page has no link
-    targets.
-    """
+    """Return markdown with each link replaced by its text, because slides have no link targets."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", markdown)
 
 

@@ -204,9 +204,7 @@ Meanwhile = Mapping[tuple[Owner, str], object]
 
 @dataclass
 class _Names:
-    """The names of a module or class: as recorded before the check (`were`), and as they are now
-    (`live`).
-    """
+    """The names of a module or class before a check (`were`) and now (`live`)."""
 
     owner: Owner
     live: Mapping[str, object]

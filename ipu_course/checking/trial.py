@@ -177,8 +177,7 @@ def appends(
     why: str = "",
     advice: str = "print the shapes on the way.",
 ) -> Answers:
-    """Return the form for answers that append to a program: answer(graph, *tensors, *more,
-    program).
+    """Return the form for answers that append to a program and may return tensors.
 
     The answer returns tensors of these `shapes`. Without shapes, its returned value is ignored. If
     `together` is positive, the tensors are passed in lists of that many, such as one list per IPU.
@@ -215,8 +214,7 @@ def appends(
 
 
 def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program for an answer that is a codelet: one vertex on tile 0. Return `(program,
-    [])`.
+    """Build the program for an answer that is a codelet: one vertex on tile 0.
 
     The fields of the vertex are connected to the tensors of the same names.
     """
@@ -229,8 +227,7 @@ def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
 
 
 def codelet_of(answer: object, call: str) -> type[Vertex]:
-    """Return the answer if it is a codelet with a compute() of its own; `call` names the call in
-    errors.
+    """Return the answer if it is a codelet with its own compute(); `call` is named in errors.
 
     :raises AnswerKindError: if the answer is not a codelet.
 
@@ -300,9 +297,7 @@ def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
 
 
 def equal(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two runs give the same results, in as many executions as the reference run
-    has.
-    """
+    """Return whether two runs give the same results, in all executions of the reference run."""
     runs = reference_run.trial.runs
     return same(reference_run.outcome(runs), learner_run.outcome(runs))
 
@@ -341,8 +336,7 @@ class Trial:
     beside: Callable[[], Sequence[Trial]] = tuple
 
     def build(self, answer: Answer) -> Ran:
-        """Build the answer's program in a graph of its own, and return it as a `Ran` that has not
-        run.
+        """Build the answer's program in a graph of its own, without running it.
 
         :raises NotAttempted: if the gap is still blank.
 
@@ -400,8 +394,7 @@ class Trial:
         nearest: bool = False,
         **figures: str | float,
     ) -> Reason:
-        """Return `(why, next step)` of the first known mistake with the same results as
-        `learner_run`.
+        """Return `(why, next step)` of the first known mistake with the learner's results.
 
         Only the mistakes of `exercises` are compared. If the trial is a single case, the results
         must also be the same with other values. `runs` is the number of runs to compare; 0 means
@@ -433,8 +426,7 @@ class Trial:
         return known.reason(**figures) if known else ("", advice)
 
     def another(self) -> Trial | None:
-        """Return a trial with other values, if all runs of this trial have the same values; else
-        None.
+        """Return a trial with other values if all runs here have the same values; else None.
 
         It is another trial of the exercise, or this trial with the values of its floating-point
         tensors in another order. Without such tensors, or with a stream to the device, there is no
@@ -463,9 +455,7 @@ class Trial:
         return replace(self, tensors=tensors)
 
     def agree_again(self, learner_run: Ran, like: Answer) -> bool:
-        """Return whether a known mistake also gives the learner's results in a second trial, if
-        there is one.
-        """
+        """Return whether a known mistake gives the learner's results in a second trial, too."""
         there = replace(learner_run.trial, runs=self.runs).another()
         here = self.another()
         if there is None or here is None:
@@ -730,9 +720,7 @@ class Ran:
         return float(self.report.total_cycles)
 
     def wrong(self, name: str) -> Wrong | None:
-        """Return the first wrong element of the tensor `name`; None if all elements are right in
-        all runs.
-        """
+        """Return the first wrong element of the tensor `name`; None if every run is right."""
         for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
@@ -751,9 +739,7 @@ class Ran:
         return None
 
     def unwritten(self, name: str) -> bool:
-        """Return whether nothing was written into the tensor `name` in the first run in which it is
-        wrong.
-        """
+        """Return whether nothing was written into the tensor `name` in its first wrong run."""
         difference = self.wrong(name)
         return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
 
@@ -802,9 +788,7 @@ class Ran:
             )
 
     def refuse_own_prices(self) -> None:
-        """Raise `NotYet` if the answer declares the cost of a vertex, because such a cost was not
-        traced.
-        """
+        """Raise `NotYet` if the answer declares the cost of a vertex, which must be traced."""
         for table in (
             table
             for compute_set in self.graph.compute_sets

@@ -105,8 +105,7 @@ class Bars:
         ]
 
     def html(self, tint: str = "") -> str:
-        """Return the bars as HTML table rows; `tint` is the colour of the bar for the learner's
-        cost.
+        """Return the bars as HTML table rows; `tint` is the colour of the learner's bar.
 
         The text next to the bars has the same values, so screen readers skip the bars.
         """

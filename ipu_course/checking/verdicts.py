@@ -81,9 +81,7 @@ class Passed:
         return self.figure, self.bound.unit if self.bound is not None else self.unit
 
     def refuse_the_impossible(self) -> None:
-        """Raise `NotYet` if the cost is below the lower bound, because the task cannot cost so
-        little.
-        """
+        """Raise `NotYet` if the cost is below the lower bound, which is impossible."""
         yours, unit = self.cost
         if self.bound is not None and yours is not None and self.bound.refuses(yours):
             actual = (
@@ -142,9 +140,7 @@ class NotYet(Exception):
 
     @property
     def picture(self) -> Picture | None:
-        """A view of the failing case; None if there is none, it is too large, or half the time is
-        used.
-        """
+        """A view of the failing case; None if there is none, or if it is too large or slow."""
         if self.draws is None or half_is_over():
             return None
         with suppress(Exception):  # If the picture fails, the verdict has only words.

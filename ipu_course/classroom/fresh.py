@@ -12,8 +12,7 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move the content of each learner's work folder into a subfolder, and return the exit status
-    0.
+    """Move the content of each learner's work folder into a subfolder; return 0.
 
     The subfolder is named after the time. Without `sure`, only list what would be moved.
 

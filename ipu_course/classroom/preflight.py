@@ -195,9 +195,7 @@ def port() -> int:
 
 @dataclass
 class Rehearsal:
-    """The checks that start processes: a JupyterLab server and a kernel, which are stopped at the
-    end.
-    """
+    """The checks that start a JupyterLab server and a kernel, and stop both at the end."""
 
     opening: Opening
     port: int = 0
@@ -231,8 +229,7 @@ class Rehearsal:
         return f"{self.port}" + (f", for {PORTS[0]} is taken" if self.port != PORTS[0] else "")
 
     def page(self) -> str:
-        """Start JupyterLab as `ipu-teach lab` does, but without a browser, and request a lesson's
-        page.
+        """Start JupyterLab like `ipu-teach lab`, without a browser, and request a lesson.
 
         :raises No: if the server ends, does not answer in time, or does not find the lesson.
         """

@@ -39,8 +39,7 @@ from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# per tile and direction; derived from the tests of Graphcore's tutorial 6, see
-# Target.exchange_bytes_per_cycle
+# A tile sends, and receives, this many bytes in a cycle: see Target.exchange_bytes_per_cycle.
 BYTES_PER_CYCLE = 4
 SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
@@ -246,7 +245,7 @@ def _job_lists() -> list[tuple[list[int], int]]:
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
-        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones come last
+        (sorted(_distinct(draw, 200, 40)), TILES),  # sorted, so the longest jobs come last
         (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
         ([7], TILES),
@@ -416,7 +415,7 @@ SHARE = Precision(_waiting, tuple(_workloads().values()))
 def _share(answer: Callable[..., float]) -> Passed:
     cases = _workloads()
     some_work = {name: case for name, case in cases.items() if any(case[0])}
-    for chosen in (some_work, cases):  # an answer that divides by 0 gets its other reasons first
+    for chosen in (some_work, cases):  # Explain other faults before a division by 0.
         passed = compare(answer, _waiting, chosen, suspects("01.3"), tolerance=SHARE.tolerance)
     return passed
 
@@ -428,7 +427,7 @@ def _merge(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(104)
     runs = []
     for count in (TILES, 5, 1, 29):
-        # all different, and none is 0
+        # The values are all different, and none is 0.
         values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
         runs.append(_two_supersteps(answer, values))
     reports = [run.report for run in runs]
@@ -484,7 +483,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
     tensors = {
         name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
     }
-    # filled only at run time: values that an answer puts there are lost
+    # The tensor is written just before the run, which overwrites initial values of an answer.
     tensors["readings"] = replace(tensors["readings"], given=[values])
     trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
     try:
@@ -509,9 +508,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
 
 
 def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
-    """Raise `NotYet` for the first tensor with wrong values; `right` is {tensor name: right
-    values}.
-    """
+    """Raise `NotYet` for the first wrong tensor; `right` is {tensor name: right values}."""
     trial = run.trial
     values = right["readings"]
     for name, expected in right.items():
@@ -550,8 +547,7 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
 
 
 def _holds(cases: list[tuple[Trial, Array]], name: str, like: Answer) -> bool:
-    """Return whether the answer `like` gives the expected values of the tensor `name` in each
-    trial.
+    """Return whether `like` gives the learner's values of tensor `name` in each trial.
 
     `cases` has pairs (trial, the learner's values).
     """
@@ -613,7 +609,7 @@ def _explained(description: str, broken: Broken) -> Exception:
 
 # --- 01.5 -----------------------------------------------------------------------------------------
 
-THIRDS = 5  # The number of vertices in that compute set.
+THIRDS = 5  # The number of vertices in the compute set "thirds".
 INNOCENT = {
     "shift": (
         "its vertices read the same elements, and reading together is no race: nobody's value "

@@ -40,9 +40,10 @@ from ipu_teach.errors import (
 from ipu_teach.program import Copy, Program, RepeatWhileFalse, RepeatWhileTrue
 from ipu_teach.types import Array
 
-# rounds after which the check calls a loop endless, if the device decides its end
+# If the device decides when a loop ends, the check stops it as endless after this many rounds.
 MOST_ROUNDS = 1000
-MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]  # maps b where it suits a
+# maps the tensor b so that a and b need no exchange
+MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ def _linear(answer: Maps) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # report the mistake found before
+            if wrong:  # A mistake was found for a smaller tensor; report that one.
                 break
             raise
         if result is ...:
@@ -152,8 +153,7 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
 def _refuse_cut_grains(
     description: str, mapping: TileMapping, sizes: list[int], count: int, grain: int
 ) -> None:
-    """Raise `NotYet` if a grain, a group of `grain` consecutive elements, is divided between tiles.
-    """
+    """Raise `NotYet` if a grain (`grain` consecutive elements) is divided between tiles."""
     for tile, pieces in enumerate(mapping):
         for begin, end in pieces:
             if begin % grain or (end % grain and end != count):
@@ -260,7 +260,7 @@ def _running_sum(answer: Callable[..., Program]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # all different, whole numbers, and with sums that are too large for HALF
+        # The values are different whole numbers, and their sums are too large for HALF.
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         run = _sums(answer, values)
@@ -358,7 +358,7 @@ def _no_exchange(answer: MapsB) -> Passed:
         graph.set_initial_value(a, values)
         engine = loaded(graph, Copy(a.transpose(), b), description)
         engine.run()
-        # a mapping never changes a value
+        # A mapping never changes a value, so this is a check of the simulator.
         assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)
         received, _ = engine.report.exchange_bytes_per_tile
         crossing = max(crossing, int(received.sum()))
@@ -775,7 +775,7 @@ def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Arra
         engine.write_tensor("set target", -later)
         engine.run()
     where = difference(engine.read_tensor("check target"), later, 0)
-    # a program that fills source itself fills it again
+    # A program that fills `source` itself overwrites the values `later`.
     if where and any(
         difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
     ):
@@ -836,8 +836,7 @@ def _to_zero(answer: Answer) -> Passed:
 
 
 def _loops(answer: Answer, run: Ran) -> None:
-    """Raise `NotYet` if the program has no RepeatWhileTrue, or does not subtract 1 in each round.
-    """
+    """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."

@@ -26,11 +26,11 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array, DType
 
-# budget, as a multiple of a good answer's cost; with expr.Square the cost is a tenth more
+# The budget, as a multiple of a good answer's cost. An answer with expr.Square costs 10 % more.
 SLACK = 1.15
 MOST_SETS = 4  # Mean and variance need partial sums, their totals, and a step for each result.
 BY_HAND = "do a small row by hand, and look at what each call gives."
-ERRORS = 4  # A share may be off by this many standard errors.
+ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
 
 
 def _compute_sets(report: Report) -> int:
@@ -56,9 +56,7 @@ def _are_near(a: Array, b: Array) -> bool:
 
 
 def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ...]]) -> Trial:
-    """Return a trial of answers that append calls to a program and return tensors of these
-    `shapes`.
-    """
+    """Return a trial of answers that append calls and return tensors of these `shapes`."""
     asks = "a tensor"
     step = "return what the last call gave you."
     if len(shapes) > 1:
@@ -319,8 +317,7 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
 
 
 def fused_cycles(elements: int) -> int:
-    """Return the modelled cycles of sqrt(x * x + y * y) as one fused operation, with `elements` per
-    tile.
+    """Return the modelled cycles of sqrt(x * x + y * y) as one fused operation.
 
     They are one sync and one vertex for six worker threads. According to the rates of PopLibs'
     operations (poplibs/popops/fused.py), two elements take 15 cycles. One cycle each goes to
@@ -512,7 +509,7 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
 
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
-    rows = 2 * TILES  # more rows than tiles: rows on one tile have draws of their own, too
+    rows = 2 * TILES  # Two rows share a tile, and they need independent random numbers, too.
     for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x = _drawn(351, *shape)
@@ -618,7 +615,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
             why=why,
             next_step=advice,
         )
-    # two elements with independent probabilities are both kept or both dropped
+    # the probability that two independent elements are both kept or both dropped
     equal_share = keep**2 + (1 - keep) ** 2
     far = ERRORS * 2 * float(np.sqrt(equal_share * (1 - equal_share) / count))
     for where, shifted in _elsewhere(masks[0]):
@@ -642,8 +639,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
 
 
 def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
-    """Yield `(description, shifted mask)`: the mask shifted by rows and by columns, and mirrored.
-    """
+    """Yield `(description, shifted mask)`: shifted by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)
@@ -657,8 +653,7 @@ def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _few_sets(judge: warmups.Judge, most: int, why: str, advice: str) -> warmups.Judge:
-    """Return a check that does what `judge` does, and also refuses more than `most` compute sets.
-    """
+    """Return a check that extends `judge`: it also refuses more than `most` compute sets."""
 
     def judged(answer: Answer) -> Passed:
         passed = judge(answer)
@@ -680,9 +675,7 @@ def _few_sets(judge: warmups.Judge, most: int, why: str, advice: str) -> warmups
 
 
 def _by_columns(judge: warmups.Judge) -> warmups.Judge:
-    """Return a check that does what `judge` does, and also explains a result with one number per
-    row.
-    """
+    """Return a check that extends `judge`: it explains a result with one number per row."""
 
     def judged(answer: Answer) -> Passed:
         try:

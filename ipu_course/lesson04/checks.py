@@ -41,7 +41,7 @@ accumulate = np.maximum.accumulate
 
 
 Piece = Callable[[int, int], tuple[int, int]]  # (begin, end) of piece k of n numbers
-# whether a codelet is right; ... if still blank
+# returns whether a codelet is right, or `...` while the gap is blank
 Test = Callable[[type[Vertex]], bool | EllipsisType]
 BY_HAND = "follow the first few numbers by hand."
 
@@ -92,8 +92,7 @@ def _one_long(rows: Array) -> Array:
 
 
 def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
-    """Return `(why, next step)` if the running maximum begins with the first element of the first
-    run.
+    """Return `(why, next step)` if the maximum begins with the first run's first element.
 
     `why` is "" for any other result.
     """
@@ -117,8 +116,7 @@ def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
 
 
 def _refuse_constants(cls: type[Vertex]) -> None:
-    """Raise `NotYet` if a class attribute is a number without a dtype, which therefore is no field.
-    """
+    """Raise `NotYet` if a class attribute is a number without a dtype, and so is no field."""
     for name, value in vars(cls).items():
         if plain(value) is not None:
             why = (
@@ -171,7 +169,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
-        # each row depends on the earlier ones
+        # In a later run, the fault may come from the row of an earlier run.
         if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
             call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({cls.__name__}, {call_shape}) opens the turn that wrote it."
@@ -190,8 +188,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
 
 
 def six_workers_cycles(length: int) -> int:
-    """Return the modelled cycles of the prefix maximum of `length` random numbers on six worker
-    threads.
+    """Return the modelled cycles of the prefix maximum of `length` numbers on six threads.
 
     The threads compute the maximum of each sixth, and then the prefix maxima. According to
     docs/model.md, a loop iteration that compares takes 3 cycles, one that also stores takes 4, and
@@ -204,8 +201,8 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# All ways to cut a row of this length into six give the same pieces, so other mistakes show
-# separately.
+# All ways to cut a row of this length into six give the same pieces. Mistakes other than wrong cuts
+# can then be recognised.
 EVEN = 30
 
 
@@ -227,7 +224,8 @@ def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial
 
 
 def _in_six(answer: Callable[..., Program]) -> Passed:
-    # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
+    # With this seed, the maxima of the six pieces of 97 numbers rise and fall, so that each known
+    # mistake gives its own result.
     draw = np.random.default_rng(4591)
     lengths = (97, 30, 7, 6, 5, 1)
     reports = []
@@ -303,8 +301,7 @@ def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return `(why, next step)` if each vertex of a compute set reads more elements than the last
-    one.
+    """Return `(why, next step)` if each vertex of a set reads more elements than the last.
 
     The vertices of such a set write equal numbers of elements. Return None if there is no such set.
     """
@@ -426,8 +423,7 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
 
 
 def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exception:
-    """Return the refusal of an answer with a race, with the results of a run without the race
-    check.
+    """Return the refusal of a race, with the results of a run without the race check.
 
     Any other error is returned unchanged.
     """
@@ -718,7 +714,7 @@ def _measured(cls: type[Vertex], length: int, new: int) -> float:
 def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     cls = codelet_of(codelets, 'check("04.5")')
     right = [_measured(given_to("04.5")["Peaks"], *case) for case in LENGTHS]
-    # mypy takes Vertex.__hash__ for that of the class
+    # mypy confuses Vertex.__hash__ with the hash of the class.
     if [_measured(cls, *case) for case in LENGTHS] != right:  # type: ignore[arg-type]
         raise NotYet(
             f"the codelet {cls.__name__}",
@@ -731,7 +727,7 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     for case in LENGTHS:
         message = call(answer, *case)
         value = plain(message)
-        if value is None or not -1e300 < value < 1e300:  # nan, inf, or beyond all floats
+        if value is None or not -1e300 < value < 1e300:  # nan, inf, or larger than every float
             words = returned(message, ", which is no number")
             raise NotYet(
                 call_text(answer, case),
@@ -888,11 +884,9 @@ def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, 
 
 
 def _borders(n: int, place: int) -> range:
-    """Return the valid first elements of piece `place` if `n` elements are divided into six even
-    pieces.
-    """
+    """Return the valid first elements of piece `place` of six even pieces of `n` elements."""
     share, longer = divmod(n, 6)
-    fewest = max(0, place - (6 - longer))  # pieces before it that are longer by one
+    fewest = max(0, place - (6 - longer))  # how many earlier pieces are longer by one, at least
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
 

@@ -35,7 +35,7 @@ from ipu_teach.program import Program, Sequence
 from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
-Price = Callable[[int], int]  # worker cycles of a vertex for this many elements
+Price = Callable[[int], int]  # returns the worker cycles of a vertex for a number of elements
 Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
 LATENCY = 69  # The cycles until the first element of an exchange arrives (see docs/model.md).
 
@@ -49,7 +49,7 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
-    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
+    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # All are odd, so none is 0.
     matrix = Var(FLOAT, (rows, cols), given=[values])
     vector = Var(FLOAT, (cols,), linearly, given=[numbers])
     return Trial(
@@ -108,7 +108,7 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
     """
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
-        if not why:  # the mistakes of a whole product apply to one in pieces, too
+        if not why:  # The mistakes of 05.1 also apply to a product in pieces.
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
@@ -164,8 +164,7 @@ def _one_per_row(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
-    """Raise `NotYet` if a right product takes several compute sets, or has not `vertices` vertices.
-    """
+    """Raise `NotYet` unless a right product has one compute set of `vertices` vertices."""
     rows = run.tensors["result"].num_elements
     sets = len(run.report.compute_sets)
     if sets > 1:
@@ -227,9 +226,7 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Return the worker cycles of a dot product, or of a sum, as Graphcore's tutorial 6 estimates
-    them.
-    """
+    """Return the worker cycles of a dot product, or of a sum, as tutorial 6 estimates them."""
     return 5 + (elements + 1) // 2
 
 
@@ -281,8 +278,7 @@ def plan_cycles(
 
 @cache
 def _plans() -> dict[str, Plan]:
-    """Return {description: plan} for the check: random products, the tutorial's, and special cases.
-    """
+    """Return {description: plan}: random products, those of tutorial 6, and special cases."""
     draw = np.random.default_rng(502)
     guess = (graphcores_guess, graphcores_guess)
     limits = ((40, 900), (300, 2000), (3, 40), (9, 60))
@@ -361,7 +357,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
         if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
-        # If the plan adds its parts up, a dearer product changes only its own part.
+        # If the estimate is a sum, a dearer dot product changes only one of its parts.
         dearer = call(answer, *sizes, lambda n: 2 * graphcores_guess(n), graphcores_guess)
         if abs(dearer - estimates - theirs[1]) > 1e-6:
             return ""
@@ -372,7 +368,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
             else f"{part} {right}"
             for part, learner_part, right in zip(parts, theirs, ours, strict=True)
         ]
-    except Exception:  # the result is not a number, or the answer needs columns
+    except Exception:  # The result is not a number, or the answer fails without columns.
         return ""
     rows, cols, pieces, tiles = sizes
     return (
@@ -405,9 +401,7 @@ def split_cycles(pieces: int) -> int:
 
 
 def split_budget() -> int:
-    """Return the budget in cycles: 10 % more than with two pieces of each row for each worker
-    thread.
-    """
+    """Return the budget in cycles: 10 % more than with two pieces per row and worker."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -588,15 +582,15 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
 M = 104
 K = 256
 N = 208
-SHARE_OF_BYTES = 0.55  # The allowed share of the fastest plan's bytes.
-SHARE_OF_CYCLES = 1.2  # The allowed multiple of the fastest plan's cycles.
+SHARE_OF_BYTES = 0.55  # The answer may use this fraction of the fastest plan's bytes.
+SHARE_OF_CYCLES = 1.2  # The answer may take this multiple of the fastest plan's cycles.
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
     """Return `(trial, right result)` for the product [m, k] x [k, n]."""
     draw = np.random.default_rng([m, k, n])
-    # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
-    # in FLOAT.
+    # The left numbers are odd and above 2,048, so HALF cannot represent them. The right numbers are
+    # small, so that sums are exact in FLOAT.
     left = 2 * draw.integers(1024, 2048, (m, k)) + 1
     right = draw.integers(-7, 8, (k, n))
     tensors = {

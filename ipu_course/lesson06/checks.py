@@ -95,8 +95,8 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
-TABLE = "palette"  # The name of a constant.
-# seeds for which each known mistake gives its own wrong result, as a test checks
+TABLE = "palette"  # The name of the constant in each program.
+# With these seeds, each known mistake gives a different result; a test checks this.
 CLEAR = (401, 2762, 3302)
 
 
@@ -113,8 +113,7 @@ class Layer(Vertex):
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A random program; each of its steps reads two variables and writes all elements of a third
-    one.
+    """A random program whose steps each read two variables and overwrite a third one.
 
     `names` has the names of the variables, and `sizes` int[variables, tiles] has their FLOATs on
     each tile. The last variable is a constant. Each element of `steps` is ((first variable read,
@@ -156,8 +155,7 @@ class Layers:
 
     @property
     def copies(self) -> Array:
-        """int64[steps, tiles]: the bytes of the copies of other tiles' data, which vertices need.
-        """
+        """int64[steps, tiles]: the bytes of vertices' copies of other tiles' data."""
         rows = [
             np.roll(self.sizes[list({*reads, writes})].sum(axis=0), away) * bool(away)
             for (reads, writes), away in zip(self.steps, self.away, strict=True)
@@ -167,8 +165,7 @@ class Layers:
 
     @property
     def split(self) -> Split:
-        """The pair (bytes that are always live, maximum of the other bytes that are live at once).
-        """
+        """The pair (bytes that are always live, maximum of the other live bytes)."""
         others = self.live[:, :-1].astype(np.int64) @ self.bytes[:-1]
         return int(self.bytes[-1]), int(others.max())
 
@@ -396,7 +393,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
             for _, other in (*_split_cases()[:2], _split_cases()[-1]):
-                with suppress(Exception):  # then there is a case less
+                with suppress(Exception):  # If the answer fails, this case is left out.
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
@@ -601,11 +598,11 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-# the inputs of the steps, in addition to the readings
+# SIDES has the second inputs of the steps; the first input is the readings.
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # The pair whose variable is on other tiles, but on the same number of tiles.
+AS_MANY = 5  # The index of the pair whose variable moves to as many other tiles.
 
 
 @dataclass(frozen=True)
@@ -748,9 +745,7 @@ def _pairs() -> tuple[ReportPair, ...]:
 
 @cache
 def _same_bytes() -> ReportPair:
-    """Return a pair of reports in which a variable changes from FLOAT to INT, of the same size in
-    bytes.
-    """
+    """Return two reports between which a variable changes from FLOAT to INT of equal size."""
     return _pair(8, TYPE, INT)
 
 
@@ -861,7 +856,7 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 ROW = 52  # The number of FLOATs in a row.
 WORK = 5_500  # The modelled cycles that a worker thread takes for a row.
-EACH_READ = 100e-6  # The seconds that a read takes, without its rows.
+EACH_READ = 100e-6  # The seconds that a read of no rows would take.
 EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
 AT_ONCE = 256  # The maximum number of rows in a read.
 STARVED = 0.05  # The device may wait for this share of the time at most.
@@ -889,9 +884,7 @@ class Disc:
         return self._length
 
     def read(self, first: int, count: int) -> Array:
-        """Return the rows first to first + count - 1, as far as they exist, and at most 256 of
-        them.
-        """
+        """Return the existing rows from first to first + count - 1, at most 256 of them."""
         return self._read(first, count)
 
     @property

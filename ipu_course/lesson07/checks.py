@@ -53,7 +53,8 @@ RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-STEP = 1e-5  # A weight changes by this. The differences then have a relative error of at most 1e-9.
+# Gradients are differences over this change of a weight, with a relative error of at most 1e-9.
+STEP = 1e-5
 SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
 TwoSlopes = tuple[Array, Array]
 
@@ -172,7 +173,7 @@ def _shapes_of(parts: TwoSlopes) -> tuple[tuple[int, ...], ...]:
     try:
         weights, bias = parts
         return np.shape(weights), np.shape(bias)
-    except Exception:  # not a pair, or not arrays
+    except Exception:  # `parts` is not a pair, or not of arrays.
         return ()
 
 
@@ -352,8 +353,8 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # --- 07.3 -----------------------------------------------------------------------------------------
 
-# An accuracy may be this much below and above that of plain numpy. In 100 random orders of the
-# batches, the accuracy differed by -0.03 to 0.007.
+# The accuracy may be at most LOW below and HIGH above that of plain numpy. In 100 random orders of
+# the batches, it differed by -0.03 to 0.007.
 LOW = 0.04
 HIGH = 0.02
 # The maximum accuracy on test labels that are all wrong: `TURNED` was added to each. A right answer
@@ -519,7 +520,7 @@ def _train(answer: Callable[..., float]) -> Passed:
         loads[0] += 1
         load(device)
 
-    setattr(engine, "load", counted_load)  # noqa: B010  # on this engine alone
+    setattr(engine, "load", counted_load)  # noqa: B010  # changes only this engine
     runs = []
     for epochs, tests in ((EPOCHS, ""), (3, "early"), (EPOCHS, "turned")):
         data = _digits(tests)
@@ -720,7 +721,7 @@ def _share_of(description: str, result: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # Half of a grey level. A smaller difference is no error.
+LEVEL = 1 / 510  # Half of a grey level: a pixel may differ by this much.
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -912,8 +913,7 @@ READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 @dataclass(frozen=True)
 class Reader:
-    """The batch reader that is passed to an answer: like the one of the lesson, without its clock.
-    """
+    """The batch reader that is passed to an answer: the lesson's reader without its clock."""
 
     at_once: int
     steps: int
@@ -936,7 +936,7 @@ class _Clock:
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # the device has waited for it
+        self.there_at = min(self.there_at, self.now)  # The device has waited for the read to end.
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)
@@ -945,12 +945,12 @@ class _Clock:
         return batch
 
 
-Feeds = Callable[..., tuple[DataStream, StreamCallback]]  # a stream, and what feeds it
+# returns a stream and the callback that fills it
+Feeds = Callable[..., tuple[DataStream, StreamCallback]]
 
 
 def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream, StreamCallback]:
-    """Run a program that fetches each batch of the clock, and return the answer's stream and
-    callback.
+    """Fetch each batch of the clock in a program; return the answer's stream and callback.
 
     :raises NotYet: if batches arrive in another order, or too many are taken ahead.
     """
@@ -975,7 +975,7 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
         engine.connect_stream_to_callback(stream.handle, callback)
         engine.run()
     _in_order(description, np.array(received), clock.batches)
-    if clock.ahead > MOST_READY + 1:  # plus the one in progress
+    if clock.ahead > MOST_READY + 1:  # The transfer in progress counts, too.
         actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
         why = f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
         advice = "leave them with the reader: prefetch takes one, into its array."

@@ -173,7 +173,7 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
-NEAR = 1e-5  # The allowed error of sums in FLOAT, relative to the largest.
+NEAR = 1e-5  # The allowed error of sums in FLOAT, relative to the largest sum.
 
 
 def _normal(draw: np.random.Generator, shape: Shape) -> Array:
@@ -206,8 +206,7 @@ def _built_alike(trial: Trial, answer: Answer) -> Ran:
 
 @cache
 def products_cycles(layer: Shape) -> int:
-    """Return the modelled cycles of the two products of a backward pass, as the library plans them.
-    """
+    """Return the modelled cycles of the two products of a backward pass, as planned."""
     batch, rows, columns, ins, outs, k, padding = layer
     target = device_of().target
     patch_count = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
@@ -220,7 +219,7 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # The shape of the input of the layer that waits.
+WIDE = (4, 14, 14, 32)  # The input's shape of the layer whose cycles are measured.
 
 
 def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
@@ -250,8 +249,7 @@ def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Return the modelled cycles of the layer if the library adds the zeros and maps them to tiles.
-    """
+    """Return the modelled cycles of the layer if the library adds and maps the zeros."""
 
     def padded(graph: Graph, x: Tensor, padding: int) -> Tensor:
         widths = [0, padding, padding, 0]
@@ -371,7 +369,7 @@ def _busy(answer: Callable[..., float]) -> Passed:
 EPOCHS = 2
 LOW = 0.94
 HIGH = 0.995
-TRAININGS = 3  # The best of this many trainings counts, so that luck does not decide.
+TRAININGS = 3  # The best of this many trainings counts, so that one bad order is no failure.
 
 
 @cache
@@ -417,7 +415,7 @@ class _Watched:
         self.allowed = allowed
         self.losses = list[float]()
         self.rates = list[float]()
-        self.followed = 0.0  # share of the kept statistics that comes from batches
+        self.followed = 0.0  # the fraction of the running statistics that comes from batches
         self.kinds = list[int]()
         self.kept = list[float]()
         self.read_of = list[int]()
@@ -519,7 +517,8 @@ def _training(
     return watched, None if share is None else float(share), right, on_images
 
 
-CLOSE = 0.85  # With at least this share of right test images, a training may have had bad luck.
+# A training with at least this test accuracy may be repeated with another order of images.
+CLOSE = 0.85
 MIXED = "the batches were mixed, and the statistics kept."
 
 
@@ -568,8 +567,7 @@ SHUFFLE = "draw a new order in each epoch: np.random.default_rng(epoch).permutat
 
 
 def _too_few(watched: _Watched) -> tuple[str, str]:
-    """Return `(why, next step)` for a training after which the network classifies too few images.
-    """
+    """Return `(why, next step)` for a training that classifies too few images."""
     steps = len(watched.losses)
     if np.mean(watched.kinds) < 4:
         why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."

@@ -88,9 +88,7 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of layers' inputs with these sizes, if the layers in `keep` save
-    theirs.
-    """
+    """Return the peak memory of inputs of these sizes if the layers in `keep` save theirs."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
@@ -209,7 +207,7 @@ def follow(
     forward = 0
     why = ""
     for place, (kind, layer) in enumerate(steps):
-        output = layer + 1  # the layer that reads this one's output
+        output = layer + 1  # the layer that reads the output of `layer`
         if layer not in inputs:
             gone = "was not made yet" if layer > forward else "was dropped, and not made anew since"
             why = f"it reads the input of layer {layer}, which {gone}."
@@ -265,7 +263,7 @@ def _refuse_library(answer: Callable[..., Order]) -> None:
 def _schedules(answer: Callable[..., Order]) -> Passed:
     _refuse_library(answer)
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
-    # a set of small integers always iterates in order; a list need not be sorted
+    # An answer must also accept an unsorted list. (Sets of small integers iterate in order.)
     for layers, kept_layers in (*cases, (13, [9, 0, 4])):
         description = call_text(answer, (layers, kept_layers))
         steps = _steps_of(call(answer, layers, kept_layers), description, layers)
@@ -398,11 +396,11 @@ def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
+# The chain has LAYERS layers, of which ROOM inputs fit in memory, with NUMBERS elements per tile.
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-BESIDES = 9000  # A tile's bytes for weights, code, stacks and gaps: fewer than for two inputs.
+BESIDES = 9000  # The bytes of a tile's weights, code, stacks and gaps: fewer than two inputs.
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
@@ -418,9 +416,7 @@ class Forward(Vertex):
 
 
 class Backward(Vertex):
-    """A vertex that turns the gradient of y into that of x in place, and computes the gradient of
-    w.
-    """
+    """A vertex that turns y's gradient into x's in place, and computes w's gradient."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -508,8 +504,8 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
 
 # --- 08.6 -----------------------------------------------------------------------------------------
 
-# numbers of layers that differ by powers of two, of ten, and by 1, so that no remainder tells them
-# all apart
+# The indices of layers differ by powers of two, by powers of ten, and by 1. An answer that uses
+# only a remainder of the index therefore gives two layers the same random numbers.
 DRAWING = (0, 1, 2, 8, 10, 16, 32, 64, 100)
 ORDER = [*((FORWARD, i) for i in DRAWING), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
 SEEDS = ((8, 6), (9, 6), (8, 7), (6, 8), (8, 6))  # The last pair is equal to the first.

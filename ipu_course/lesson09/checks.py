@@ -181,13 +181,13 @@ def _deep(name: str, layers: int) -> Trial:
         form=_of_rows(WIDTH * WIDTH, layers),
         runs=2 if layers < 8 else 1,
         ready=lambda run: _write(run.engine, "rows", weights),
-        beside=lambda: _depths(name)[2::-1],  # with 8 layers more mistakes differ than with 5
+        beside=lambda: _depths(name)[2::-1],  # 8 layers distinguish more mistakes than 5
     )
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
-# why memory is over budget, by how much another layer adds: nothing, less than its weights, or
-# more
+# The reasons for a memory over budget: another layer adds no bytes, fewer than its weights, or
+# more.
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one is at work.",
     "the weights share a place, and each layer still has vertices and results of its own.",
@@ -223,7 +223,7 @@ def _resident(answer: Callable[..., Program]) -> Passed:
                 draws = partial(show.streaming, trial_run.report)
                 expected = quoted(right[i, j])
                 raise trial_run.refused("09.2", message, expected, advice, draws=draws)
-        if layers == 5:  # 16 layers that are written down one by one would take too long
+        if layers == 5:  # A program that lists 16 layers one by one would run too long.
             _refuse_more_memory(full, 3, 5)
     bars = _refuse_more_memory(full, 8, 16)
     words = "3 and 5 layers, run twice, 8, and 16; 8 take as much memory as 16"
@@ -236,7 +236,7 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
     :raises NotYet: if they are more than for `few` layers, or than two layers would take.
     """
     peak = {n: int(runs[n].report.memory.held_per_tile.max()) for n in (few, many)}
-    # two layers, and room for copies of the results
+    # The budget is two layers, and 3 % for copies of the results.
     bars = Bars(round(1.03 * one_layer(2)), peak[many], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[few] != peak[many]:
         report = runs[many].report
@@ -271,8 +271,7 @@ Event = tuple[str, int, int]  # ("load", "compute" or "cross", row, IPU)
 
 
 class TwoIPUs:
-    """Two IPUs, each with weights, an input and a result, and methods that return programs for
-    them.
+    """Two IPUs with weights, an input and a result each, and programs for their operations.
 
     It records which operation each program is.
     """
@@ -289,8 +288,7 @@ class TwoIPUs:
         self.x, self.w, self.y = zip(*layers_of_ipus, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
-        """Return a program that loads row `row` of the remote buffer into the weights of IPU `ipu`.
-        """
+        """Return a program that loads row `row` of the buffer into the weights of IPU `ipu`."""
         self._there(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
@@ -455,15 +453,13 @@ def _order(
 
 
 def _like(answer: Answer, layers: int, fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether the answer `like` has the same operations, and goes wrong at the same place.
-    """
+    """Return whether `like` has the same operations, and goes wrong at the same place."""
     *_, events = _order(like, layers, "")
     return row_read_wrongly(events, layers) == fault and _does_the_same(answer, layers, like)
 
 
 def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
-    """Return whether the answer `like` has the same operations and takes the same number of cycles.
-    """
+    """Return whether `like` has the same operations and takes the same number of cycles."""
     if not _does_the_same(answer, layers, like):
         return False
     machine, program, _ = _order(like, layers, "")
@@ -471,9 +467,7 @@ def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
 
 
 def _does_the_same(answer: Answer, layers: int, like: Answer) -> bool:
-    """Return whether two answers have the same operations, for `layers` layers and for another
-    number.
-    """
+    """Return whether two answers have the same operations, for two numbers of layers."""
     both = (
         (sorted(_order(each, number, "")[2]) for each in (answer, like))
         for number in (layers, 3 if layers == 4 else 4)
@@ -532,9 +526,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return (content of streaming memory at the end of a run, whether the program stores nothing
-    there).
-    """
+    """Return (content of streaming memory after a run, whether the program writes none)."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]

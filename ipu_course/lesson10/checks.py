@@ -61,8 +61,7 @@ LINK = "bytes over the busiest link"
 
 
 def table_of(stages: int, batches: int) -> list[list[int]]:
-    """Return int[ticks][stages]: the micro-batch of each stage at each tick; -1 for an idle stage.
-    """
+    """Return int[ticks][stages]: the micro-batch of a stage at a tick; -1 if it is idle."""
     table = np.full((batches + stages - 1, stages), -1)
     for s in range(stages):
         table[s : s + batches, s] = np.arange(batches)
@@ -80,7 +79,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
 # --- 10.2 -----------------------------------------------------------------------------------------
 
 LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
-# the least largest sum, the least difference and the least sum of squares are three different cuts
+# Here, three criteria give three different cuts: the smallest maximum of the sums, the smallest
+# difference between sums, and the smallest sum of squares.
 UNLIKE = ([2, 12, 6, 3, 8, 5], 4)
 
 
@@ -159,8 +159,7 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
 
 
 def pipelined_cycles(costs: list[int], batches: int) -> int:
-    """Return the cycles of a pipeline in which each tick lasts as long as its slowest busy stage.
-    """
+    """Return the cycles of a pipeline whose ticks last as long as their slowest busy stage."""
     ticks = table_of(len(costs), batches)
     return sum(max(c for c, b in zip(costs, row, strict=True) if b >= 0) for row in ticks)
 
@@ -184,8 +183,7 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
-    """Return (programs, their input tensors, their output tensors); stage i is one layer on IPU i.
-    """
+    """Return (programs, their inputs, their outputs); stage i is one layer on IPU i."""
     works = list[Program]()
     into = list[Tensor]()
     out = list[Tensor]()
@@ -202,9 +200,7 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
 
 @cache
 def _pipelines(name: str) -> tuple[Trial, ...]:
-    """Return the trials of the answer called `name`; the last one is large and decides about the
-    cost.
-    """
+    """Return the trials of the answer called `name`; only the last one measures the cost."""
     cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
     return tuple(_through_stages(name, *case) for case in cases)
 
@@ -228,7 +224,7 @@ def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: 
     }
 
     def beside() -> Sequence[Trial]:
-        return _pipelines(name)[2:0:-1]  # 4 micro-batches tell more mistakes apart than 2
+        return _pipelines(name)[2:0:-1]  # 4 micro-batches distinguish more mistakes than 2
 
     return Trial(description, tensors, form=form, ipus=stages, agree=_alike, beside=beside)
 
@@ -274,8 +270,7 @@ def tick_cycles(stages: int) -> int:
 
 
 def _costs_alike(answer: Answer, *trials: Trial) -> Callable[[Answer], bool]:
-    """Return a predicate: whether another answer gives the same results at the same cost in all
-    trials.
+    """Return a predicate: whether an answer gives the same results at the same cost.
 
     The cycles on the links and the total cycles may differ by 2 %.
     """
@@ -428,9 +423,7 @@ def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
 
 
 def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
-    """Return a function that distributes each of `many` pieces of a tensor over all tiles of an
-    IPU.
-    """
+    """Return a function that spreads each of `many` pieces of a tensor over an IPU's tiles."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
@@ -444,9 +437,7 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
 
 @cache
 def _reductions(name: str) -> tuple[Trial, ...]:
-    """Return the trials of the answer called `name`; the last one is large and decides about the
-    cost.
-    """
+    """Return the trials of the answer called `name`; only the last one measures the cost."""
     return tuple(_reducing(name, *case) for case in ((30, 4), (3, 4), (520, 2), (52_000, 4)))
 
 
@@ -468,7 +459,7 @@ def _reducing(name: str, numbers: int, ipus: int) -> Trial:
         form=appends(together=ipus),
         ipus=ipus,
         agree=_sums_alike,
-        beside=lambda: _reductions(name)[::2],  # 30 numbers and 520; with 3, some have none
+        beside=lambda: _reductions(name)[::2],  # with 30 and 520 numbers, but not with 3
     )
 
 
@@ -491,8 +482,7 @@ def busiest_link(report: Report) -> int:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> int:
-    """Return the cycles of a ring all-reduce on `ipus` = R IPUs: 2 (R - 1) rounds, half of which
-    add.
+    """Return the cycles of a ring all-reduce: 2 (`ipus` - 1) rounds, half of which add.
 
     They follow from the cycles of a round that runs alone.
     """

@@ -31,15 +31,15 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # The number of mantissa bits, and the exponent bias.
+BITS = {F143: (3, 8), F152: (2, 16)}  # format: (number of mantissa bits, exponent bias)
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
 THROWS = 10_000  # The number of samples of each value.
-# standard deviations allowed for these samples: a fair answer is refused about once in 140,000
-# verdicts
+# A result may be off by this many standard deviations. A right answer is then refused about once in
+# 140,000 verdicts.
 SIGMAS = 5
-# ordinary values, then negative ones, subnormal halves, and exact halves
+# ordinary values, then negative values, subnormal HALF numbers, and exact HALF numbers
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -48,9 +48,7 @@ VALUES = np.array(
 
 
 def halves_around(value: float) -> tuple[Fraction, Fraction]:
-    """Return the largest HALF number that is at most `value`, and the smallest that is at least
-    `value`.
-    """
+    """Return the two HALF numbers nearest to `value`: one at most, one at least as large."""
     exact = Fraction(value)
     power = 0
     while abs(exact) >= Fraction(2) ** (power + 1):
@@ -65,9 +63,7 @@ Rounding = Callable[[Array, np.random.Generator], Array]
 
 
 def _thrown(answer: Rounding, seed: int = 1101) -> Array:
-    """Return float64[values, samples]: the learner's stochastic rounding of each number in
-    `VALUES`.
-    """
+    """Return float64[values, samples]: the learner's rounding of each number in `VALUES`."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(seed))
@@ -89,7 +85,8 @@ def _thrown(answer: Rounding, seed: int = 1101) -> Array:
 
 def _chances(answer: Rounding) -> Passed:
     samples = _thrown(answer)
-    between = VALUES.astype(np.float16) != VALUES  # exact halves are checked separately
+    # Values that HALF represents exactly are checked separately.
+    between = VALUES.astype(np.float16) != VALUES
 
     def rounds_alike(like: Rounding) -> bool:
         drawn = samples[between]
@@ -285,8 +282,8 @@ def _hex(code: Number) -> str:
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST = 0.5  # The smallest standard deviation that is allowed.
-MOST = 2.0  # The largest standard deviation that is allowed.
+LEAST = 0.5  # The smallest allowed standard deviation of a product.
+MOST = 2.0  # The largest allowed standard deviation of a product.
 
 
 @cache
@@ -346,9 +343,7 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
 
 
 def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Sequence[int]) -> None:
-    """Raise `NotYet` if a scaling factor depends on the values of the layers, not only on their
-    shapes.
-    """
+    """Raise `NotYet` if a scaling factor depends on values, and not only on shapes."""
     factors = []
     for size in (1, 3):
         layers = [size * part for part in _layers(*shape)]
@@ -408,18 +403,19 @@ def _operands() -> tuple[Operands, ...]:
         ("one large feature, and little asked", (26, 512, 26), 64, 0.25, 0.03),
         ("small numbers", (26, 512, 39), 1, 2.0**-6, 0.005),
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
-        # an element near 0 has a large error of its own
+        # With numbers of both signs, an element near 0 has a large relative error.
         ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
         ("numbers of both signs, and little asked", (26, 512, 26), 1, 1.0, 0.01),
-        # between the error of the device and that of one sum after sixteen products
+        # The limit is between the error of the device and that of one rounding after sixteen
+        # products.
         ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
-        # between the error from the exact product and that from the product in float16
+        # The limit is between the errors relative to the exact product and to the float16 product.
         ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
     ):
         m, k, n = sizes
         a = draw((m, k)) * size
         b = draw((k, n))
-        a[0] *= 0.1  # makes one row of results smaller
+        a[0] *= 0.1  # One row of results is smaller than the others.
         if "both signs" in message:
             a, b = 2 * a - 1, 2 * b - 1
         if "large" in message or "short" in message:
@@ -493,13 +489,12 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
 STEPS = 3
 RATE = 0.4
-SIZES = (1.0, 2.0**-9, 900.0)  # The sizes of targets.
+SIZES = (1.0, 2.0**-9, 900.0)  # Each training multiplies its targets by one of these factors.
 NEAR = 0.1  # The allowed error, relative to the loss in double precision.
 
 
 class _Wrong(NotYet):
-    """Raised if a tensor is converted to 8 bits in another way than required; it ends the training.
-    """
+    """Raised if a tensor is converted to 8 bits in a wrong way; it ends the training."""
 
 
 # (w, x, t, rate, function that converts a tensor to 8 bits) -> the new w
@@ -521,7 +516,7 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
-        self.now = self.w  # at the beginning of a step
+        self.now = self.w  # the weights at the beginning of the current step
         self.weights = list[Array]()
         self.casts = list[tuple[str, QuarterFormat, int]]()
         self.last: tuple[Array, QuarterFormat] | None = None
@@ -543,7 +538,7 @@ class Descent:
         before = len(self.casts)
         self.now = w
 
-        # a plain function, because no method is copied
+        # `call` copies arguments; it leaves a plain function as it is, but not a bound method.
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
@@ -600,8 +595,7 @@ class Descent:
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
     def name_of(self, values: Array) -> str:
-        """Return the name of the tensor with the shape of `values`, or with that shape transposed.
-        """
+        """Return the name of the tensor with the shape of `values`, or with it transposed."""
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)
         return shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
@@ -639,8 +633,7 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
     """
 
     def step(zero: str) -> tuple[Array, list[tuple[str, Array, Array]]]:
-        """Return (new w, converted tensors) of a step in which the tensor `zero` becomes 0 in 8
-        bits.
+        """Return (new w, converted tensors) of a step; `zero` becomes 0 in 8 bits.
 
         The converted tensors are (name, original, 8-bit version). A transposed tensor is transposed
         back.
@@ -663,7 +656,7 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
     for zero, product in (("x", "x @ w"), ("w", "x @ w"), ("error", "")):
         updated, converted = step(zero)
         if zero not in [name for name, *_ in converted]:
-            continue  # x of an earlier call
+            continue  # The answer has converted x in an earlier call.
         errors = [values for name, values, _ in converted if name == "error"]
         rounded = [narrow for name, _, narrow in converted if name == "w" != zero]
         if any(np.allclose(updated, narrow, rtol=1e-9, atol=0) for narrow in rounded):

@@ -36,7 +36,7 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 Bands = Callable[[list[int], int], Sequence[int]]  # returns the first row of each tile
-# returns the products of several patterns; None for one that is beyond the budget
+# returns the product for each pattern; None for a pattern with more blocks than the budget
 Multiplies = Callable[..., list[Array | None]]
 Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients, blocks to move
 
@@ -68,8 +68,7 @@ def drawn(
 
 @cache
 def _products() -> tuple[Trial, ...]:
-    """Return trials with a sparse matrix for one vertex, and its operand; ordinary ones come first.
-    """
+    """Return trials with a sparse matrix for one vertex and its operand, ordinary ones first."""
     trials = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 5, ()),
@@ -112,7 +111,7 @@ def _by_hand(answer: type[Vertex]) -> Passed:
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # The fullest tile may have this multiple of the minimum.
+NEAR = 1.1  # The fullest tile may have this multiple of the minimum number of blocks.
 
 
 @cache
@@ -132,8 +131,7 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """Return the minimum, over all divisions of the rows, of the number of blocks in the fullest
-    band.
+    """Return the minimum size of the fullest band, over all divisions of the rows.
 
     A band is a group of consecutive rows; there are `parts` bands, and `counts` has the number of
     blocks in each row. The method is dynamic programming over the bands.
@@ -227,18 +225,14 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """Return the largest density at which the static sparse product is faster than the dense
-    product.
-    """
+    """Return the largest density at which the static sparse product beats the dense one."""
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
 
 
 def _both(size: int, n: int, block: int) -> View:
-    """Return a view of the cycles by density, of the dense product and of the static sparse
-    product.
-    """
+    """Return a view of the cycles by density, for the dense and the static sparse product."""
     dense, sparse = planned(size, n, block)
     return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
 
@@ -259,8 +253,8 @@ def _break_even(answer: Callable[[int, int, int], float]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET = 12  # The maximum number of blocks.
-TOO_MANY = (3, 8)  # The numbers of the patterns with more blocks.
+BUDGET = 12  # The maximum number of blocks of a pattern.
+TOO_MANY = (3, 8)  # The indices of the patterns with more blocks than `BUDGET`.
 
 
 @cache
@@ -275,8 +269,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 
 @dataclass
 class Watched:
-    """A record of an answer: the engines that it created, their runs, and the arrays that it read.
-    """
+    """A record of an answer's engines, of their runs, and of the arrays that it read."""
 
     engines: int = 0
     runs: int = 0
@@ -392,9 +385,7 @@ def _one_engine(answer: Multiplies) -> Passed:
 
     @cache
     def first_products() -> list[Array | None]:
-        """Return the learner's results for half of the patterns, which are enough to distinguish
-        mistakes.
-        """
+        """Return the learner's results for half the patterns: enough to tell mistakes apart."""
         return _compiled(answer, description, 5)[0]
 
     def multiplies_alike(like: Multiplies) -> bool:
@@ -491,8 +482,7 @@ LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that mov
 def moved_blocks(
     is_present: Array, weights: Array, slopes: Array, moved: int
 ) -> tuple[Array, Array]:
-    """Return `(present, weights)`: which blocks are present after the move, and the values of all
-    blocks.
+    """Return `(present, weights)` after the move: present blocks, and values of all blocks.
 
     `moved` blocks are removed and as many are added.
     """

@@ -23,7 +23,7 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
 
-# lowers an operation, called with (low, x, slope), or its gradient, called with g as well
+# lowers an operation, called with (low, x, slope), or its gradient, called with (low, x, slope, g)
 Lowers = Callable[..., Tensor]
 # batch, iterations, rate and both weights of a run; None for a value that was not written
 State = tuple[float | None, ...]
@@ -34,9 +34,7 @@ State = tuple[float | None, ...]
 def samples_of(
     batch: int, iterations: int, accumulation: int, replicas: int, stages: int, training: bool
 ) -> int:
-    """Return the number of samples of a call, by counting: each replica takes micro-batches per
-    update.
-    """
+    """Return the number of samples of a call, by counting micro-batches and replicas."""
     updates = range(iterations)
     micro_batches = range(accumulation) if training else range(1)
     return len(
@@ -203,8 +201,7 @@ def _other_loop(
     steps: int,
     rate: float,
 ) -> tuple[str, str]:
-    """Return `(why, next step)` for wrong weights, by trying training loops with typical mistakes.
-    """
+    """Return `(why, next step)` for wrong weights, by trying typical wrong loops."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -421,7 +418,7 @@ class StandIn:
         self.held[name] = float(np.asarray(value).ravel()[0])
 
 
-# (batch, iterations, rate, w, v) of a call, and what is new in it compared with the last
+# Each call has (batch, iterations, rate, w, v), and a text on what differs from the previous call.
 CALLS = (
     ((16, 4, 0.5, 1.0, 5.0), "nothing was compiled before"),
     ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),
@@ -438,8 +435,7 @@ CALLS = (
 
 
 def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
-    """Return for each call (number of programs compiled so far, values written to the call's run).
-    """
+    """Return for each call (programs compiled so far, values written to the call's run)."""
     stand_ins = []
     cache_ = dict[tuple[int, int], StandIn]()
     compiled = []
@@ -503,8 +499,7 @@ def kept_by(graph: ir.Ir) -> dict[str, int]:
 
 
 def _narrow() -> ir.Ir:
-    """Return a computation graph with two dtypes, in which a value is read only through two views.
-    """
+    """Return a computation graph in two dtypes, with a value that is read through two views."""
     graph = ir.Ir()
     x = graph.input((6, 4), "x")
     w = graph.variable(np.ones((2, 12), np.float16), "w")
@@ -575,7 +570,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
             continue
         refused = refusing("13.6", keeps_alike)
         wrong = {n for n in (*right, *sizes) if right.get(n) != sizes.get(n)}
-        # An answer may have collected its names in a set, so their order says nothing.
+        # An answer may collect names in a set, so their order is ignored.
         outputs = (v.name for op in graph.ops for v in op.outs)
         place = {name: number for number, name in enumerate(outputs)}
         first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))

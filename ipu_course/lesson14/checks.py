@@ -49,8 +49,8 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
-PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of the part within the rim
-NEAR = 1.05  # All tiles together may fetch this multiple of the minimum.
+PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of a block, without the rim
+NEAR = 1.05  # All tiles together may fetch this multiple of the minimum number of elements.
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
@@ -67,9 +67,7 @@ def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBloc
 
 
 def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
-    """Map each block to its tile, and each element of the plate's rim to the tile of the nearest
-    block.
-    """
+    """Map each block to its tile, and the plate's rim to the tiles of the adjacent blocks."""
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
 
@@ -257,7 +255,7 @@ CUTS = {
     "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
     "a number a tile": (3, 4, 12),
-    # 7 x 6 blocks would fetch hardly more than 6 x 7, but the plate has 6 rows
+    # 7 x 6 blocks would fetch hardly more than 6 x 7 blocks, but the plate has only 6 rows.
     "42 numbers on 42 tiles": (6, 7, 42),
     "one tile": (7, 9, 1),
     "a chip": (1472, 1472, 1472),
@@ -348,15 +346,12 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return for each row the total length of the rows before it, followed by the length of all
-    rows.
-    """
+    """Return the total length of the rows before each row, and of all rows at the end."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Return the distance of each vertex from `begin` by breadth-first search; -1 if unreachable.
-    """
+    """Return the distance of each vertex from `begin`; -1 if it is unreachable."""
     distance_of = {begin: 0}
     queue = [begin]
     for vertex in queue:
@@ -475,7 +470,8 @@ def _graphs() -> tuple[Trial, ...]:
         starts = [np.where(np.arange(n) == begin, 0, -1) for begin in begins]
         right = [np.array(distances(rows, begin)) for begin in begins]
         distance = Var(INT, n, _evenly, given=starts, right=right)
-        level = Var(INT, (), 0, right=[values.max() for values in right])  # tells mistakes apart
+        # some mistakes leave another level
+        level = Var(INT, (), 0, right=[values.max() for values in right])
         tensors = {"distance": distance, "level": level}
         tensors["grew"] = Var(INT, TILES, by_rows)
         levels = [np.append(np.arange(values.max() + 1), [-1] * 20)[:20] for values in right]
@@ -527,7 +523,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
 
         A single graph does not distinguish the conditions that end the loop.
         """
-        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # small runs first
         return all(
             _searched_alike(run, reference_run) and _waves(run) == _waves(reference_run)
             for run, reference_run in pairs
@@ -567,8 +563,8 @@ def _search(answer: Callable[..., Program]) -> Passed:
 
 # --- 14.4 -----------------------------------------------------------------------------------------
 
-# modelled cycles of one step of the two fingers, with one of six workers busy: 5 % above fingers
-# that start at the beginnings of both rows
+# The budget in modelled cycles for one step of the two fingers, with one of six workers busy. It is
+# 5 % above the cost of fingers that start at the beginnings of both rows.
 PER_STEP = 85
 FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
@@ -591,8 +587,7 @@ def finger_steps(rows: Sequence[Sequence[int]]) -> int:
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program for an answer that is a codelet, with one vertex for each pair of bounds.
-    """
+    """Build the program for a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("count")
     *lists, bounds, counts = parts
@@ -610,8 +605,7 @@ def _total(run: Ran) -> int:
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Return trials that count triangles, ordinary ones first; the last one decides about the cost.
-    """
+    """Return trials that count triangles, ordinary ones first; the last measures the cost."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]
@@ -644,7 +638,7 @@ def _knots() -> tuple[Trial, ...]:
 
 def _triangles(answer: type[Vertex]) -> Passed:
     runs = [trial.through(answer, "14.4") for trial in _knots()]
-    runs.sort(key=lambda run: finger_steps(run.trial.more[0]))  # the small ones first
+    runs.sort(key=lambda run: finger_steps(run.trial.more[0]))  # small runs first
     totals = [_total(run) for run in runs]
 
     def counts_alike(like: Answer) -> bool:
@@ -674,8 +668,9 @@ def _triangles(answer: type[Vertex]) -> Passed:
 # --- 14.5 -----------------------------------------------------------------------------------------
 
 Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
-FAIR = 1.1  # A tile may have this multiple of the mean, or the mean rounded up if that is more.
-FEW = 1.6  # A wave may take this multiple of its cycles with the fewest cuts.
+# A tile may have this multiple of the mean number of edges, or the mean rounded up if that is more.
+FAIR = 1.1
+FEW = 1.6  # A search step may take this multiple of its cycles with the fewest cut rows.
 
 
 @cache
@@ -875,7 +870,7 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
     return Passed(f"{len(cases)} graphs", Bars(budget, yours, "modelled cycles"), actual)
 
 
-# (ends, neighbours, distance, level, hit) of each run: each tells apart what another does not
+# Each run has (ends, neighbours, distance, level, hit). Some mistakes show in one run only.
 LOOKS = (
     ([0, 3, 3, 5, 7, 8], [1, 4, 2, 1, 2, 0, 4, 3], [0, 1, 2, -1, 1], 1, [1, 0, 1, 1, 0]),
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),

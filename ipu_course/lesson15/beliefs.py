@@ -17,7 +17,7 @@ from ipu_teach._support.own_code import add_library
 from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-add_library(__name__)  # its source is an answer of lesson 15
+add_library(__name__)  # lets errors quote lines of this module
 
 Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
 
@@ -72,8 +72,7 @@ class Robust(Vertex):
 
 
 def chain(n: int) -> list[Edge]:
-    """Return the edges of a chain, which connect side 1 of each variable to side 0 of the next one.
-    """
+    """Return the edges of a chain: side 1 of each variable to side 0 of the next one."""
     return [(i, 1, i + 1, 0) for i in range(n - 1)]
 
 

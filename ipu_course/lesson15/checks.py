@@ -98,7 +98,7 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
         if where := _apart(gaussian, right):
             why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
             advice = "take two Gaussians of two variables, and keep one, by hand."
-            if len(actual) == 1:  # a mistake has to give the same in a second case, too
+            if len(actual) == 1:  # A mistake must match in a second case, too.
                 actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
             expected = f"eta {quoted(right[0])}"
@@ -120,7 +120,7 @@ def _apart(actual: Gaussian, right: Gaussian) -> str:
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # The error of float32 after that many rounds, relative to the largest value.
+NEAR = 1e-5  # The allowed float32 error after all rounds, relative to the largest value.
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
@@ -130,7 +130,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, because it distinguishes mistakes
+        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # is read to distinguish mistakes
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
         "far": Var(FLOAT, (), 0, given=[np.array(far)]),
@@ -351,8 +351,8 @@ def _drawn(answer: type[Vertex]) -> show.Picture:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT = 1.1  # The allowed multiple of the reference's bytes.
-FULL = 1.5  # The allowed multiple of an even share of the pixels.
+LIMIT = 1.1  # An answer may exchange this multiple of the reference's bytes.
+FULL = 1.5  # A tile may have this multiple of the mean number of pixels.
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
@@ -447,9 +447,7 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
 
 
 def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> None:
-    """Raise `NotYet` for a ValueError in a case in which every division into blocks has an empty
-    block.
-    """
+    """Raise `NotYet` for a ValueError if every division into blocks has an empty block."""
     cuts_down = [down for down in range(1, tiles + 1) if tiles % down == 0]
     has_full = any(down <= height and tiles // down <= width for down in cuts_down)
     if isinstance(broken.error, ValueError) and not has_full:
@@ -488,7 +486,7 @@ def _three(
             part_array = np.asarray(part)
         except ValueError:  # rows of different lengths
             part_array = np.zeros(0)
-        if not part_array.size and 0 in shape:  # lists have no width where there is no row
+        if not part_array.size and 0 in shape:  # An empty list has no second dimension.
             part_array = np.zeros(shape, int)
         if part_array.shape != shape or part_array.dtype.kind not in "iu":
             kind = "" if part_array.dtype.kind in "iu" else f" of {part_array.dtype}"
@@ -570,7 +568,7 @@ def keep(paragraph: str, figures: str = "") -> None:
     """Append a paragraph to a file in the work folder, unless the file already contains it."""
     stripped = paragraph.strip()
     entry = f"{stripped}\n\n*{figures}*" if figures else stripped
-    with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
+    with suppress(OSError, LessonError, UnicodeError):  # The check goes on without the file.
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
         if stripped not in text:
@@ -628,8 +626,7 @@ def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
 def _right_without_vertices(
     side: Side, ran: Execution, right: dict[str, Array]
 ) -> dict[str, Array]:
-    """Return {result: bool array}: which elements are right even if the program's vertices do
-    nothing.
+    """Return {result: bool array}: the elements that are right without vertices' work.
 
     If the program cannot be run in that way, all elements are False.
     """
@@ -730,7 +727,7 @@ def _refuse_short(paragraph: str) -> None:
 
 def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_short(paragraph)
-    keep(paragraph)  # store it first, so that faulty programs do not lose it
+    keep(paragraph)  # Store the paragraph first, so that it is not lost if a program fails.
     ran_before, ran = _side(before, "before"), _side(faster, "after")
     (old, right), (new, results) = ((r.report, r.results) for r in (ran_before, ran))
     description = "both programs"
