@@ -17,7 +17,7 @@ from ipu_teach._support.own_code import add_library
 from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-add_library(__name__)  # lets errors quote lines of this module
+add_library(__name__)  # Messages must not show its codelets: some are answers of lesson 15.
 
 Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
 
