@@ -29,13 +29,11 @@ class System:
 
     - `name` is the value of the command's option, and `said` is a description for people.
     - `folder` is the folder of its wheels in wheels/. `platforms` has the platform tags of its
-      wheels,
-      best first.
+      wheels, best first.
     - `sys_platform` and `machine` are the values of Python's `sys.platform` and
       `platform.machine()`.
     - `shared` and `each` are measured megabytes: of the wheels that all Python versions share, and
-      of
-      the wheels for one Python version.
+      of the wheels for one Python version.
     """
 
     name: str

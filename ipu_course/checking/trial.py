@@ -308,13 +308,11 @@ class Trial:
 
     * `tried` describes them in words.
     * `tensors` and `streams` are the variables and streams of the graph, by name. An answer is
-      called
-      with them, and then with the arguments in `more`.
+      called with them, and then with the arguments in `more`.
     * `form` is the function that builds the program of an answer.
     * `runs` is the number of consecutive runs of one loaded engine.
     * `ready(run)` is called once the program is loaded, before the streams are connected. It may
-      refuse
-      the program, or prepare the run.
+      refuse the program, or prepare the run.
     """
 
     tried: str
@@ -520,8 +518,7 @@ class Ran:
     * `error`: the error with which the program ended, or None.
     * `endless`: for each run, whether it was stopped as endless.
     * `again`: a run of the same answer with other values. It exists once a known mistake has given
-      the
-      same results with these values.
+      the same results with these values.
     """
 
     trial: Trial

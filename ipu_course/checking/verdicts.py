@@ -60,8 +60,7 @@ class Passed:
 
     * `bars`: the cost next to its budget.
     * `figure`: the cost, if it differs from the one in `bars` or there are no bars. Its unit is
-      that of
-      `bound`, or `unit` if there is no bound.
+      that of `bound`, or `unit` if there is no bound.
     * `bound`: the machine's lower bound on the cost.
     * `evidence`: the numbers, arrays and reports that the check saw.
     """
