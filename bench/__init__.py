@@ -1,7 +1,8 @@
-"""`python3 run.py bench`: measure the speed of the kit, relative to floors in the same process.
+"""`python3 run.py bench`: measure speed as ratios to floors in the same process.
 
-Seconds on one machine say little about another machine, and on a shared machine nothing. Ratios of
-two things that are measured alternately are stable. Every goal is an upper limit.
+A row of the benchmark has a workload and a floor: the same work in plain numpy, or in another form.
+Seconds depend on the machine and on what else it does, but the ratio of two workloads that are
+measured alternately is stable. Every goal is an upper limit of such a ratio.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ ROUNDS = 7
 
 
 def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """Return every row, in the order of the table.
+    """Return the rows to measure, in the order of the table.
 
-    By default these are the rows of the engine and the graphs; with `in_browser` those of the
-    views, and with `peers` those of the peers.
+    By default these are the rows of the engine and the graphs. With `in_browser` they are the rows
+    of the views, and with `peers` the comparisons with other tile engines.
     """
     if peers:
         from bench import peers as beside
@@ -64,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """Return the rows that `--only` names, or all if it names none.
+    """Return the rows that `only` names, or all rows if it is empty.
 
     :raises InvalidOptionError: if a name is unknown.
     """
@@ -95,7 +96,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run as `main` does, from parsed options; errors are passed on."""
+    """Measure the rows that the parsed options select, and print them; return the exit status."""
     from tqdm import tqdm
 
     if arguments.rounds < 1:
@@ -121,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return the rows as a text table, with missed goals marked."""
+    """Return the results as a text table in which missed goals are marked."""
     lines = [f"{'row':5} {'goal':>7} {'result':>8}  {'spread':17} workload / floor"]
     for result in results:
         row = result.row

@@ -1,7 +1,7 @@
 """Measure the cost of a view in a browser: the player's time per frame, and the size of its data.
 
-Most rows are milliseconds and kilobytes, not ratios, because a display has 60 frames a second on
-any machine, and a notebook's size does not depend on the machine. The times need Chromium and
+Most figures are milliseconds and kilobytes, not ratios, because a display has 60 frames a second on
+any machine, and the size of a notebook does not depend on the machine. The times need Chromium and
 Playwright (the extra `e2e`).
 """
 
@@ -39,7 +39,7 @@ DRAW_ALL = """() => {
 
 
 class Total(Vertex):
-    """The sum of a region."""
+    """A vertex that sums a region."""
 
     values: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -51,7 +51,7 @@ class Total(Vertex):
 def busy_machine(tiles: int, distinct: int, supersteps: int) -> View:
     """Return the view of a run of `distinct` compute sets with random work and destinations.
 
-    They are repeated in turn up to `supersteps` supersteps.
+    The compute sets are repeated one after another until there are `supersteps` supersteps.
     """
     rng = np.random.default_rng(3)
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
@@ -82,7 +82,7 @@ def busy_machine(tiles: int, distinct: int, supersteps: int) -> View:
 
 
 def whole_chip() -> View:
-    """Return a program on 1,472 tiles with 200 supersteps, 8 of them distinct."""
+    """Return the view of a run on 1,472 tiles with 200 supersteps, 8 of them distinct."""
     return busy_machine(1472, 8, 200)
 
 
@@ -107,10 +107,7 @@ def forty_thousand() -> Engine:
 
 
 def long_run() -> tuple[Work, Work]:
-    """Return two works for a run of 40,000 supersteps: to make its view, and to run it.
-
-    The first makes the HTML of the view, and the second includes the report.
-    """
+    """Return two works: making the view of 40,000 supersteps, and running them with a report."""
     engine = forty_thousand()
     report = _ran(engine)
     return lambda: show.bsp(replace(report))._repr_html_(), lambda: _ran(engine)
@@ -140,9 +137,9 @@ def find_chromium() -> str | None:
 
 
 def milliseconds_a_frame() -> float:
-    """Return the median time in which the player draws a frame of a full chip with texts.
+    """Return the median milliseconds in which the player draws a frame of a full chip with texts.
 
-    It is in milliseconds. Raises `InvalidOptionError` if Playwright or Chromium is missing.
+    :raises InvalidOptionError: if Playwright or Chromium is missing.
     """
     try:
         from playwright.sync_api import sync_playwright
@@ -160,7 +157,7 @@ def milliseconds_a_frame() -> float:
         opened = browser.new_page()
         opened.set_content(page(whole_chip()))
         opened.wait_for_selector(".ipu-live")
-        opened.evaluate(DRAW_ALL)  # the first round also draws the parts that are cached
+        opened.evaluate(DRAW_ALL)  # The first round also draws the parts that are cached later.
         taken = [float(opened.evaluate(DRAW_ALL)) for _ in range(ROUNDS)]
         browser.close()
     return median(taken)

@@ -1,4 +1,4 @@
-"""The codelets of the workloads."""
+"""Define the codelets of the benchmark's workloads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class BlockProduct(Vertex):
 
 
 class FirstBlockProduct(Vertex):
-    """The product of some rows of a matrix with some columns of another, stored as rows."""
+    """Multiplies rows of a matrix by columns of another matrix, which is stored by rows."""
 
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[Vector[FLOAT]]]
@@ -96,7 +96,7 @@ class Layer(Vertex):
 
 
 class RowDeltas(Vertex):
-    """The deltas of one picture: its scores, their softmax, and the difference from the label."""
+    """Computes the deltas of one picture: the softmax of its scores minus the label."""
 
     x: Input[Vector[FLOAT]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -111,7 +111,7 @@ class RowDeltas(Vertex):
 
 
 class BlockDeltas(Vertex):
-    """The deltas of several pictures."""
+    """Computes the deltas of several pictures: the softmax of their scores minus the labels."""
 
     x: Input[Vector[Vector[FLOAT]]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -172,7 +172,7 @@ class LearnSums(Vertex):
 
 
 class Stencil(Vertex):
-    """The mean of the four neighbours; `x` has one more row and column on each side."""
+    """Computes the mean of four neighbours; `x` has one more row and column on each side."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -216,7 +216,7 @@ class Collatz(Vertex):
 
 
 class FirstPast(Vertex):
-    """The position at which a running sum passes the limit."""
+    """Finds the position at which a running sum exceeds the limit."""
 
     x: Input[Vector[FLOAT]]
     limit: Input[FLOAT]
@@ -233,9 +233,9 @@ class FirstPast(Vertex):
 
 
 class Relax(Vertex):
-    """One step on a line of numbers, of which each vertex has a piece.
+    """Computes one relaxation step on a piece of a line of numbers.
 
-    It also has the ends of the neighbouring pieces.
+    The vertex also reads the ends of the neighbouring pieces.
     """
 
     left: Input[FLOAT]

@@ -1,8 +1,8 @@
-"""Rows that need a CUDA GPU: the engine on CuPy, compared with CuPy alone and with numpy.
+"""Measure the engine on a CUDA GPU with CuPy, compared with plain CuPy and with numpy.
 
-They have not been run on a device yet. The work is that of w3, w4b and w5a at sizes that fill a
-GPU: a product of 4,096 x 4,096 matrices on four chips, a step on 60,000 pictures on one chip, and a
-stencil on 64 chips, 94,208 tiles of 8 x 8.
+These rows have not been run on a GPU yet. They do the work of w3, w4b and w5a at sizes that fill a
+GPU: a product of 4,096 x 4,096 matrices on four chips, a training step on 60,000 pictures on one
+chip, and a stencil on 64 chips with 94,208 tiles of 8 x 8 elements.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """Return a function that measures the pairs at their full sizes, or why CuPy cannot run.
+    """Return a function that measures the pairs at full size, or why CuPy cannot run.
 
-    The function takes wall-clock time, because the processor only waits for the GPU.
+    The function measures wall-clock time, because the processor only waits for the GPU.
     """
     cupy, reason = cupy_module()
     return (

@@ -1,4 +1,4 @@
-"""Measure the host time of graphs, analyses and profiles."""
+"""Measure the host's time to build graphs, compile them, run them and compute profiles."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _target: Target = IPUModel().create_device().target
 
 
 def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the matrix, vector, partial sums and result of a product.
+    """Return the matrix, vector, partial sums and result of a matrix-vector product.
 
-    Only the vector is mapped.
+    Only the vector is mapped to tiles.
     """
     matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
     vector = graph.add_variable(FLOAT, (columns,), "vector")
@@ -41,7 +41,7 @@ def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, T
 
 
 def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
-    """Return a graph with 8 vertices for each row, which are added in 8 calls, and its program."""
+    """Return `(graph, program)`; the graph has 8 vertices per row, which 8 bulk calls add."""
     graph = Graph(_target)
     matrix, vector, partials, result = _variables(graph, rows, columns)
     tiles, length = np.arange(rows) * TILES // rows, columns // PARTS
@@ -63,7 +63,7 @@ def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
 
 
 def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
-    """Return the graph of `bulk`, to which each vertex is added by a call of its own."""
+    """Return the same graph as `bulk`, but add each vertex in a separate call."""
     graph = Graph(_target)
     matrix, vector, partials, result = _variables(graph, rows, columns)
     length = columns // PARTS
@@ -92,7 +92,7 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
 
 
 def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
-    """Run the double loop of `one_by_one` without the graph, and return the sum of its numbers."""
+    """Run the double loop of `one_by_one` without a graph; return the sum of the loop numbers."""
     count, length = 0, columns // PARTS
     for row in range(rows):
         tile = row * TILES // rows
@@ -125,7 +125,7 @@ def _profiled() -> tuple[Work, Work]:
 
 
 def _bytes_per_vertex() -> float:
-    """Return the bytes of a vertex with three edges in the graph, without its tensors."""
+    """Return the bytes that a vertex with three edges takes in the graph, without its tensors."""
     graph = Graph(_target)
     rows, length = 100_000, 4
     left = graph.add_variable(FLOAT, (rows, length))
@@ -145,10 +145,10 @@ def _bytes_per_vertex() -> float:
 
 
 def _allocations() -> float:
-    """Return the peak kilobytes that one of a hundred steps allocates after loading.
+    """Return the peak kilobytes that the engine allocates in one of a hundred steps after loading.
 
-    numpy allocates a buffer if it broadcasts an operand. That buffer, measured for a multiplication
-    of arrays, is subtracted.
+    numpy allocates a buffer if it broadcasts an operand. The size of that buffer, measured for a
+    multiplication of arrays, is subtracted.
     """
     engine, _, _ = small_step()
     gradients, rate = np.ones((784, 10), np.float32), np.ones((784, 1), np.float32)
@@ -179,7 +179,7 @@ def _peak(call: Work) -> int:
 
 
 def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
-    """Return (device, graph, program): a vertex for each worker, a halo exchange, and a total."""
+    """Return (device, graph, program): a vertex for each worker, a halo exchange, a total."""
     device = IPUModel(num_ipus=num_ipus).create_device()
     graph = Graph(device)
     num_tiles = num_ipus * TILES
@@ -229,7 +229,7 @@ def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
 
 
 def pod(num_ipus: int) -> None:
-    """Build and run `pod_graph`, and compute its report."""
+    """Build and run the program of `pod_graph`, and compute its report."""
     device, graph, program = pod_graph(num_ipus)
     engine = Engine(graph, program, backend="numpy")
     engine.load_and_run(device)
@@ -237,7 +237,7 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-GATHERS = 100  # A compilation is compared with this many gathers of numpy.
+GATHERS = 100  # The time of a compilation is compared with this many gathers of numpy.
 INPUTS = 8  # Inputs of each vertex.
 
 
@@ -270,7 +270,7 @@ MOST_IPUS = 64
 
 
 def _pod() -> Ratios:
-    """Return a function that measures the seconds of the pod relative to 64 single IPUs."""
+    """Return a function that measures the seconds for a pod relative to 64 times one IPU."""
     pod(1)
 
     def one_round() -> dict[str, float]:
@@ -281,8 +281,7 @@ def _pod() -> Ratios:
 
 
 def first_run() -> Ratios:
-    """Return a function that measures the first run of a poplin matrix product relative to its
-    second."""
+    """Return a function that measures a matrix product's first run relative to its second."""
     chip, program = Chip(), Sequence()
     a, b = (chip.variable(name, floats(1024, 1024)) for name in "ab")
     poplin.mat_mul(chip.graph, a, b, program)
@@ -298,7 +297,7 @@ def first_run() -> Ratios:
 def undefined() -> dict[str, tuple[Work, Work]]:
     """Return loops around a compute set, with and without a WriteUndef of its output.
 
-    Their vertices have several lengths.
+    The vertices of the compute set have several lengths.
     """
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):

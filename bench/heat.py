@@ -1,8 +1,8 @@
-"""Heat on a plate of 2,048 x 2,048 points, 1,000 steps on a full chip: the time compared with
-numpy's, and the memory.
+"""Simulate heat on a plate of 2,048 x 2,048 points for 1,000 steps on a full chip.
 
-`python -m bench.heat` builds and runs it, and prints Python's peak memory above the start, as a
-multiple of a plate.
+The benchmark compares the time with numpy's, and measures the memory. `python -m bench.heat` builds
+and runs the program. It prints by how much Python's peak memory rises, as a multiple of the bytes
+of a plate.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SIZE, STEPS = 2048, 1000
 FEW = 50  # Steps in the short run; a step takes as long as in the long run.
 # parts of the inner points by rows and columns, one vertex each; vertices per tile
 DOWN, ACROSS, WORKERS = 276, 32, 6
-# shares of a point's heat: kept, and passed to each neighbour
+# the fractions of a point's heat that it keeps, and that it passes to each neighbour
 KEPT, PASSED = np.float32(0.6), np.float32(0.1)
 
 
 class Heat(Vertex):
-    """A part of the plate, which reads a row or a column more on each side."""
+    """Computes a part of the plate; it reads one more row or column on each side."""
 
     x: Input[Vector[Vector[FLOAT]]]
     y: Output[Vector[Vector[FLOAT]]]
@@ -53,8 +53,10 @@ def cut(parts: int) -> list[tuple[slice, slice, slice]]:
 
 
 def plate(steps: int) -> Engine:
-    """Return an engine for an even number of steps, from one plate to another and back. The host
-    reads "plate"."""
+    """Return an engine that alternates between two plates; `steps` must be even.
+
+    The host reads the result as "plate".
+    """
     device = IPUModel().create_device()
     graph, there_and_back = Graph(device), Sequence()
     places = [
@@ -78,7 +80,7 @@ def plate(steps: int) -> Engine:
 
 
 def in_numpy(now: Array, then: Array, steps: int) -> None:
-    """Compute the same steps on whole numpy arrays."""
+    """Compute `steps` steps on whole numpy arrays."""
     for _ in range(steps):
         beside = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
         then[1:-1, 1:-1] = now[1:-1, 1:-1] * KEPT + beside * PASSED
@@ -86,22 +88,24 @@ def in_numpy(now: Array, then: Array, steps: int) -> None:
 
 
 def running(steps: int = FEW) -> tuple[Work, Work]:
-    """Return some steps in the engine, and the same in numpy."""
+    """Return two works: `steps` steps in the engine, and the same steps in numpy."""
     warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
     return plate(steps).run, lambda: in_numpy(warm, other, steps)
 
 
 def memory() -> float | str:
-    """Return the peak memory of all steps beyond Python and the kit, in plates, measured in a
-    separate process."""
+    """Return the peak memory of all steps as a multiple of a plate, or why it was not measured.
+
+    It is measured in a separate process, and the memory of Python and this project is subtracted.
+    """
     words = [sys.executable, "-m", "bench.heat"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return float(done.stdout) if done.stdout else "this system does not say how much it was"
 
 
 def main() -> None:
-    """Run it, and print what `memory` gives."""
-    status = Path("/proc/self/status")  # the peak in `resource` includes the parent's
+    """Run all steps, and print their peak memory as a multiple of a plate."""
+    status = Path("/proc/self/status")  # The peak in `resource` would include the parent process.
     if status.exists():
 
         def most() -> int:

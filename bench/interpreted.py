@@ -1,10 +1,11 @@
-"""Run parts of the workloads in Triton's interpreter, as a separate program, because the
-interpreter is chosen when Triton is imported.
+"""Run parts of the workloads in Triton's interpreter.
 
+This is a separate program, because the interpreter is chosen when Triton is imported.
 `TRITON_INTERPRET=1 python -m bench.interpreted` prints, for each workload, the seconds of a part
-and its share of the whole. Results are checked. A Triton program does the work of a vertex; in w1
-it does eight whole rows, because the interpreter's time depends on the number of programs, not of
-elements.
+and the fraction of the whole that the part is. Results are checked.
+
+A Triton program does the work of a vertex. In w1 it does the work of eight whole rows, because the
+interpreter's time depends on the number of programs and not of elements.
 """
 
 import json
@@ -30,7 +31,7 @@ from bench.kernels import (
     pictures_and_labels,
 )
 
-ROWS = 8  # rows of the matrix of w1 per program
+ROWS = 8  # In w1, a program multiplies this many rows of the matrix.
 
 
 def matvec(
@@ -134,7 +135,7 @@ def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
 
 
 def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: float) -> float:
-    """Return the processor time of this many programs, after a call for one program to warm up."""
+    """Return the processor time of `programs` Triton programs, after a call with one to warm up."""
     started = triton.jit(kernel)
     tensors = [torch.from_numpy(array) for array in arrays]
     started[1,](*tensors, **sizes)
@@ -156,10 +157,10 @@ def _stencil(side: int) -> tuple[float, float]:
 
 
 def _step() -> tuple[float, float]:
-    """Return (seconds of the part, its share) for a step of logistic regression.
+    """Return (seconds, fraction of the whole) for a part of a step of logistic regression.
 
-    A program has 16 pictures or 16 pixels. The update of the bias, which has 10 numbers, compared
-    with 7,840 weights, is left out.
+    A Triton program has 16 pictures or 16 pixels. The update of the bias is left out: it has 10
+    numbers, compared with 7,840 weights.
     """
     x, labels = pictures_and_labels(SMALL_BATCH)
     weights, bias, deltas = (
@@ -204,7 +205,7 @@ def _step() -> tuple[float, float]:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """Return, for each workload, the seconds of a part of it and the share of that part."""
+    """Return {workload: (seconds of a part, fraction of the whole that the part is)}."""
     seconds_and_share: dict[str, tuple[float, float]] = {}
     programs, columns = 125, 1_000
     matrix, vector, result = (
@@ -235,7 +236,7 @@ def parts() -> dict[str, tuple[float, float]]:
         np.zeros((length, block), np.float32),
     )
     product_seconds = seconds(product, programs, left, right, square, size=length, block=block)
-    # This peer has no option like `exact`, so both rows have the same figure.
+    # Triton's interpreter has no option like `exact`, so both rows have the same figure.
     seconds_and_share["w3"] = seconds_and_share["w3x"] = (
         product_seconds,
         programs / (length // block) ** 2,

@@ -1,4 +1,4 @@
-"""Compare the tile engine's time for a workload with plain numpy on the same numbers."""
+"""Compare the engine's time for a workload with plain numpy on the same numbers."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Chip:
     ) -> Tensor:
         """Return a variable with `values`, divided into `parts` parts over the tiles.
 
-        Part i is on the tile of vertex i if `execute` adds `parts` vertices. By default, each tile
-        has a part.
+        If `execute` adds `parts` vertices, part i is on the tile of vertex i. By default, each tile
+        has one part.
         """
         tensor = self.graph.add_variable(dtype, values.shape, name)
         flat_tensor, num_elements, parts = (
@@ -69,7 +69,7 @@ class Chip:
         return tensor
 
     def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
-        """Return the program of a compute set of `count` vertices, spread over the tiles."""
+        """Return a program that executes a compute set of `count` vertices on all tiles."""
         compute_set = self.graph.add_compute_set(name)
         self.graph.add_vertices(
             compute_set, codelet, np.arange(count) * self.tiles // count, **fields
@@ -83,7 +83,7 @@ class Chip:
 
 
 def matvec(dot: type[Vertex], add: type[Vertex], blas_threads: int) -> tuple[Work, Work]:
-    """Return a 10,000 x 1,000 matrix times a vector by codelets, and by BLAS."""
+    """Return two works: a 10,000 x 1,000 matrix times a vector by codelets, and by BLAS."""
     rows, columns, num_parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -112,7 +112,7 @@ def matvec(dot: type[Vertex], add: type[Vertex], blas_threads: int) -> tuple[Wor
 
 
 def elementwise() -> tuple[Work, Work]:
-    """Return relu(a x + y) on regions whose sizes differ by one, and the same in numpy."""
+    """Return two works: relu(a x + y) by codelets on regions of two sizes, and in numpy."""
     num_vertices, num_elements = TILES * WORKERS, 8_840_000
     x, y = floats(num_elements), floats(num_elements)
     chip = Chip()
@@ -134,11 +134,11 @@ def elementwise() -> tuple[Work, Work]:
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
-SIZE = 1024  # side of the matrices
+SIZE = 1024  # The matrices have SIZE x SIZE elements.
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """Return a product of square matrices, with a vertex for each square block, and numpy's."""
+    """Return two works: a product of square matrices with a vertex per block, and in numpy."""
     size, block = SIZE, 32
     num_blocks = size // block
     left, right = floats(size, size), floats(size, size)
@@ -169,10 +169,10 @@ SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, labels: Array, xp: Any = np) -> Callable[[], Array]:
-    """Return a step of logistic regression as it is usual in numpy; it returns the weights.
+    """Return a step of logistic regression in numpy, a function that returns the weights.
 
-    `x` are pictures, float[batch, PIXELS], and `wanted` the labels, float[batch, CLASSES]. `xp` is
-    numpy, or a module with the same functions.
+    `x` has pictures, float[batch, PIXELS], and `labels` their labels, float[batch, CLASSES]. `xp`
+    is numpy, or a module with the same functions.
     """
     x, labels = xp.asarray(x), xp.asarray(labels)
     weights: Array
@@ -200,7 +200,7 @@ def pictures_and_labels(batch: int) -> tuple[Array, Array]:
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
-    """Return logistic regression on 64 pictures: (engine, step in numpy, number of steps in a run).
+    """Return (engine, step in numpy, steps per run) for logistic regression on 64 pictures.
 
     The graph has 905 vertices.
     """
@@ -254,7 +254,7 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
 
 
 def small(exact: bool) -> tuple[Work, Work]:
-    """Return a hundred steps of logistic regression on 64 pictures, and the same in numpy."""
+    """Return two works: a hundred steps of logistic regression on 64 pictures, and in numpy."""
     engine, step, num_steps = small_step(exact=exact)
 
     def numpy_steps() -> None:
@@ -265,7 +265,7 @@ def small(exact: bool) -> tuple[Work, Work]:
 
 
 def large_step(pictures: Array, label_values: Array, **how: Any) -> Engine:
-    """Return the engine of a step of logistic regression on pictures that are all on the chip.
+    """Return the engine for a step of logistic regression on pictures that are stored on the chip.
 
     The number of pictures must be a multiple of 400.
     """
@@ -343,9 +343,9 @@ STEPS = 10
 def stencil(
     codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
 ) -> Engine:
-    """Return the engine of ten steps of a stencil on `down` x `across` tiles.
+    """Return the engine for ten steps of a stencil on `down` x `across` tiles.
 
-    `picture` has one more element on each side.
+    `picture` has one more row and column on each side.
     """
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
@@ -368,10 +368,10 @@ def stencil(
 
 
 def plain_stencil(picture: Any) -> Callable[[], Any]:
-    """Return the steps of `stencil` on an array of numpy, or of a similar module.
+    """Return a function that computes the steps of `stencil` in numpy or a similar module.
 
-    They return the picture of the last step. The picture of a step is freed before the next step,
-    as in the other rows.
+    The function returns the picture after the last step. Each picture is freed before the next
+    step.
     """
 
     def step() -> Any:
@@ -388,14 +388,14 @@ def plain_stencil(picture: Any) -> Callable[[], Any]:
 
 
 def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
-    """Return a stencil on 1,472 tiles of `side` x `side` elements, and the same in numpy."""
+    """Return two works: a stencil on 1,472 tiles of `side` x `side` elements, and in numpy."""
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     return stencil(codelet, picture, down, across).run, plain_stencil(picture)
 
 
 def collatz() -> tuple[Work, Work]:
-    """Return a codelet whose loop ends at different times in its vertices, and the vertex loop."""
+    """Return two works: a codelet whose loop lengths differ, and a loop over its vertices."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -412,7 +412,7 @@ def _first_past() -> tuple[Work, Work]:
 def _diverging(
     codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
 ) -> tuple[Work, Work]:
-    """Return two works: a codelet as the engine runs it, and the plain vertex loop."""
+    """Return two works: a codelet in the engine, and a plain loop that calls it for each vertex."""
     engines = []
     for loop in (False, True):
         chip = Chip()
@@ -428,10 +428,10 @@ def _diverging(
 
 
 def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
-    """Return layers that alternate between two chips, and the same layers in numpy.
+    """Return two works: layers that alternate between two chips, and the same layers in numpy.
 
-    Each tile has `rows` rows of the activations. While one chip computes, the other loads its next
-    weights from streaming memory.
+    Each tile has `rows` rows of the activations. While one chip computes, the other one loads its
+    next weights from streaming memory.
     """
     chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
     graph, initial = chip.graph, floats(TILES, rows, width)
@@ -468,7 +468,7 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
     engine, unwritten = chip.engine(program), list(enumerate(weights))
 
     def run() -> None:
-        while unwritten:  # on the first run, the host writes them
+        while unwritten:  # The host writes these values on the first run only.
             layer, values = unwritten.pop()
             engine.copy_to_remote_buffer(values.reshape(-1), "weights", layer)
         engine.run()
@@ -482,9 +482,10 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """Return the pair of works, where the first has `runs` runs in its first round.
+    """Return the pair of works; the first call of the first work makes `runs` runs.
 
-    After these, a loop over elements is compiled, if that saves time and numba is installed.
+    During these runs, the engine compiles loops over elements, if that saves time and numba is
+    installed.
     """
     extra_runs = [runs]
 

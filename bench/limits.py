@@ -42,7 +42,7 @@ from ipu_teach.types import FLOAT
 
 WRAPS = ("XorShift",)  # Codelets whose integers wrap when they overflow.
 ROUNDS = 3  # Measurements, of which the median is reported.
-SEEN = 5  # The results of the first SEEN vertices are compared.
+SEEN = 5  # The results of the first SEEN vertices are compared with the right ones.
 
 
 def _lines(text: str) -> list[ast.stmt]:
@@ -187,7 +187,8 @@ class _Own(_Counted):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
-        if isinstance(node.slice, ast.Tuple):  # a matrix is a list of rows
+        # A matrix is a list of rows here, so `x[i, j]` becomes `x[i][j]`.
+        if isinstance(node.slice, ast.Tuple):
             row, column = node.slice.elts
             return ast.Subscript(ast.Subscript(node.value, row, ast.Load()), column, node.ctx)
         return node
@@ -241,7 +242,8 @@ class _Exact(ast.NodeTransformer):
             for node in nodes
             if isinstance(node, ast.For) and isinstance(node.iter, ast.Name)
         ]
-        for _ in range(3):  # the type of a name may depend on another name
+        # The type of a name may depend on the type of another name, so repeat the search.
+        for _ in range(3):
             for target, value in assignments:
                 target_pairs = (
                     zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]

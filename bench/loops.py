@@ -1,8 +1,9 @@
 """Codelets that loop over elements, and for each the loop that a person would write for numba.
 
-A loop by hand checks indices (with numba's `boundscheck`), marks elements that are stored into an
-Output, and counts nothing. `by_hand()[codelet](number of vertices, *fields, *marks)` runs it: the
-array of a field has a row for each vertex, and each Output has an array of marks (bool).
+A handwritten loop checks indices (with numba's `boundscheck`), and marks the elements of an Output
+that it stores. Unlike the engine, it counts no cycles. `by_hand()[codelet](number of vertices,
+*fields, *marks)` runs it: the array of a field has a row for each vertex, and each Output has a
+bool array of marks.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class SmithWaterman(Vertex):
 
 
 class Shed(Vertex):
-    """Particles that lose what is above a limit, until they are small."""
+    """Simulates particles that lose the mass above a limit until they are small."""
 
     mass: InOut[Vector[FLOAT]]
     limit: Input[FLOAT]
@@ -203,7 +204,7 @@ class FirstAbove(Vertex):
 
 
 class XorShift(Vertex):
-    """A separate random number in each vertex."""
+    """Computes a separate random number in each vertex."""
 
     seed: InOut[UNSIGNED_INT]
     tally: InOut[Vector[INT]]
@@ -221,7 +222,7 @@ class XorShift(Vertex):
 
 
 class Window(Vertex):
-    """Means around positions that the data contain."""
+    """Computes means around positions that are read from the data."""
 
     p: Input[Vector[INT]]
     x: Input[Vector[FLOAT]]
@@ -253,7 +254,7 @@ class CsrProduct(Vertex):
 
 
 class Median(Vertex):
-    """A local array, and a helper that returns from within a loop."""
+    """Uses a local array, and a helper function that returns from within a loop."""
 
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -297,7 +298,7 @@ class SignChanges(Vertex):
 
 
 class Life(Vertex):
-    """Rows as variables, conditional writes."""
+    """Computes a step of the Game of Life, with rows in variables and conditional writes."""
 
     old: Input[Vector[Vector[INT]]]
     new: Output[Vector[Vector[INT]]]
@@ -334,7 +335,7 @@ class Newton(Vertex):
         self.turns = turns
 
 
-# The inputs of each codelet
+# The functions below return the inputs of the codelets.
 
 
 def _normal(r: np.random.Generator, *shape: int) -> Array:

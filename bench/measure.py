@@ -25,12 +25,17 @@ MOST_CALLS = 20  # In a round, each of them is called at most this many times.
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the benchmark: a workload, its floor and its goal, the largest ratio of the two.
+    """A row of the benchmark: a workload, its floor and its goal, the largest allowed ratio.
 
-    `prepare()` returns (work, floor), or the figure itself, or as text the reason why there is
-    none. It may also return a function that returns the ratios of several workloads by name, for a
-    round. The figure of the row is then the largest of them. With a `worst_goal`, the figure is
-    their median, and `worst_goal` is the goal of the largest.
+    `prepare()` returns one of these:
+
+    * (work, floor): two functions, whose times are compared;
+    * a number: the figure of the row;
+    * a text: why the row cannot be measured;
+    * a function that measures one round and returns {workload: ratio}.
+
+    In the last case, the figure of the row is the largest ratio. With a `worst_goal`, the figure is
+    the median of the ratios, and `worst_goal` is the goal of the largest one.
     """
 
     id: str
@@ -40,14 +45,14 @@ class Row:
     prepare: Callable[[], tuple[Work, Work] | Ratios | float | str]
     most_rounds: int = 1000
     worst_goal: float | None = None
-    threads: bool = False  # several threads work, so the clock is wall time
+    threads: bool = False  # If several threads work, wall-clock time is measured.
 
 
 @dataclass(frozen=True)
 class Result:
     """A measured row: the median ratio as `value`, and the smallest and the largest ratio.
 
-    These are None if nothing was measured; `note` then has the reason, and `failed` is True if it
+    They are None if nothing was measured. Then `note` has the reason, and `failed` says whether it
     is an error. `worst` is the ratio of the worst workload, if it has a goal of its own.
     """
 
@@ -61,7 +66,7 @@ class Result:
 
     @property
     def missed(self) -> bool:
-        """Whether the row misses a goal."""
+        """Whether the row misses one of its goals."""
         over = self.value is not None and self.value > self.row.goal
         return over or (
             self.worst is not None
@@ -70,7 +75,7 @@ class Result:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result in the form of the JSON file."""
+        """Return the result as a dict for the JSON file."""
         spread = None if self.least is None else [self.least, self.largest]
         return (
             {
@@ -91,9 +96,10 @@ class Result:
 
 
 def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
-    """Return the result of a row, measured in `rounds` rounds; call `tick()` after each round.
+    """Measure a row in `rounds` rounds, and return the result; call `tick()` after each round.
 
-    An error becomes the note of the result, so that other rows are measured nevertheless.
+    If the row raises an error, the result has the error as its note, and other rows can be
+    measured.
     """
     try:
         return _measured(row, min(rounds, row.most_rounds), tick)
@@ -171,7 +177,7 @@ def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object])
 
 
 def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:
-    """Yield every row in turn. `tick(id)` is called as the work goes on."""
+    """Measure all rows and yield their results; call `tick(id)` after each round of a row."""
     for row in rows:
         yield measure(row, rounds, lambda name=row.id: tick(name))  # type: ignore[misc]
         gc.collect()
@@ -184,8 +190,7 @@ def _repeats(call: Work, clock: Clock) -> int:
 
 
 def _least(call: Work, times: int, clock: Clock) -> float:
-    """Return the seconds of the quickest of some calls, because other programs can only add
-    time."""
+    """Return the seconds of the fastest of `times` calls, because other programs only add time."""
     taken = []
     for _ in range(times):
         begin = clock()

@@ -39,7 +39,7 @@ Work = list[tuple[type[Vertex], dict[str, FieldValue], Tensor, int]]
 
 
 class SortFirst(Vertex):
-    """out = the least elements of x, in order."""
+    """Sorts the smallest elements of `x` into `out`."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -49,7 +49,7 @@ class SortFirst(Vertex):
 
 
 class Smallest(Vertex):
-    """out = the least element of x."""
+    """Stores the smallest element of `x` in `out`."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -71,7 +71,7 @@ class Count(Vertex):
 
 
 class AddCounts(Vertex):
-    """ranks = the sum of the counts of each key."""
+    """Stores the sum of the counts of each key in `ranks`."""
 
     parts: Input[Vector[Vector[INT]]]
     out: Output[Vector[INT]]
@@ -81,7 +81,7 @@ class AddCounts(Vertex):
 
 
 class Put(Vertex):
-    """out = the keys with the ranks begin, begin + 1, ...; 0 where another block has the key."""
+    """Stores the keys with the ranks begin, begin + 1, ... in `out`; 0 for keys of other blocks."""
 
     ranks: Input[Vector[INT]]
     x: Input[Vector[FLOAT]]
@@ -98,7 +98,7 @@ class Put(Vertex):
 
 
 class AddKeys(Vertex):
-    """out = the sum of each column, in which at most one number is not 0."""
+    """Stores the sum of each column in `out`; at most one number of a column is not 0."""
 
     parts: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[FLOAT]]
@@ -108,7 +108,7 @@ class AddKeys(Vertex):
 
 
 class Lower(MultiVertex):
-    """out = the smaller of each pair."""
+    """Stores the smaller number of each pair in `out`."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -121,7 +121,7 @@ class Lower(MultiVertex):
 
 
 class Upper(MultiVertex):
-    """out = the larger of each pair."""
+    """Stores the larger number of each pair in `out`."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -134,8 +134,7 @@ class Upper(MultiVertex):
 
 
 class Program:
-    """A graph with `n` numbers, mapped linearly, that finds the first `k`; `cycles` runs it and
-    compares the result with numpy's."""
+    """A graph with `n` numbers, mapped linearly, that finds the first `k` in sorted order."""
 
     def __init__(self, n: int) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
@@ -144,7 +143,7 @@ class Program:
         poputil.map_tensor_linearly(self.graph, self.x)
 
     def step(self, name: str, work: Work) -> None:
-        """Add a compute set of (codelet, edges, output, tile)."""
+        """Add a compute set; `work` has (codelet, edges, output, tile) for each vertex."""
         into = self.graph.add_compute_set(name)
         for codelet, edges, out, tile in work:
             self.graph.set_tile_mapping(self.graph.add_vertex(into, codelet, edges), tile)
@@ -152,7 +151,7 @@ class Program:
         self.prog.add(Execute(into))
 
     def cycles(self, out: Tensor) -> int:
-        """Run it on random numbers, and return the modelled cycles.
+        """Run the program on random numbers, check the result, and return the cycles.
 
         :raises AssertionError: if the result is wrong.
         """
@@ -354,7 +353,7 @@ PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
 
 
 def ordering() -> Ratios:
-    """Return popops' cycles relative to those of the program, for each (n, k)."""
+    """Return a function that measures {(n, k): popops' cycles relative to the program's}."""
     return lambda: {
         f"{k:,} of {n:,}": by_popops(n, k) / program() for (n, k), program in PROGRAMS.items()
     }

@@ -1,8 +1,8 @@
 """Compare the tile engine with other ways to run tile kernels: `python3 run.py bench --peers`.
 
-The peers run a small part of each workload, because they would not finish all of it. Their time is
-scaled up by the share. Numba and Triton are in the extra `bench`; a row shows if its peer is not
-installed.
+The other programs, the peers, run a small part of each workload, because they would not finish all
+of it. Their time is divided by the fraction that the part is. Numba and Triton are in the extra
+`bench`. A row says so if its peer is not installed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _program(name: str, switch: str) -> Parts | str:
 
 
 def _beside(peer: Callable[[], Parts | str], names: list[str]) -> Ratios:
-    """Return a function that measures our seconds relative to the peer's, by workload."""
+    """Return a function that measures {workload: our seconds relative to the peer's}."""
     ours = {name: OURS[name]() for name in names}
 
     def one_round() -> dict[str, float] | str:

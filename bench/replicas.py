@@ -1,5 +1,7 @@
-"""A training step in eight replicas, compared with the same computation in numpy and with eight
-virtual graphs."""
+"""Measure a training step in eight replicas.
+
+It is compared with the same computation in numpy, and on eight virtual graphs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ RATE = 0.001 / BATCH
 
 
 def training(graph: Graph) -> tuple[Sequence, Tensor]:
-    """Return a step of linear regression by its gradient, and its weights."""
+    """Return `(program, weights)` of a gradient step of linear regression."""
     shapes, step = ((BATCH, FEATURES), (FEATURES, OUTPUTS)), Sequence()
     w = poplin.create_mat_mul_input_rhs(graph, FLOAT, *shapes, "w")
     x = poplin.create_mat_mul_input_lhs(graph, FLOAT, *shapes, "x")
@@ -38,12 +40,12 @@ def training(graph: Graph) -> tuple[Sequence, Tensor]:
 
 
 def replicated() -> Work:
-    """Return the step in each replica of one graph."""
+    """Return a work that runs the step in each of eight replicas of one graph."""
     return _running(lambda device: Graph(device, REPLICAS), lambda graph: training(graph)[0])
 
 
 def by_hand() -> Work:
-    """Return the step on each of eight virtual graphs, one after the other in one program."""
+    """Return a work that runs the step on eight virtual graphs, one after the other."""
 
     def parts(graph: Graph) -> Sequence:
         places = (graph.create_virtual_graph(r * TILES, (r + 1) * TILES) for r in range(REPLICAS))
@@ -62,7 +64,7 @@ def _running(make: Callable[..., Graph], program: Callable[[Graph], Sequence]) -
 
 
 def in_numpy() -> Work:
-    """Return the same number of sums, products and differences of whole arrays in numpy."""
+    """Return a work with the same number of sums, products and differences of numpy arrays."""
     w: list[Array] = [floats(FEATURES, OUTPUTS) for _ in range(REPLICAS)]
     x, t = floats(BATCH, FEATURES), floats(BATCH, OUTPUTS)
 

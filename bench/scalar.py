@@ -1,10 +1,11 @@
-"""The rows of scalar loops, compared with loops by hand, and one very long vertex.
+"""Measure scalar loops in codelets, compared with handwritten loops, and one very long vertex.
 
-Compiled loops are compared with numba by hand, and CPython's with a bare Python loop.
+Compiled loops are compared with handwritten loops for numba, and uncompiled loops with a bare
+Python loop.
 
-    python -m bench.scalar      # rows that need a process without numba: s2, s2b
+    python -m bench.scalar      # measures s2 and s2b, which need a process without numba
 
-prints a round of both as JSON.
+The command prints the ratios of one round as JSON.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Placed:
 
     @property
     def changed(self) -> list[str]:
-        """The names of the InOuts, which are restored before each run."""
+        """The names of the InOut fields, which are restored before each run."""
         return [name for name in self.given if self.codelet.fields[name].kind == "inout"]
 
     def put_back(self, engine: Engine) -> None:
@@ -158,7 +159,7 @@ def _pair(
     engine, arrays = placed.engine(), placed.arrays()
     end = time.perf_counter() + WARM
     with scalar_run.chosen("compiled"):
-        # batches of single elements are compiled only after running for a while
+        # The engine compiles loops over single elements only after they have run for a while.
         while time.perf_counter() < end:
             engine.run()
     written_marks = [
@@ -180,7 +181,7 @@ def _pair(
     )
 
 
-# Rows for processes that never import numba
+# The functions below measure rows in processes that never import numba.
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
@@ -224,7 +225,7 @@ def without_numba() -> dict[str, dict[str, float]]:
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
-    """Return the ratios of (a run; compiling, loading and a first run) to the bare loop."""
+    """Return two ratios to the bare loop: of a run, and of compiling, loading and a first run."""
     placed = Placed(codelet, FEW, 13)
     engine = placed.engine()
     engine.run()

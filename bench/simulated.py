@@ -194,7 +194,7 @@ def parts() -> dict[str, tuple[float, float]]:
     found_parts["w2"] = seconds(axpy_relu, x, y, out), num_elements / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
     a, b, product_column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
-    # `exact` has no meaning for this peer
+    # The simulator has no option like `exact`, so both rows have the same figure.
     found_parts["w3"] = found_parts["w3x"] = seconds(product, a, b, product_column), rows / SIZE**2
     np.testing.assert_allclose(product_column, a @ b, rtol=1e-3, atol=1e-3)
     found_parts["w4a"] = found_parts["w4ax"] = _step()

@@ -1,8 +1,8 @@
-"""Run parts of the workloads symbolically: arrays are replaced by objects that record who read and
-wrote them, without values.
+"""Run parts of the workloads symbolically.
 
-This is how puzzle notebooks for GPU kernels draw a kernel. Vertices run one at a time; the codelet
-of w1b runs unchanged.
+Arrays are replaced by objects without values, which record the vertices that read and write them.
+Puzzle notebooks for GPU kernels draw kernels in this way. Vertices run one at a time, and the
+codelet of w1b runs unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A number without a known value, with the places that it came from."""
+    """A number without a known value; it knows the elements from which it was computed."""
 
     sources: tuple[Place, ...] = ()
 
@@ -29,17 +29,19 @@ class Symbol:
     __radd__ = __mul__ = __rmul__ = __add__
 
     def __gt__(self, other: float) -> bool:
-        return True  # without a value, only one side of a branch can run
+        return True  # A symbol has no value, so only one side of a branch can run.
 
 
 @dataclass
 class Table:
-    """An array without numbers: for each element, the vertices that read it, and what each vertex
-    wrote into it."""
+    """An array without numbers, which records reads and writes.
+
+    For each element it has the vertices that read it, and what each vertex wrote into it.
+    """
 
     name: str
     size: int
-    vertex: int = 0  # the vertex that is running
+    vertex: int = 0  # the index of the vertex that is running
     readers: dict[int, list[int]] = field(default_factory=dict)
     writers: dict[int, list[tuple[int, Symbol]]] = field(default_factory=dict)
 
@@ -68,7 +70,7 @@ def dots(count: int, length: int) -> list[Table]:
 
 
 def axpy_relu(count: int) -> list[Table]:
-    """Run each element of w2 separately; its codelet has one expression for all."""
+    """Run the expression of w2's codelet separately for each element."""
     x, y, out = tables = [Table(name, count) for name in ("x", "y", "out")]
     for i in range(count):
         x.vertex = y.vertex = out.vertex = i
@@ -84,7 +86,7 @@ def _seconds(run: Callable[..., list[Table]], *sizes: int) -> float:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """Return for each workload the seconds of the part, and its share of the whole."""
+    """Return {workload: (seconds of a part, fraction of the whole that the part is)}."""
     count, length, elements = 500, 143, 50_000
     return {
         "w1b": (_seconds(dots, count, length), count * length / 10_000_000),

@@ -17,7 +17,7 @@ from mistakes import BEFORE, DURING, MISTAKES, NEVER, REPORT, Mistake  # noqa: E
 
 
 def row(mistake: Mistake) -> str:
-    """Return a row of the table: a mistake, and the kit's response or the reason for none."""
+    """Return a table row: a planted mistake, and its error or the reason for none."""
     response = mistake.said() or mistake.why[0].upper() + mistake.why[1:]
     kind = (
         mistake.error.__name__
@@ -31,7 +31,7 @@ def row(mistake: Mistake) -> str:
 
 
 def table() -> str:
-    """Return a line with the numbers of mistakes, followed by the table."""
+    """Return the numbers of mistakes as a line, followed by the table."""
     counts = Counter(mistake.when for mistake in MISTAKES)
     counts_text = ", ".join(f"{counts[when]} {when}" for when in (BEFORE, DURING, REPORT, NEVER))
     head = "| mistake | when | error | message, or why there is none |\n|---|---|---|---|"

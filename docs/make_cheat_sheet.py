@@ -1,9 +1,9 @@
-"""Make the kit on two pages for print: `python3 run.py cheatsheet` [`--check`] [`--pdf FILE`].
+"""Write the two-page cheat sheet: `python3 run.py cheatsheet` [`--check`] [`--pdf FILE`].
 
-`docs/cheat_sheet.template` determines the content of `docs/cheat_sheet.html`. Its parts come from
+`docs/cheat_sheet.html` is generated from `docs/cheat_sheet.template`. The generated parts come from
 sources that tests check: the machines of `ipu_teach.target`, the glossary, README's program and its
 picture, the rows and examples of `docs/poplar.md`, and the text of the errors. Chromium prints the
-PDF next to it.
+PDF.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def machines(*names: str) -> str:
-    """Return the table with the figures of the presets `names`."""
+    """Return the HTML table of the properties of the machines `names`."""
     targets = [make_target(name) for name in names]
     figure_rows = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
     return table("machines", [["", *names], *figure_rows])
 
 
 def phases(*terms: str) -> str:
-    """Return the table with the glossary's definitions of `terms`."""
+    """Return the HTML table of the glossary's definitions of `terms`."""
     text = (DOCS / "glossary.md").read_text("utf-8")
     definitions = dict(re.findall(r"(?m)^### (.+)\n\n(.+?) \*(?:Lesson|In no)", text))
     return table(
@@ -104,13 +104,13 @@ def picture() -> str:
 
 
 def calls(*names: str) -> str:
-    """Return the table with the rows `names` of docs/poplar.md, whose examples the tests run."""
+    """Return the HTML table of the rows `names` of docs/poplar.md, whose examples the tests run."""
     rows = {row.ours: row for section in SECTIONS.values() for row in reversed(section)}
     return table("calls", ([f"`{rows[name].example}`", does(rows[name])] for name in names))
 
 
 def programs() -> str:
-    """Return the table with a row for each kind of program."""
+    """Return the HTML table with a row for each kind of program."""
     rows = {row.ours: row for row in reversed(SECTIONS["Programs"])}
     kinds = [row for row in reversed(rows.values()) if isinstance(resolve(row.ours), type)]
     kinds = [row for row in kinds if issubclass(resolve(row.ours), Program)]
@@ -118,7 +118,7 @@ def programs() -> str:
 
 
 def errors(*names: str) -> str:
-    """Return the table of the errors `names`, each with advice or else its description."""
+    """Return the HTML table of the errors `names`, with what to do or what each error means."""
     text = (DOCS / "troubleshooting.md").read_text("utf-8")
     advice = dict(re.findall(r"(?m)^\| `(\w+Error)` \| (.+) \|$", text))
     descriptions = [advice.get(name) or does(Row("", f"errors.{name}")) for name in names]

@@ -27,9 +27,9 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return the cells of a codelet by column: how it runs, and its cycles in each of `ways`.
+    """Return {column: cell} for a codelet: how it runs, and its cycles in each of `ways` to run it.
 
-    A cell is a dash if the codelet does not run in that way.
+    A cell is a dash if the codelet cannot run in that way.
     """
     vertex_rows = VertexRows(*codelet_and_values(name, VERTICES, 7))
     cells = {}

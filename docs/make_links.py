@@ -1,9 +1,9 @@
-"""Make the links at the top of README from the public address of the repository.
+"""Write the links at the top of README for the public address of the repository.
 
     python docs/make_links.py
 
-The address is stored once, in pyproject.toml as `tool.ipu-teach.address`. While it is empty, README
-has no links, and its first commands include the one that makes the site.
+The address is `tool.ipu-teach.address` in pyproject.toml. If it is empty, README has no links, and
+its first commands include the command that builds the site.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def address() -> str:
 
 
 def links(public: str) -> str:
-    """Return the links to a kernel and to the site for the public address; "" without an address.
+    """Return the README's links to a kernel and to the site, for a public address; "" without one.
 
-    Raises `SystemExit` for an address that the services cannot open.
+    :raises SystemExit: if the address is not one that the services can open.
     """
     if not public:
         return ""

@@ -1,6 +1,6 @@
-"""Make docs/mistakes.md from the lessons' files of known mistakes: `python docs/make_mistakes.py`.
+"""Write docs/mistakes.md from the lessons' files of known mistakes: `python docs/make_mistakes.py`.
 
-It also writes a sentence to docs/workshop.md, with the exercises that are in no timetable there.
+It also writes a sentence to docs/workshop.md, which lists the exercises that no timetable includes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ipu_course.checking.mistakes import Mistake, all_mistakes
 PAGE = Path(__file__).with_name("mistakes.md")
 WORKSHOP = Path(__file__).with_name("workshop.md")
 
-SHOWN = 5  # the page shows at most this many mistakes of an exercise
+SHOWN = 5  # The page shows at most this many mistakes of an exercise.
 
 
 def section(exercise: Exercise, known: list[Mistake]) -> str:
-    """Return an exercise's section: its hints, and its first mistakes with their verdicts."""
+    """Return the Markdown section of an exercise: hints, and mistakes with verdicts."""
     # The tests compare a verdict across its lines, but the page shows only the first line.
     first_lines = [wrong.says.split(" next:")[0] for wrong in known[:SHOWN]]
     # In a verdict, "…" replaces a figure that depends on the case.
@@ -32,7 +32,7 @@ def section(exercise: Exercise, known: list[Mistake]) -> str:
 
 
 def table() -> str:
-    """Return the sections of all lessons."""
+    """Return the Markdown sections of all exercises, lesson by lesson."""
     sections = []
     for lesson in catalogue():
         sections.append(f"## {lesson.number} {lesson.title}")
@@ -44,7 +44,7 @@ def table() -> str:
 
 
 def left_for_home(workshop: str) -> str:
-    """Return a sentence with the exercises that are in no timetable of the text of the page.
+    """Return a sentence that lists the exercises in no timetable; `workshop` is the page's text.
 
     Warm-ups are left out, because they belong to the exercise that follows them.
     """

@@ -1,7 +1,7 @@
-"""Make the tables in docs/model.md from the package: `python docs/make_model.py` [`--check`].
+"""Write the tables in docs/model.md from the package: `python docs/make_model.py` [`--check`].
 
-The page is written by hand, except its parts between `<!-- name -->` and `<!-- end -->`. The
-function of that name makes such a part.
+The rest of the page is written by hand. A table is between the lines `<!-- name -->` and `<!-- end
+-->`, and the function of that name in this module generates it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def cells(*values: str) -> str:
 
 
 def functions() -> Iterator[str]:
-    """Yield the rows of numpy's functions with their cycles for a data path, the cheapest first."""
+    """Yield table rows: numpy's functions and their cycles for a data path, the cheapest first."""
     yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
     yield "|---|---|---|---|"
     single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")
@@ -39,9 +39,9 @@ def functions() -> Iterator[str]:
 
 
 def constants() -> Iterator[str]:
-    """Yield the rows of the constants of a machine, with their sources.
+    """Yield table rows: the constants of a machine, with their sources.
 
-    A preset that has another value than ipu2 has a row of its own.
+    If a preset has another value than ipu2, it has its own row.
     """
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"
@@ -69,7 +69,7 @@ def constants() -> Iterator[str]:
 
 
 def golden() -> Iterator[str]:
-    """Yield the output of `ipu-teach golden`, as a summary, lists and rows."""
+    """Yield lines of Markdown with the output of `ipu-teach golden`: a summary, lists and rows."""
     all_rows = [row for _, rows in printed.families() for row in rows]
     yield printed.summary(all_rows) + "."
     yield ""
@@ -95,7 +95,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def page(text: str) -> str:
-    """Return the text of the page with new tables."""
+    """Return `text`, the text of docs/model.md, with its tables replaced by new ones."""
     for name, rows_of in TABLES.items():
         text = with_part(text, name, "\n".join(rows_of()))
     return text

@@ -18,7 +18,7 @@ from ipu_teach.frontends import ir  # noqa: E402
 from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
-MOST = 3  # the table shows at most this many shapes of an operation
+MOST = 3  # The table shows at most this many shapes of an operation.
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
@@ -29,7 +29,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
     if gradient_rule is no_gradients:
         return "0"
     if op.attrs.get("reverse"):
-        return ""  # a backward scan has a gradient if its steps have one
+        return ""  # A backward scan has a gradient if its steps have gradients.
     gradient_graph = graph.but(ops=[])
     gradient_rule(gradient_graph, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
     kinds = list(dict.fromkeys(added.kind for added in gradient_graph.ops))
@@ -37,7 +37,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
 
 
 def graphs() -> list[ir.Ir]:
-    """Return the graphs of the tests, with the operations of gradients and updates."""
+    """Return the computation graphs of the tests, with gradients and updates."""
     tested_graphs = []
     for cases in GROUPS.values():
         graph, loss = graph_of(cases)

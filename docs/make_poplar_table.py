@@ -1,4 +1,4 @@
-"""Make docs/poplar.md and docs/poplibs.md from their rows and the package, or `--check` them."""
+"""Write docs/poplar.md and docs/poplibs.md from their rows; `--check` only compares them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MADE_BY_THE_KIT = (
 def resolve(path: str) -> Any:
     """Return the object with the path `path` in `ipu_teach`, such as "program.Copy".
 
-    Raises `AttributeError` if there is no such object.
+    :raises AttributeError: if there is no such object.
     """
     resolved: Any = ipu_teach
     for name in path.split("."):
@@ -141,9 +141,9 @@ def _default(value: Any) -> str:
 
 
 def does(row: Row) -> str:
-    """Return a description: the text of the row, or else the first sentence of the docstring.
+    """Return the description of a row: its own text, or the first sentence of the docstring.
 
-    Raises `ValueError` if there is neither.
+    :raises ValueError: if it has neither.
     """
     if row.does:
         return row.does

@@ -29,10 +29,10 @@ from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 IPUS = (1, 2, 4, 8, 16, 32, 64)
 EIGHTH = 184  # Tiles of an IPU, an eighth of a full one.
 BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # Tiles per IPU -> (rows, columns) of their grid.
-SIDE = 64  # Points on a side of a tile's part of the plate, on one IPU.
-PART = 32  # Points on a side of a tile's part, if the plate grows with the IPUs.
+SIDE = 64  # On one IPU, each tile has SIDE x SIDE points of the plate.
+PART = 32  # If the plate grows with the IPUs, each tile has PART x PART points.
 ROWS, INNER = 1024, 512  # Shapes of the product: [ROWS, INNER] x [INNER, INNER].
-EACH = 256  # Rows per IPU, if the product grows with the IPUs.
+EACH = 256  # If the product grows with the IPUs, each IPU has this many rows.
 NAMES = {
     "compute": "compute",
     "exchange": "exchange",
@@ -48,10 +48,10 @@ def halves(ipus: int) -> tuple[int, int]:
 
 
 def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """Return a time step of heat on a plate.
+    """Return the graph and the program of a time step of the heat equation on a square plate.
 
-    Each IPU has a block of the plate, and each tile a block of that. If `grows`, the plate grows
-    with the number of IPUs.
+    Each IPU has a block of the plate, and each of its tiles has a block of that block. With
+    `grows`, the plate grows with the number of IPUs.
     """
     graph, (down, across) = Graph(device), halves(device.target.num_ipus)
     part_height, part_width = (PART, PART) if grows else (SIDE // down, SIDE // across)
@@ -89,9 +89,9 @@ def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
 
 
 def matrices(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """Return a matrix product in which each IPU has some rows of both operands.
+    """Return the graph and the program of a matrix product; each IPU has rows of both operands.
 
-    Each IPU first gathers the entire right operand. If `grows`, the number of rows grows with the
+    Each IPU first gathers the entire right operand. With `grows`, the number of rows grows with the
     number of IPUs.
     """
     num_ipus, program = device.target.num_ipus, Sequence()
@@ -120,14 +120,14 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """Return the sweep of the curve `name` over the numbers of IPUs `ipus`."""
+    """Return the sweep of the curve `name` over the numbers of IPUs in `ipus`."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)
 
 
 def row(report: Report, first: Report, grows: bool) -> str:
-    """Return a row of the table for one report; `first` is the report of one IPU."""
+    """Return a table row for one report; `first` is the report for one IPU."""
     share_by_name = {name: report.proportions[part] for part, name in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
     ideal = 1 if grows else report.target.num_ipus

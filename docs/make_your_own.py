@@ -1,9 +1,9 @@
-"""Write the outputs in docs/your-own.md: the printed text of each block, or the error that ends it.
+"""Write the outputs in docs/your-own.md: what each code block prints, or the error that ends it.
 
     python docs/make_your_own.py
 
-A block marked `python fails` ends in an error of the kit. A text block below a code block is that
-block's output.
+A code block marked `python fails` must end with an error of this project. A text block below a code
+block contains its output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```python( fails)?\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?
 
 
 def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each block of a page with the text `text`, and its output.
+    """Yield `(match of a code block, its output)` for each code block in the text of a page.
 
     The blocks run from top to bottom in the same namespace, as a reader would run them.
     """
@@ -45,7 +45,7 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def page(path: Path, text: str) -> str:
-    """Return the text of the page with new outputs."""
+    """Return the text of a page with new outputs."""
     parts, position = [], 0
     for block, output in said(path, text):
         if block[3] is not None:
@@ -55,7 +55,7 @@ def page(path: Path, text: str) -> str:
 
 
 def main() -> None:
-    """Write the page twice, as longer outputs change the line numbers in other outputs."""
+    """Write the page twice, because longer outputs change the line numbers in other outputs."""
     for _ in range(2):
         PAGE.write_text(page(PAGE, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

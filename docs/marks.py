@@ -1,6 +1,6 @@
-"""Replace the text between two marks of a page, for scripts that make parts of pages.
+"""Replace the generated parts of Markdown pages.
 
-A part named `tables` is between the lines `<!-- tables -->` and `<!-- end -->`.
+The part `tables` is between the lines `<!-- tables -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def with_part(page_text: str, name: str, content: str) -> str:
-    """Return the text of a page, with `content` as its part `name`."""
+    """Return the text of a page with its part `name` replaced by `content`."""
     part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     return part.sub(lambda match: f"{match[1]}{content}\n{match[2]}", page_text)
 
 
 def write_between(page: Path, name: str, content: str) -> None:
-    """Write `content` to the file `page`, as its part `name`."""
+    """Replace the part `name` of the file `page` by `content`."""
     text = page.read_text(encoding="utf-8")
     page.write_text(with_part(text, name, content), encoding="utf-8")

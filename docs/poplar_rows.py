@@ -1,6 +1,6 @@
-"""The content of docs/poplar.md: one row for each C++ name, with the differences.
+"""The rows of docs/poplar.md: one for each C++ name, with the differences of the Python API.
 
-docs/make_poplar_table.py makes the page. The rows of docs/poplibs.md are in docs/poplibs_rows,
+docs/make_poplar_table.py writes the page. The rows of docs/poplibs.md are in docs/poplibs_rows,
 which has a module for each library.
 """
 
@@ -14,10 +14,10 @@ class Row:
     """A row of the table.
 
     - `cpp` is the C++ name.
-    - `ours` is a path below `ipu_teach`, or "" if the kit has no counterpart.
+    - `ours` is a path below `ipu_teach`, or "" if there is no counterpart.
     - `differs` describes the differences.
     - `example` is code that the tests run.
-    - `does` is a description; without it, the first sentence of our docstring is used.
+    - `does` is a description; without it, the first sentence of the docstring is used.
     """
 
     cpp: str

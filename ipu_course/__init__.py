@@ -1,15 +1,15 @@
 """The course: lessons with checks, hints, predictions and progress, on top of `ipu_teach`.
 
-Compared with `tiny`, which a lesson reads aloud: exercises with their checks, hints, puzzles and
-budgets; verdicts that explain what an answer did; predictions and progress in one file; the
-learner's notebook made from the solved one; lessons run without a browser. No check raises or
-hangs, whatever the answer does.
-
     from ipu_course import check, given, hint, predict, progress, solution
 
+Compared with `tiny`, the machine in one file that a lesson explains, the course adds: exercises
+with checks, hints, puzzles and budgets; verdicts that explain what an answer did; predictions and
+progress in one file; learners' notebooks derived from the solved ones; and runs of lessons
+without a browser. No check raises an error or hangs, whatever the answer does.
+
 Each lesson has a folder such as `lesson05`: `words.md` has its texts, `checks.py` judges its
-answers, and `mistakes.py` has the known wrong answers. `checking` has the machinery that all
-lessons share, `classroom` the class page and its hub.
+answers, and `mistakes.py` has known wrong answers. `checking` has the code that all lessons share.
+`classroom` shows the progress of a class.
 """
 
 from pathlib import Path

@@ -1,9 +1,11 @@
 """The command line: `ipu-teach JOB`, or `python -m ipu_teach JOB`. `jobs.py` lists the jobs.
 
-`lab` opens the learner's notebook if there is one. `run` executes the solved notebook, because that
-one runs to its end without a learner. A job is either a parser in `build_parser` with its function,
-or a script of the repository. Exit status: 0 success, 1 a lesson failed or something is missing, 2
-invalid arguments, 130 stopped by Ctrl-C.
+A job is either a subcommand in `build_parser`, or a script of the repository. `lab` opens the
+learner's notebook if there is one. `run` executes the solved notebook, because it runs to its end
+without a learner.
+
+Exit status: 0 for success, 1 if a lesson failed or something is missing, 2 for invalid arguments,
+130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ STOPPED = 130  # A shell reports this exit status for a program that Ctrl-C ende
 
 
 def golden(words: Sequence[str]) -> int:
-    """Print the published figures next to the model's; the exit status says whether all are met.
+    """Compare the model with published figures; return 0 if all figures are met.
 
-    The programs behind them are not part of a package. A checkout has them next to the packages,
-    and in a wheel they are inside `ipu_course`.
+    The programs that do this are in the package `validation`. In a checkout it is next to the other
+    packages, and in a wheel it is inside `ipu_course`.
     """
     folder = str(bundled("validation", COURSE).parent)
     if folder not in sys.path:
@@ -45,9 +47,9 @@ def golden(words: Sequence[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every command and its help.
+    """Return the argument parser with every subcommand and its help.
 
-    `do` is the command's function, which is called with the parsed arguments.
+    The parsed arguments have the subcommand's function as `do`. It is called with these arguments.
     """
     parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
@@ -123,7 +125,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def in_the_repository(words: Sequence[str]) -> int:
-    """Run a job for developers of the kit, which is a script of the repository."""
+    """Run a script of the repository, such as the tests, and return its exit status.
+
+    :raises LessonError: if this package was installed from a wheel, which has no such scripts.
+    """
     root = checkout()
     if root is None:
         raise LessonError(
@@ -143,9 +148,9 @@ OWN: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def speak_unicode() -> None:
-    """Allow every character in the output.
+    """Let the output contain any character.
 
-    Files and pipes get UTF-8, and a terminal shows "?" for a character that it does not have.
+    Files and pipes get UTF-8. A terminal shows "?" for a character that it cannot display.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -158,7 +163,7 @@ def speak_unicode() -> None:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments of a job. Unknown arguments are answered with the job's own usage."""
+    """Return the arguments of a job. For unknown arguments, print the job's usage and exit."""
     parser = build_parser()
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
@@ -181,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return OWN[job](rest)
         to_jupyter: list[str] = []
         if job == "lab" and rest[:1] not in (["-h"], ["--help"]):
-            # an option value for JupyterLab is not a lesson
+            # If the first argument is an option for JupyterLab, no lesson was named.
             split = 1 if not rest or rest[0].startswith("-") else 2
             words, to_jupyter = words[:split], words[split:]
         arguments = parsed(words)

@@ -17,16 +17,16 @@ from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
 DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
-# packages that the kit can run without
+# The course runs without these packages.
 SPARED = {"numba": "; loops over elements run slower without it"}
 # These wheels have no GPU libraries, which would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 
 def check_home() -> DoctorRow:
-    """Check whether programs that `lab` starts can store files.
+    """Check whether the programs that `ipu-teach lab` starts can store files.
 
-    They store them in the home or in the work folder.
+    They store files in the home folder, or else in the work folder.
     """
     moved = [name for name, folder in homes() if folder == folder_in_work(name)]
     if moved:
@@ -40,7 +40,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_packages() -> Iterator[DoctorRow]:
-    """Yield one row for each package that the lessons or the tests need."""
+    """Yield a row of the report for each package that the lessons or the tests need."""
     try:
         wanted = importlib.metadata.requires("ipu_teach") or []
     except importlib.metadata.PackageNotFoundError:
@@ -64,7 +64,7 @@ def check_packages() -> Iterator[DoctorRow]:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            if extra == "test":  # `run.py test` adds them
+            if extra == "test":  # `run.py test` installs these packages.
                 continue
             yield bad, name, f"missing: {install_line(name + '>=' + minimum)}{why}"
             continue
@@ -75,7 +75,7 @@ def check_packages() -> Iterator[DoctorRow]:
 
 
 def check_gpu() -> DoctorRow:
-    """Return which engine runs, and why; note a GPU that is detected but cannot be used."""
+    """Report whether the engine runs on a GPU, and why; note a GPU that cannot be used."""
     from ipu_teach.engine.backend import cuda_devices, cupy_module
 
     cupy, text = cupy_module()
@@ -90,7 +90,7 @@ def check_gpu() -> DoctorRow:
 
 
 def check_torch() -> DoctorRow:
-    """Check whether `ipu_teach.poptorch` can take modules; only that needs torch."""
+    """Check whether torch is installed; only `ipu_teach.poptorch` needs it."""
     try:
         return "ok", "torch", importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -99,9 +99,9 @@ def check_torch() -> DoctorRow:
 
 
 def check_data() -> Iterator[DoctorRow]:
-    """Yield a row for the bundled digits, which are required, and for MNIST, which is optional.
+    """Yield a row of the report for the bundled digits, and one for MNIST, which is optional.
 
-    Both are read, because a file that exists may be damaged.
+    Both data sets are read, because a file that exists may be damaged.
     """
     from ipu_teach import datasets
 
@@ -113,7 +113,7 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # the file exists, but its content is not valid
+            # The file exists, but its content is not valid.
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:
@@ -121,7 +121,7 @@ def check_data() -> Iterator[DoctorRow]:
 
 
 def check_work() -> DoctorRow:
-    """Check whether the learner's copies can be stored."""
+    """Check whether the learner's notebooks can be stored in the work folder."""
     try:
         return "ok", "work folder", str(writable_work_path())
     except LessonError as error:
@@ -129,7 +129,7 @@ def check_work() -> DoctorRow:
 
 
 def check_memory() -> DoctorRow:
-    """Return how much memory is free, if Linux reports it."""
+    """Report how much memory is free, if the system tells."""
     memory = free_memory()
     if memory is None:
         return "ok", "memory", "cannot tell on this system; 1 GB is enough"
@@ -144,9 +144,9 @@ def check_memory() -> DoctorRow:
 
 
 def doctor() -> int:
-    """Print what is installed and what to do about missing parts.
+    """Print what is installed and how to get missing parts.
 
-    Return 1 if something must be done, else 0.
+    Return 1 if something must be fixed, else 0.
     """
     version = sys.version.split()[0]
     python: DoctorRow = ("ok", "Python", f"{version}, {sys.executable}")

@@ -1,7 +1,7 @@
 """The jobs of the command line, with the same names for `run.py` and `ipu-teach`.
 
-run.py reads this file alone, before there is an environment, so it imports only the standard
-library, and nothing from the kit.
+run.py loads this file by itself before any package is installed. It therefore imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 def answer(program: str, words: Sequence[str]) -> None:
-    """Print help, or the problem with a job's name, and exit; return if the job exists."""
+    """Return if the first word names a job; otherwise print help or an error, and exit."""
     job = words[0] if words else ""
     if job in WORDS or job == "--version":
         return

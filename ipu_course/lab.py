@@ -17,7 +17,7 @@ from ipu_teach._support.places import try_writing
 def homes() -> Iterator[tuple[str, Path]]:
     """Yield the folders in which Jupyter, IPython and matplotlib store files.
 
-    Each comes with the environment variable that moves it.
+    Each item is `(environment variable that changes the folder, current path)`.
     """
     home = Path(os.path.expanduser("~"))
     with contextlib.suppress(ImportError):
@@ -32,11 +32,11 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Let programs store files in the work folder if they cannot store them in the home.
+    """Redirect programs to the work folder if they cannot store files in the home folder.
 
-    It holds for this run.
+    It sets environment variables of this process.
     """
-    if os.path.expanduser("~") == "~":  # the home of this user is unknown
+    if os.path.expanduser("~") == "~":  # This user has no home folder.
         os.environ["HOME"] = str(work_path())
     for name, folder in homes():
         try:
@@ -46,7 +46,7 @@ def move_in() -> None:
 
 
 def folder_in_work(name: str) -> Path:
-    """Return where a program keeps files in the work folder, if not in its usual place."""
+    """Return the folder in the work folder for the environment variable `name`."""
     return work_path() / ".jupyter" / name.lower()
 
 
@@ -60,7 +60,7 @@ NO_NEWS = (
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     """Open the learner's copy of a lesson in JupyterLab, and return its exit status.
 
-    On a hub, JupyterLab is the learner's own server.
+    On a JupyterHub, JupyterLab runs as the learner's server of the hub.
     """
     lesson = find_lesson(word)
     command, env = opening(lesson)
@@ -70,10 +70,7 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Make the learner's copy of a lesson, and return how JupyterLab opens it.
-
-    The result is the command, and its environment.
-    """
+    """Write the learner's copy of a lesson; return `(command, environment)` to open it."""
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)
@@ -87,32 +84,33 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)),
         IPU_TEACH_WORK=str(copy.parent),
     )
-    # As a URL, not as a file, so that the address printed by --no-browser opens the lesson too.
+    # With a URL instead of a file, the address that --no-browser prints opens the lesson, too.
     options = [
         f"--ServerApp.root_dir={copy.parent}",
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
     ]
     if os.name != "nt" and os.geteuid() == 0:
-        # a container's user is root; the server listens only on this machine, and requires a token
+        # In a container the user is root. The server listens only on this machine and needs a
+        # token.
         options.append("--allow-root")
-    # the hub sets the server's address, and authenticates users
+    # A JupyterHub sets the server's address and authenticates users.
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
         # Use sockets instead of ports: when a class begins, another kernel may take a port after it
         # was found free and before it is bound.
         options.append("--KernelManager.transport=ipc")
-        # the full path of a socket has 107 characters at most
+        # The path of a socket may have at most 107 characters, so use a short folder.
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))
     return [sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options], env
 
 
 def become(command: list[str], env: dict[str, str]) -> int:
-    """Run a command in place of this process, or on Windows as its child; return its status."""
+    """Run a command in place of this process, or on Windows as a child; return its exit status."""
     if os.name != "nt":
         os.execve(command[0], command, env)
     process = subprocess.Popen(command, env=env)
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # JupyterLab received it too, and asks whether it should stop
+        except KeyboardInterrupt:  # JupyterLab got Ctrl-C, too, and asks whether it should stop.
             continue

@@ -1,6 +1,6 @@
-"""`python3 run.py pack`: put the kit, the lessons and the wheels they need into a folder.
+"""`python3 run.py pack`: put this project and the wheels that it needs into a folder.
 
-In a room without a network, `python3 run.py` in that folder installs from the wheels and opens the
+On a machine without a network, `python3 run.py` in that folder installs the wheels and opens the
 first lesson.
 """
 
@@ -33,7 +33,7 @@ STOPPED = 130  # the exit status that a shell reports for a program that Ctrl-C 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status."""
+    """Run the command `pack` with its arguments, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python3 run.py pack",
         description=__doc__,
@@ -140,8 +140,8 @@ def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list
 def lesson_packages() -> list[str]:
     """Return the packages that lessons need: dependencies, the extra lab, and the build backend.
 
-    Without the backend, pip cannot install the kit from its folder. pyproject.toml is read with
-    regular expressions, as Python 3.10 has no module that reads such files.
+    Without the build backend, pip cannot install this project from its folder. pyproject.toml is
+    read with regular expressions, because Python 3.10 has no module for TOML files.
     """
     text = (pack_folder.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     lists = re.findall(r"^(dependencies|lab) = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
@@ -154,9 +154,10 @@ def make(
 ) -> None:
     """Make a pack in `folder`, and print what it contains.
 
-    With `tests`, it includes the tools for tests. With `archive`, a zip of the folder is written to
-    that path. Valid wheels of an earlier or unfinished pack are kept. Raises `PackError` if there
-    is not enough room, or if a wheel does not exist.
+    With `tests`, the pack includes the packages for tests. With `archive`, a zip of the folder is
+    written to that path. Valid wheels of an earlier or unfinished pack are kept.
+
+    :raises PackError: if there is not enough room, or if a wheel does not exist.
     """
     pack_folder.check_place(folder)
     (folder / "wheels").mkdir(parents=True, exist_ok=True)
@@ -164,7 +165,7 @@ def make(
     pins_of_lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
     targets_text = ", ".join(dict.fromkeys(target.system.name for target in targets))
     targets_text += " with Python " + ", ".join(dict.fromkeys(target.python for target in targets))
-    bound = "about" if tests else "at most"  # the sizes were measured with the tools for tests
+    bound = "about" if tests else "at most"  # The measured sizes include the tools for tests.
     print(f"pack: for {targets_text}: {bound} {megabytes(targets):,} MB, in {folder}", flush=True)
     start_time = time.monotonic()
     store = Store(folder)

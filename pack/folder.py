@@ -1,4 +1,4 @@
-"""Write the files of a pack other than wheels: the kit, start files, and all checksums."""
+"""Write all files of a pack but the wheels: a copy of this project, start files, and checksums."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pack.targets import PackError, Target
 from pack.wheels import SUMS, digest_of, write_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-# The list is explicit, because a checkout may also have files of its owner, such as the homes and
-# the progress of learners.
+# The list names every folder, because a checkout may also contain private files, such as the
+# progress of learners.
 KIT: tuple[str, ...] = (
     "bench",
     "binder",
@@ -125,7 +125,7 @@ STARTS = {
 
 
 def check_place(folder: Path) -> None:
-    """Raise `PackError` if `folder` belongs to the kit, or contains anything but a pack."""
+    """Raise `PackError` if `folder` is inside this project, or contains anything but a pack."""
     if (
         folder == ROOT
         or folder in ROOT.parents
@@ -139,7 +139,7 @@ def check_place(folder: Path) -> None:
 
 
 def copy_kit(folder: Path) -> None:
-    """Copy the kit from this checkout, including uncommitted changes, to `folder`.
+    """Copy this checkout, including uncommitted changes, to `folder`.
 
     The copy in an earlier pack is replaced.
     """
@@ -195,7 +195,7 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return all files of a pack except the checksums. Files that a user added are left out."""
+    """Return all files of a pack except the checksums; files that a user added are left out."""
     all_paths = [
         path
         for name in (*KIT, *BESIDE)
@@ -209,9 +209,9 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
-    """Write SHA256SUMS for all files of a pack, and return their bytes by relative path.
+    """Write SHA256SUMS for all files of a pack, and return {relative path: size in bytes}.
 
-    `wheels` has digests that are already known.
+    `wheels` has the digests of the wheels, which are not computed again.
     """
     path_by_name = {path.relative_to(folder).as_posix(): path for path in files_of(folder)}
     write_sums(
@@ -221,7 +221,7 @@ def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
 
 
 def write_zip(folder: Path, path: Path) -> None:
-    """Write the pack in `folder` as the zip `path`. Files that are compressed are only stored."""
+    """Write the pack in `folder` to the zip `path`; compressed files are only stored."""
     unfinished_path = path.with_name(path.name + ".half")
     files = [*files_of(folder), folder / SUMS]
     try:

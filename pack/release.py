@@ -1,11 +1,11 @@
 """`python3 run.py release`: build and check the sdist and the wheel, and render the changes.
 
-It writes them to dist, and tries them in empty environments on each Python of this machine. It
-publishes nothing.
+It writes the sdist and the wheel to dist, and tries them in empty environments with each Python of
+this machine. It publishes nothing.
 
-The version is in `ipu_teach/__init__.py`. `packaging` checks the metadata as PyPI does. The sdist
-must contain every tracked file and build the same wheel. README's program must print the same on
-each Python, including its report's digest.
+The version is read from `ipu_teach/__init__.py`. `packaging` checks the metadata as PyPI does. The
+sdist must contain every tracked file and build the same wheel. The program in README must print the
+same on each Python, including the digest of its report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-if not __package__:  # run as a script: make `ipu_teach` and `pack` importable
+if not __package__:  # This file runs as a script: make `ipu_teach` and `pack` importable.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from ipu_teach import __version__
@@ -39,7 +39,7 @@ PROGRAM += "\nprint(engine.report.digest())"
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
     """Run a command in the folder `cwd`, and return its output.
 
-    Raises `CalledProcessError`, which has the output, if it fails.
+    :raises CalledProcessError: if it fails; the exception contains the output.
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     completed = subprocess.run(
@@ -98,7 +98,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
             yield f"{name}: its metadata has {sorted(unknown)}"
         try:
             Metadata.from_raw(metadata)
-        except Exception as problems:  # a group of all that PyPI would refuse
+        except Exception as problems:  # an exception group with everything that PyPI would refuse
             for problem in getattr(problems, "exceptions", (problems,)):
                 yield f"{name}: {problem}"
         if metadata.get("version") != __version__ or not metadata.get("description"):
@@ -134,7 +134,7 @@ def pythons() -> dict[str, str]:
 
 
 def tried(python: str, archive: Path) -> str:
-    """Return the output of README's program in an environment with only the kit from `archive`."""
+    """Return the output of README's program in an environment with only `archive`."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         run(python, "-m", "venv", Path(home, "kit"))
         programs = Path(home, "kit", "Scripts" if os.name == "nt" else "bin")
@@ -144,7 +144,7 @@ def tried(python: str, archive: Path) -> str:
 
 
 def changes() -> tuple[str, str]:
-    """Return the heading and the text of this version in CHANGELOG.md, or of "Unreleased"."""
+    """Return `(heading, text)` of this version in CHANGELOG.md, or of "Unreleased"."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     for version in (__version__, "Unreleased"):
         section = rf"(?ms)^## (\[?{re.escape(version)}\b.*?)\n(.*?)(?=^## |\Z)"

@@ -1,4 +1,4 @@
-"""The targets of a pack: systems and Pythons, and the part of the lock that each needs."""
+"""The targets of a pack: systems and Python versions, and the locked packages that each needs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ PATCHES = ("0", "99")
 
 
 class PackError(Exception):
-    """A pack cannot be made. The text is the reason and the advice."""
+    """Raised if a pack cannot be made; the text has the reason and what to do."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A system. `name` is the option's value, and `said` describes it in text.
+    """An operating system and processor for which a pack can be made.
 
-    - `folder` is its folder in wheels/, and `platforms` are the platform tags of its wheels, the
-      best first.
+    - `name` is the value of the command's option, and `said` is a description for people.
+    - `folder` is the folder of its wheels in wheels/. `platforms` has the platform tags of its
+      wheels, best first.
     - `sys_platform` and `machine` are the values of Python's `sys.platform` and
       `platform.machine()`.
-    - `shared` and `each` are measured megabytes of wheels: of those that all Pythons share, and of
-      those that each Python needs for itself.
+    - `shared` and `each` are measured megabytes: of the wheels that all Python versions share, and
+      of the wheels for one Python version.
     """
 
     name: str
@@ -46,7 +47,7 @@ class System:
 
     @property
     def markers(self) -> dict[str, str]:
-        """The values of the variables in the markers of the lock, for this system."""
+        """The values of the variables that environment markers use, for this system."""
         names_by_platform = {
             "linux": ("posix", "Linux"),
             "win32": ("nt", "Windows"),
@@ -64,7 +65,7 @@ class System:
 
 
 def _manylinux(machine: str) -> tuple[str, ...]:
-    """Return the platform tags of Linux with glibc 2.28 (from 2018) or newer."""
+    """Return the platform tags of Linux with glibc 2.28 (from 2018) or newer, for a processor."""
     return (
         *(f"manylinux_2_{n}_{machine}" for n in range(28, 4, -1)),
         f"manylinux2014_{machine}",
@@ -147,7 +148,7 @@ class Target:
 
     @cached_property
     def tags(self) -> frozenset[tags.Tag]:
-        """The tags of the wheels that the target can install."""
+        """The tags of all wheels that the target can install."""
         version = tuple(int(part) for part in self.python.split("."))
         interpreter = f"cp{version[0]}{version[1]}"
         native = tags.cpython_tags(version, [interpreter], self.system.platforms)
@@ -160,10 +161,10 @@ class Target:
         return not self.tags.isdisjoint(_parsed(wheel)[2])
 
     def pins(self, lock: Iterable[Requirement], names: Container[str] | None = None) -> list[str]:
-        """Return the requirements of the target: `name==version` from the lock, and tools by name.
+        """Return the packages to install: `name==version` from the lock, and tools by name.
 
-        Lines of the lock whose markers do not apply are left out and, if `names` is not None,
-        packages with other names.
+        Requirements whose markers do not apply are left out. If `names` is not None, packages with
+        other names are left out, too.
         """
         requirements = []
         for pin in lock:
@@ -189,16 +190,16 @@ class Target:
 
 
 def read_lock(text: str) -> list[Requirement]:
-    """Return the requirements in the text of a lock."""
+    """Return the requirements in the text of a lock file."""
     lines = (line.strip() for line in text.splitlines())
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
 def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
-    """Return the names of the packages `wanted` and of those that they need, also indirectly.
+    """Return the names of the `wanted` packages and of all that they need, also indirectly.
 
-    `lock` is the text of a lock. Its comments list, for each package, the packages that need it
-    ("via").
+    `lock` is the text of a lock file. Its comments list, for each package, the packages that need
+    it ("via").
     """
     dependents: dict[str, set[str]] = {}
     package = ""

@@ -1,8 +1,8 @@
 """`run.py pack --try`: install from a pack as on a machine without packages and network.
 
-There is a trial for each Python of this machine. It has a copy of the pack in a scratch folder, an
-empty home, none of the user's settings, and on Linux a network namespace that contains only the
-loopback interface of the machine.
+There is one trial for each Python of this machine. A trial has a copy of the pack in a temporary
+folder, an empty home folder and none of the user's settings. On Linux it also has a network
+namespace without a network: only the loopback interface exists.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pack.targets import PackError
 from pack.wheels import ANY
 
 LESSON = "00_meet_the_machine.ipynb"
-LONGEST = 900.0  # a step of a trial may take this many seconds
+LONGEST = 900.0  # A step of a trial may take this many seconds.
 CUT_OFF = ["unshare", "-rn"]
 
 
@@ -34,7 +34,8 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
     """Try a pack with each of `pythons`, or with all Pythons of this machine if it is empty.
 
     Pythons that the pack does not support are left out. Return 0 if all trials succeed, else 1.
-    Raises `PackError` if there is no Python for a trial.
+
+    :raises PackError: if there is no Python for a trial.
     """
     pack = json.loads((folder / "wheels" / "pack.json").read_text(encoding="utf-8"))
     python_by_version = {
@@ -66,9 +67,9 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
 
 
 def candidates() -> list[str]:
-    """Return the Pythons of this machine: those of pyenv, and those on PATH.
+    """Return the paths of this machine's Pythons: those of pyenv, and those on PATH.
 
-    If there are several of a version, the last one is used.
+    If several have the same version, the last one is used.
     """
     pyenv_versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     python_names = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
@@ -92,7 +93,7 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
     with tempfile.TemporaryDirectory(prefix="ipu teach ") as scratch:
         copy, home = Path(scratch) / "the pack", Path(scratch) / "home"
         home.mkdir()
-        this_system = run.this_system()  # wheels for other systems need not be copied
+        this_system = run.this_system()  # Wheels for other systems are not copied.
         other_systems = [
             path.name
             for path in (folder / "wheels").iterdir()
@@ -130,7 +131,7 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
     """Run the steps of a trial in the copy of a pack; return (step, seconds, outcome) of each.
 
-    With `cut_off`, this process is in a namespace without a network.
+    `cut_off` says that this process is in a namespace without a network.
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steps = []
@@ -172,10 +173,7 @@ def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str
 
 
 def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
-    """Start `run.py` without arguments, and request the page and the lesson that it serves.
-
-    Return (seconds, outcome).
-    """
+    """Start `run.py`, request its page and the lesson, and return (seconds, outcome)."""
     start_time = time.monotonic()
     server = subprocess.Popen(
         [python, "run.py"],

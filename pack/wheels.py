@@ -1,4 +1,4 @@
-"""The wheels of a pack, which pip downloads, and which are verified by their checksums."""
+"""Download the wheels of a pack with pip, and verify them by their checksums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import run
 from pack.targets import PATCHES, PackError, Target, answers_to
 
 SUMS = "SHA256SUMS"
-ANY = "any"  # the folder of wheels that fit every system
+ANY = "any"  # the folder of the wheels that every system can install
 
 
 def digest_of(path: Path) -> str:
@@ -38,14 +38,14 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 
 def write_sums(folder: Path, sums: dict[str, str]) -> None:
-    """Write digests to SHA256SUMS in the format of `sha256sum`, replacing the file atomically."""
+    """Write digests to SHA256SUMS in the format of `sha256sum`; replace the file atomically."""
     text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
     (folder / f"{SUMS}.new").write_text(text, encoding="utf-8", newline="\n")
     (folder / f"{SUMS}.new").replace(folder / SUMS)
 
 
 class Store:
-    """The wheels of a pack; `sums` has the digests of the valid ones by relative path."""
+    """The wheels of a pack; `sums` is {relative path: digest} of the valid wheels."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class Store:
         }
 
     def serving(self, target: Target, pins: Sequence[str]) -> dict[str, str]:
-        """Return the relative path of the stored wheel for each pin that has one."""
+        """Return {pin: relative path} for the pins that have a stored wheel."""
         folders = (f"wheels/{ANY}/", f"wheels/{target.system.folder}/")
         wheel_by_path = {
             name: name.rpartition("/")[2] for name in self.sums if name.startswith(folders)
@@ -82,14 +82,14 @@ class Store:
         return {pin: paths[0] for pin, paths in paths_of_pins if paths}
 
     def fetch(self, target: Target, pins: Sequence[str]) -> list[str]:
-        """Download the missing wheels for a target, and return the pins for which none exists."""
+        """Download missing wheels for a target; return the pins for which there is no wheel."""
         stored_wheels = self.serving(target, pins)
         remaining_pins = [pin for pin in pins if pin not in stored_wheels]
         download_folder = self.folder / "wheels" / "arriving"
         shutil.rmtree(download_folder, ignore_errors=True)
         pins_without_wheel = []
         while remaining_pins:
-            # In a single call, pip accepts only one version of a package.
+            # In one call, pip accepts only one version of a package.
             batch = list({pin.partition("==")[0]: pin for pin in remaining_pins}.values())
             pin_without_wheel = _download(target, batch, download_folder)
             pins_without_wheel += [pin_without_wheel] if pin_without_wheel else []
@@ -110,7 +110,7 @@ class Store:
         return pins_without_wheel
 
     def keep(self, names: set[str]) -> None:
-        """Delete all wheels but `names`: others are from an older lock or for other targets."""
+        """Delete all wheels except `names`; the others are from older locks or other targets."""
         self.sums = {name: digest for name, digest in self.sums.items() if name in names}
         for path in list((self.folder / "wheels").rglob("*")):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in names:
@@ -123,8 +123,9 @@ class Store:
 def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     """Let pip download wheels into `folder`; return a pin for which there is no wheel, or None.
 
-    pip verifies the wheels against the digests of its index. Raises `PackError` if it fails for any
-    other reason.
+    pip verifies the wheels against the digests of its index.
+
+    :raises PackError: if pip fails for any other reason.
     """
     command = [
         sys.executable,
@@ -172,9 +173,9 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
 
 
 def _run(command: list[str], on_line: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Run a command to its end, and return (exit status, lines of output).
+    """Run a command to its end, and return `(exit status, lines of output)`.
 
-    While it runs, `on_line` gets each line.
+    `on_line` is called with each line as soon as it is printed.
     """
     output_lines = []
     process = subprocess.Popen(

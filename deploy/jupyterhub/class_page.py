@@ -1,8 +1,8 @@
-"""The class page as a service of a hub, for the instructor only: class_page.py FOLDER…
+"""Serve the class page as a service of a JupyterHub, for the instructor: class_page.py FOLDER…
 
-It is the page of `ipu-teach class FOLDER… --serve`. Here every request must come from a user whom
-the hub allows to use this service, even a request from the same machine, because learners' kernels
-run on it.
+The page is that of `ipu-teach class FOLDER… --serve`. The hub must have allowed the user of each
+request to use this service. This includes requests from the same machine, because learners' kernels
+run there.
 """
 
 import asyncio
@@ -20,14 +20,16 @@ from ipu_course.classroom.serve import page, table
 
 
 class Asked(HubOAuthenticated, web.RequestHandler):
-    """The common part of both pages: the folders, and headers that forbid caching."""
+    """The base class of both request handlers: it knows the folders, and forbids caching."""
 
     def set_default_headers(self):
         self.set_header("Cache-Control", "no-store")
 
     async def made(self, make, *how):
-        """Write the result of `make` (`page` or `table`) for the class; the files are read outside
-        the event loop."""
+        """Write the result of `make` (`page` or `table`) for the class to the response.
+
+        A thread reads the files, so that the event loop is not blocked.
+        """
         folders = self.settings["folders"]
         self.write(await asyncio.to_thread(make, lambda: html(tables(called(folders))), *how))
 
@@ -41,14 +43,14 @@ class ClassPage(Asked):
 
 class ClassTable(Asked):
     async def get(self):
-        # the page's script requests it, so a log-in form would be useless here
+        # The script of the page requests this address, and it could not fill in a log-in form.
         if self.current_user is None:
             raise web.HTTPError(403)
         await self.made(table)
 
 
 def application(folders, prefix):
-    """Return the service below `prefix`, a path that ends in a slash."""
+    """Return the web application with its pages below `prefix`, a path that ends in a slash."""
     routes = [
         (prefix, ClassPage),
         (prefix + "table", ClassTable),

@@ -1,12 +1,11 @@
-"""JupyterHub for a class on one machine, with one shared account, for a room whose members trust
-each other.
+r"""Configure a JupyterHub for a class whose members trust each other: one machine, one account.
 
     IPU_TEACH_HUB_PASSWORD=… IPU_TEACH_HUB_ADMIN_PASSWORD=… \
         python -m jupyterhub -f deploy/jupyterhub/jupyterhub_config.py
 
-The lessons come with the kit; each learner gets copies in `work` in a folder of their own.
-docs/hub.md describes the alternatives, separate accounts (The Littlest JupyterHub) and many
-machines (Kubernetes), and has the measurements.
+The lessons are part of this project. Each learner gets copies in the folder `work` of their own
+home folder. docs/hub.md describes two alternatives, separate accounts (The Littlest JupyterHub) and
+many machines (Kubernetes), and has the measurements.
 """
 
 import os
@@ -29,8 +28,10 @@ FOLDER.chmod(0o700)  # the hub's database and secrets are as sensitive as a pass
 
 
 def told(name, least):
-    """Return the password in the environment variable. The hub does not start without it, or with a
-    short one."""
+    """Return the password in the environment variable `name`.
+
+    Exit with a message if the password is missing or has fewer than `least` characters.
+    """
     password = os.environ.get(name, "")
     if not password:
         sys.exit(f"{name} is not set: docs/hub.md says what it is for")
@@ -40,12 +41,16 @@ def told(name, least):
 
 
 class RoomSpawner(SimpleLocalProcessSpawner):
-    """Starts a learner's server as a process of this account, in the learner's folder and with a
-    memory limit."""
+    """Starts a learner's server as a process of this account, with a memory limit.
+
+    The server runs in the learner's folder.
+    """
 
     def make_preexec_fn(self, name):
-        """Return what the process does before it becomes the learner's server: change to the
-        learner's folder, and set its limits."""
+        """Return the function that a new process calls before it becomes the learner's server.
+
+        It changes to the learner's folder and sets the limits of the process.
+        """
         go_home = super().make_preexec_fn(name)
 
         def begin():
@@ -53,7 +58,8 @@ class RoomSpawner(SimpleLocalProcessSpawner):
             # The limit is for each process alone, the server and every kernel. It is on address
             # space, which is larger than the memory in use.
             resource.setrlimit(resource.RLIMIT_AS, (self.mem_limit, self.mem_limit))
-            # the hub and its proxy get priority, so a slow learner slows down nobody else
+            # The hub and its proxy keep a higher priority, so that a busy kernel does not delay
+            # them.
             os.nice(5)
 
         return begin
@@ -76,7 +82,8 @@ c.SharedPasswordAuthenticator.user_password = told("IPU_TEACH_HUB_PASSWORD", 8)
 c.SharedPasswordAuthenticator.admin_password = told("IPU_TEACH_HUB_ADMIN_PASSWORD", 32)
 c.Authenticator.admin_users = {"instructor"}
 c.Authenticator.allow_all = True
-c.Authenticator.username_pattern = r"^[a-z][a-z0-9_-]{0,31}$"  # it becomes the name of a folder
+# The name becomes the name of a folder.
+c.Authenticator.username_pattern = r"^[a-z][a-z0-9_-]{0,31}$"
 # Shown where names are chosen, because the form reports any other name as a wrong password.
 c.JupyterHub.template_vars = {
     "announcement_login": "Choose a name of small letters a to z, digits, - and _, which begins "
@@ -95,7 +102,7 @@ c.Spawner.default_url = "/lab/tree/00_meet_the_machine.ipynb"
 # One thread per kernel: thirty kernels on a few cores gain nothing from more, and every thread
 # takes address space.
 threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-# makes `ipu-teach` available in the learner's terminal
+# With this PATH, a learner's terminal finds `ipu-teach`.
 programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 c.Spawner.environment = {
     "IPU_TEACH_WORK": "~/work",
@@ -103,9 +110,9 @@ c.Spawner.environment = {
     "PATH": programs,
     **threads,
 }
-c.Spawner.mem_limit = "2G"  # enforced by RoomSpawner, above; every lesson runs within it
+c.Spawner.mem_limit = "2G"  # RoomSpawner enforces this limit; every lesson needs less.
 c.Spawner.cpu_limit = 1  # reported to the server; only spawners with control groups can enforce it
-c.Spawner.start_timeout = 300  # when a whole class logs in at once, the last one waits
+c.Spawner.start_timeout = 300  # If a whole class logs in at once, the last server starts late.
 c.Spawner.http_timeout = 300
 
 # The hub's state. While the hub restarts, the servers (with their kernels' memory) and the proxy

@@ -1,10 +1,11 @@
-"""Configure the lessons on The Littlest JupyterHub: copy this to
-/opt/tljh/config/jupyterhub_config.d/ipu_teach.py, then
+"""Configure The Littlest JupyterHub so that learners' servers open the lessons.
+
+Copy this file to /opt/tljh/config/jupyterhub_config.d/ipu_teach.py, then run
 
     sudo tljh-config reload hub
 
-The kit is a checkout in KIT, and is installed from there into the environment of all users. The
-Littlest JupyterHub itself manages accounts, limits and idle culling: docs/hub.md has the commands.
+`KIT` is a checkout of this project, which is installed into the environment of all users. The
+Littlest JupyterHub manages accounts, limits and idle culling: docs/hub.md has the commands.
 """
 
 KIT = "/opt/ipu_teach"

@@ -1,6 +1,6 @@
-"""python3 run.py site [options of sphinx-build]: make the folder `site` anew, all of it as pages.
+"""python3 run.py site [options of sphinx-build]: build the website in `site` from scratch.
 
-Links in it that lead nowhere, and whatever else Sphinx warns of, make it fail.
+The build fails if Sphinx reports a warning, such as a broken link.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "site"
-# options of sphinx-build that take the next word
+# These options of sphinx-build have their value in the next argument.
 VALUED = ("-A", "-D", "-b", "-c", "-d", "-j", "-t", "-w", "--builder", "--jobs", "--tag")
 STRICT = ["-q", "-j", "auto", "-E", "-W", "--keep-going"]
 
 
 def main(words: list[str], site: Path = SITE) -> int:
-    """Return the command."""
+    """Build the website; return the exit status.
+
+    `words` has further options of sphinx-build.
+    """
     if words == ["--help"]:
         print((__doc__ or "").strip())
         return 0
@@ -35,7 +38,7 @@ def main(words: list[str], site: Path = SITE) -> int:
     except ImportError:
         print("site: the extra `docs` is missing: pip install -e .[docs]", file=sys.stderr)
         return 1
-    if site.exists():  # so that no page stays whose source has gone
+    if site.exists():  # A page whose source was deleted must not remain.
         shutil.rmtree(site)
     here = str(Path(__file__).resolve().parent)
     with tempfile.TemporaryDirectory() as trees:

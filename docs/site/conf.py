@@ -1,13 +1,12 @@
-"""The site that `python3 run.py site` builds: the lessons with their pictures live, the pages of
-docs, and a reference made of the docstrings.
+"""The Sphinx configuration of the website: the lessons, the pages of docs, and an API reference.
 
-Built by Sphinx with MyST-NB, which reads the notebooks and pages as they are, and autodoc. The
-theme is PyData's. Furo was tried beside it: 5 MB and half of the time less, and four kinds of
-axe-core's violations on every page, which only scripts of ours would have mended; PyData's leaves
-none, and reaches what scrolls by the keyboard.
+MyST-NB reads the notebooks and pages, and autodoc makes the reference from the docstrings. The
+theme is PyData's. Furo was tried: its site is 5 MB smaller and builds in half the time. But
+axe-core found four kinds of accessibility violations on every page, which only scripts of our own
+could have repaired. PyData's theme has none, and the keyboard reaches everything that scrolls.
 
-What is here beside settings makes nothing new. It folds answers away, points links to the solved
-lessons, and gives each docstring what the tables of names know of it.
+In addition to settings, this file has functions that fold answers, point links to the solved
+lessons, and extend each docstring by its C++ names and the first lesson that uses it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 include_patterns = ["*.md", "docs/**", "notebooks/index.ipynb", "notebooks/solutions/*.ipynb"]
 exclude_patterns = [".*", "CODE_OF_CONDUCT.md", "SECURITY.md", "**/__pycache__", "**/.*"]
 default_role = "py:obj"
-# The glossary has no level between its title and its terms; a type may be called as others are.
+# The glossary skips a heading level, and several types have the same name.
 suppress_warnings = ["myst.header", "ref.python"]
 
 nb_execution_mode = "off"
@@ -52,12 +51,12 @@ nb_code_prompt_show, nb_code_prompt_hide = "Show the answer", "Hide the answer"
 nb_merge_streams = True
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline", "substitution"]
-# Code that a page names stands beside the reference.
+# A link with the scheme `code:` leads to a source page next to the reference.
 CODE = {"url": "../_modules/{{path}}.html#{{fragment}}"}
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
 
-autodoc_typehints = "none"  # Shapes, dtypes and units stand in the docstrings.
-autodoc_mock_imports = ["torch"]  # The extra of that name may be missing.
+autodoc_typehints = "none"  # The docstrings have shapes, dtypes and units.
+autodoc_mock_imports = ["torch"]  # torch may not be installed.
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "not_here"}
 toc_object_entries_show_parents = "hide"
@@ -88,7 +87,7 @@ CODE_LINK = re.compile(r"\]\(\.\./(ipu_(?:teach|course)/[\w/]+)\.py#([\w.]+)\)")
 
 
 def moving() -> str:
-    """Return the first view of one slow tile that lesson 01 stores; the start page has it live."""
+    """Return the HTML of the view in lesson 01 of one slow tile; the start page shows it."""
     cells = names.read_notebook(LESSONS["01"])["cells"]
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
     pages = ["".join(data.get("text/html", ())) for data in outputs]
@@ -102,7 +101,7 @@ myst_substitutions = {
 
 
 def folded(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a solved lesson with each answer folded below the gap that a learner finds there."""
+    """Return a solved lesson in which each answer is folded below the gap that a learner gets."""
     cells = []
     for solved, blank in zip(notebook["cells"], learners_form(notebook)["cells"], strict=True):
         if solved["cell_type"] == "code" and gaps_in(names.source_of(solved)):
@@ -113,7 +112,7 @@ def folded(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_pictures_by_theme(text: str) -> str:
-    """Return a page's text with each `<picture>` as two images, which the theme shows or hides."""
+    """Return a page's text with each `<picture>` as two images, for light and dark themes."""
     image = "```{{image}} {}\n:class: only-{}\n:alt: {}\n```\n"
     return PICTURE.sub(
         lambda match: (
@@ -124,7 +123,7 @@ def with_pictures_by_theme(text: str) -> str:
 
 
 def linked(docname: str, text: str) -> str:
-    """Return a page's text with its links to lessons, terms and code as they are on the site."""
+    """Return a page's text with its links to lessons, terms and code as on the website."""
     up = "../" * docname.count("/")
     for path in LESSONS.values():
         link = f"]({up}notebooks/solutions/{path.name})"
@@ -140,12 +139,12 @@ def linked(docname: str, text: str) -> str:
 
 
 def page(lesson: str) -> str:
-    """Return the name of a lesson's page."""
+    """Return the path of a lesson's page, without a suffix."""
     return f"notebooks/solutions/{LESSONS[lesson].stem}"
 
 
 def with_all_below(index: dict[str, Any]) -> dict[str, Any]:
-    """Return the page of all lessons, with the lessons below it in the order of the path."""
+    """Return the page of all lessons, with a table of contents in course order."""
     tree = "\n".join(f"solutions/{path.stem}" for path in LESSONS.values())
     tree = f"```{{toctree}}\n:hidden:\n\n{tree}\n```"
     cell = {"cell_type": "markdown", "id": "lessons", "metadata": {}, "source": tree}
@@ -161,7 +160,7 @@ def as_on_the_site(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def code_that_pages_name(app: Sphinx, env: Any) -> None:
-    """Let the code that docs/inside.md leads to stand among the modules of the reference."""
+    """Make source pages for the modules to which docs/inside.md links."""
     known = env._viewcode_modules
     for path, name in CODE_LINK.findall((ROOT / "docs" / "inside.md").read_text(encoding="utf-8")):
         module = path.removesuffix("/__init__").replace("/", ".")
@@ -175,8 +174,11 @@ def code_that_pages_name(app: Sphinx, env: Any) -> None:
 def for_who_listens(
     app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """A fold is called by the words on it, a corner with nothing in it heads no column, and the
-    list of modules is one list."""
+    """Improve the HTML of a page for screen readers.
+
+    A folded part is labelled by its visible text, an empty header cell becomes an ordinary cell,
+    and the nested lists of modules become one list.
+    """
     body = context.get("body", "")
     body = body.replace(' aria-label="Toggle hidden content"', "")
     body = body.replace('<th class="head"><p></p></th>', "<td></td>")
@@ -189,8 +191,11 @@ def for_who_listens(
 def back_to_the_reference(
     app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Where a page of code leads back to a name under which its module is not the first to show it,
-    let it lead to the name that is there."""
+    """Correct the links from a page of source code back to the reference.
+
+    viewcode links to the first name of a module, which may not be on the target page. The link then
+    leads to the name that is on that page.
+    """
     module = pagename.removeprefix("_modules/").replace("/", ".")
     if entry := pagename.startswith("_modules/") and app.env._viewcode_modules.get(module):
         _, _, used, shown_as = entry
@@ -214,8 +219,10 @@ def snake(cpp: str) -> str:
 
 
 def rows_by_name() -> dict[str, list[tuple[str, Row | None]]]:
-    """Return (C++ name, its row) by our name below `ipu_teach`, from the tables of Poplar's and
-    PopLibs' names. Of a row with several forms the first one's name has what the row says."""
+    """Return {path below `ipu_teach`: [(C++ name, row)]} from both tables of C++ names.
+
+    If a row lists several C++ names, only the first one has the row; the others have None.
+    """
     found: dict[str, list[tuple[str, Row | None]]] = {}
     for row in (row for rows in (*SECTIONS.values(), *LIBRARIES.values()) for row in rows):
         first, *others = row.cpp.split(", ")
@@ -234,8 +241,10 @@ SHOWN = {lesson: "\n".join(text for _, _, text in names.cells_of(lesson)) for le
 
 
 def first_lesson(path: str) -> str:
-    """Return the lesson that names something first; "" for none, and for a method that other
-    classes have, or numpy's arrays."""
+    """Return the first lesson that uses an object; "" if there is none.
+
+    For a method it is also "" if other classes or numpy arrays have a method of that name.
+    """
     owner, _, last = path.rpartition(".")
     if not inspect.isclass(names.there(f"ipu_teach.{owner}")):
         return str(names.first_lesson(names.there(f"ipu_teach.{path}")))
@@ -247,9 +256,9 @@ def first_lesson(path: str) -> str:
 
 
 def where(path: str) -> str:
-    """Return the lesson that names an object first, else the page that does.
+    """Return a line on the first lesson that names an object, or else on the first page.
 
-    The text is empty for anything but a class or function, and for a method in no lesson.
+    The line is "" for anything but a class or function, and for a method that no lesson names.
     """
     if lesson := first_lesson(path):
         return f"**First in** :doc:`/{page(lesson)}`"
@@ -262,8 +271,10 @@ def where(path: str) -> str:
 
 
 def facts(path: str) -> list[str]:
-    """Return what stands below the docstring of a name: its C++ names, what differs, a call, and
-    the lesson that names it first."""
+    """Return the lines below the docstring of an object on the website.
+
+    They have its C++ names, the differences, an example call, and the first lesson that names it.
+    """
     known, found = ROWS.get(path, []), where(path)
     told = [f"**C++** {', '.join(f'``{cpp}``' for cpp, _ in known)}"] if known else []
     for row in [row for _, row in known if row][:1]:
@@ -273,8 +284,11 @@ def facts(path: str) -> list[str]:
 
 
 def as_rest(text: str) -> str:
-    """Return the text as Sphinx reads it: stars and bars are themselves, and what stands by four is
-    code."""
+    """Return a docstring as reStructuredText.
+
+    Stars and vertical bars are escaped, and a paragraph that is indented by four spaces becomes
+    code.
+    """
     text = re.sub(r"(?<=\[)\*|(?<=[(,]\s)\*|(?<=\()\*(?=\w)", r"\*", text)
     text = re.sub(r"(`[^`]*`)(\w?)|\|", escaped, text)
     return re.sub(r"(?m)^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text)
@@ -292,7 +306,7 @@ def with_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
 
 @cache
 def public(domain: Any) -> dict[str, tuple[str, Any]]:
-    """Return (full name, what Sphinx knows of it) by each end of it that no other name has."""
+    """Return {ending of a full name: (full name, Sphinx's entry)} for endings that are unique."""
     found: dict[str, list[tuple[str, Any]]] = {}
     for full, entry in domain.objects.items():
         parts = full.split(".")
@@ -302,7 +316,7 @@ def public(domain: Any) -> dict[str, tuple[str, Any]]:
 
 
 def by_its_last_name(app: Sphinx, env: Any, node: Any, shown: nodes.Node) -> nodes.Node | None:
-    """Where a docstring says `Graph.add_variable`, a link to it, whatever the module."""
+    """Return a link for a name such as `Graph.add_variable`; None if it is not unique."""
     name = node["reftarget"]
     full, entry = public(env.domains.python_domain).get(name, ("", None))
     if node.get("refdomain") != "py" or entry is None or not re.match(r"[A-Z]|\w+[.]", name):
@@ -311,8 +325,10 @@ def by_its_last_name(app: Sphinx, env: Any, node: Any, shown: nodes.Node) -> nod
 
 
 def finished(app: Sphinx, error: Exception | None) -> None:
-    """Leave out what only helps to debug the theme's scripts, 3.5 MB, and what MyST-NB puts beside
-    the site; and say where that is."""
+    """Delete files that visitors of the website do not need, and print its address.
+
+    They are source maps of the theme's scripts (3.5 MB), and a folder that MyST-NB writes.
+    """
     shutil.rmtree(Path(app.outdir).parent / "jupyter_execute", ignore_errors=True)
     if error is None:
         for path in Path(app.outdir, "_static").rglob("*.map"):

@@ -1,8 +1,8 @@
-"""Implement solution(), which shows the reference answer next to the learner's own.
+"""Implement solution(), which shows the reference answer next to the learner's answer.
 
-It does so once the learner's answer has passed. It adds two sentences on why the answer is right,
-and a thought on the question that the verdict raised. The texts are the entries `because` and
-`further` of `words_NN.md`.
+The reference answer is shown only after the learner's answer has passed its check. Below it are a
+text on why the answer is right and a thought that leads further. Both texts are entries of the file
+`words.md` of the lesson: `because` and `further`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
 
-BEYOND = ("solved", "with help")  # In these states, nothing can be given away.
+# In these states the learner has solved the exercise, so the reference answer gives nothing away.
+BEYOND = ("solved", "with help")
 
 
 def solution(name: str) -> Panel:
-    """Return the reference answer to an exercise next to your passed answer, and why it is right.
+    """Return a panel with your passed answer, the reference answer and why it is right.
 
-    Before an answer has passed, it shows no answer, and says how to get there. If the solved
-    notebook is not available, it says so.
+    If no answer has passed yet, the panel says how to get there instead. If the solved notebook is
+    not available, the panel says so.
 
     :raises UnknownExerciseError: if there is no such exercise.
     """
@@ -55,17 +56,20 @@ def solution(name: str) -> Panel:
 
 
 def _text(answer: object) -> str:
-    """Return an answer's source text, or its repr if it has none."""
+    """Return the source text of a function or class, and the repr of any other answer."""
     if not callable(answer):
         return repr(answer)
     try:
         return text_of(answer)
-    except Exception:  # no source file, or a C function
+    except Exception:  # The function has no source file, or it is a C function.
         return "its code cannot be read."
 
 
 def words(lesson: str) -> dict[str, tuple[str, str]]:
-    """Return, for each explained exercise of a lesson, the reason and the further thought."""
+    """Return {exercise: (because, further)} for the exercises of a lesson that have these texts.
+
+    `because` says why the reference answer is right, and `further` is a thought that leads further.
+    """
     return {
         key.split()[1]: (text(entries, "because"), text(entries, "further"))
         for key, entries in words_of(lesson).items()

@@ -1,12 +1,14 @@
-"""Lower bounds on the cost of a task on this machine, and how close an answer comes to them.
+"""Lower bounds on the cost of a task on the simulated machine, for comparison with answers.
 
-`least_cycles` reads the properties of the machine from the report of the check's run (number of
+`least_cycles` reads two things from the report of the run: the properties of the machine (number of
 tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the
-floating-point operations of the compute sets that ran. The exercise gives the properties of the
-task: how many supersteps its true dependencies require, how many bytes must move to another tile,
-and how many must be read or written. Phases follow each other, so their lower bounds add up. Within
-the compute phase, arithmetic and memory accesses overlap, so the larger of the two counts. Both are
-computed as if the work were divided among all tiles without a remainder.
+floating-point operations of the compute sets that ran. The exercise states the properties of the
+task: how many supersteps its dependencies require, how many bytes must move to another tile, and
+how many bytes must be read or written.
+
+The phases of a superstep follow each other, so their lower bounds are added. Within the compute
+phase, arithmetic and memory accesses overlap, so the larger of the two bounds counts. Both bounds
+assume that the work is divided equally among all tiles.
 """
 
 from __future__ import annotations
@@ -17,27 +19,27 @@ from math import ceil
 from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
-# bytes that a tile accesses in a cycle: two loads and a store of 64 bits; golden/chips.py has the
-# published rates
+# In a cycle, a tile accesses this many bytes: two loads and one store of 64 bits.
+# `validation/chips.py` has the published rates.
 MEMORY_BYTES_PER_CYCLE = 24
-# per unit and cycle; Target has the numbers of units and their sources
+# A unit makes this many multiply-adds in a cycle; `Target` has the number of units and its source.
 MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound on a cost, in `unit`, and what determines it."""
+    """A lower bound `least` on a cost, its `unit`, and a text that says why it cannot be lower."""
 
     least: float
     unit: str
     why: str
 
     def refuses(self, yours: float) -> bool:
-        """Return whether `yours` is below the bound, which is impossible."""
+        """Return whether the cost `yours` is below the bound, which is impossible."""
         return yours < self.least * (1 - 1e-9)
 
     def said(self, yours: float) -> str:
-        """Return a sentence about how close `yours` comes to the bound."""
+        """Return a sentence that compares the cost `yours` with the bound."""
         if yours <= self.least:
             return f"this is the best that this machine can do: {self.why}."
         share = (
@@ -53,9 +55,9 @@ class Bound:
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:
     """Return the lower bound on the modelled cycles of a run.
 
-    The module's docstring describes the method. `supersteps`: supersteps that the task needs at
-    least. `crossing`: bytes that must go to another tile. `touched`: bytes that must be read or
-    written on some tile.
+    `supersteps` is the minimum number of supersteps for the task. `crossing` is the number of bytes
+    that must move to another tile, and `touched` is the number of bytes that must be read or
+    written on some tile. The module's docstring describes the method.
     """
     target = report.target
     flops = sum(max(0, profile.flops) * profile.executions for profile in report.compute_sets)
@@ -80,9 +82,9 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """Return {description of the limit: cycles} for the compute phase.
+    """Return {what limits the compute phase: its cycles}.
 
-    The limit is arithmetic or memory, whichever takes longer.
+    The one entry is for arithmetic or for memory accesses, whichever takes longer.
     """
     arithmetic = ceil(flops / (tiles * flops_per_cycle))
     memory = ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE))

@@ -1,9 +1,9 @@
-"""Implement built(), with which a later lesson calls an answer from an earlier one.
+"""Implement built(), which returns the learner's answer to an exercise of an earlier lesson.
 
-The text of an answer that passes is stored next to the learner's progress, with everything it needs
-from its notebook. A stored text may be outdated, damaged or edited by anyone. It therefore has to
-pass its check again before built() returns it; if it fails, the learner gets an error message
-instead.
+When an answer passes, its source text is stored with the learner's progress, together with
+everything that it needs from its notebook. A stored text may be outdated, damaged or edited.
+Therefore built() checks it again before returning it. If it fails, built() prints why and returns a
+replacement.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdicts import Kind, Passed
 
-# only the form that `shared.alone` writes
+# `shared.alone` writes only these statements; any other statement means that the text was edited.
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
     """Return your answer to the exercise `name` of any lesson, if one has passed.
 
-    If none has, it returns `otherwise`, or else the reference answer. The cell shows which of them
-    it is. Nothing is counted, and nothing is marked as given or done.
+    If no answer has passed, return `otherwise`, or the reference answer if `otherwise` is None. A
+    printed line says which of them it is. The call changes no progress.
 
     :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
         available.
@@ -57,9 +57,9 @@ def built(name: str, otherwise: Any = None) -> Any:
 
 
 def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
-    """Return (answer, "") if a stored text passes its check again.
+    """Return `(answer, "")` if the stored text `record` passes its check again.
 
-    Otherwise return (None, what is wrong with the text).
+    Otherwise return `(None, fault)`, where `fault` says what is wrong with the text.
     """
     answers: list[object] = []
 
@@ -80,7 +80,10 @@ def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
 
 
 def _run(name: str, text: str) -> Any:
-    """Return the last object that a stored text defines. The text may raise any error."""
+    """Run a stored text and return the last object that it defines.
+
+    The text may raise any exception.
+    """
     tree = ast.parse(text)
     if not all(isinstance(node, KEPT) for node in tree.body):
         raise ValueError("it is not as check() wrote it")

@@ -1,7 +1,6 @@
-"""Call an answer safely, on copies of its arguments, so that it cannot change the originals.
+"""Call an answer on copies of its arguments, so that it cannot change the originals.
 
-Errors raised by the learner's own code become `Broken`; errors of the kit itself are raised
-unchanged.
+Errors raised by the learner's code become `Broken`. Errors of this package are raised unchanged.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
 from ipu_teach._support.own_code import is_own_file, is_own_module
 from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
 
-# A function or a codelet. Its arguments and its result depend on the exercise, so code that serves
-# every exercise cannot name their types.
+# An answer is a function or a codelet. Its arguments and its result depend on the exercise, so code
+# for all exercises cannot name their types.
 Answer: TypeAlias = Callable[..., Any]
 Result = TypeVar("Result")
 
 
 class Broken(Exception):
-    """The learner's code raised `error`; `tried` describes the call."""
+    """The learner's code raised `error` in the call that `tried` describes."""
 
     def __init__(self, tried: str, error: BaseException) -> None:
         super().__init__(tried)
@@ -40,10 +39,10 @@ class Broken(Exception):
         self.error = error
 
     def rows_in(self, exercise: str) -> VerdictRows:
-        """Return the rows of the error for the verdict of an exercise.
+        """Return the rows that describe the error in the verdict of an exercise.
 
-        If the error is a name that the lesson's cells define, the rows tell the learner to run
-        those cells.
+        If a cell of the lesson defines the name that is missing, the rows tell the learner to run
+        that cell.
         """
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
@@ -53,17 +52,17 @@ class Broken(Exception):
 
     @property
     def rows(self) -> VerdictRows:
-        """The error in a few lines, with the line of the learner's code that raised it."""
+        """The rows `(label, text)` with the error and the learner's line that raised it."""
         error = self.error
         line = line_of(self.error)
         cause = error.__cause__
         if isinstance(error, IPUTeachError):
-            caller_line = "" if "check(" in error.line else error.line  # the check's own call
+            caller_line = "" if "check(" in error.line else error.line  # skip the call of check()
             advice = (
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
-                line = line_of(cause)  # a line of the learner's callback
+                line = line_of(cause)  # The learner's callback raised the cause.
                 advice = "mend that line."
             error_rows: VerdictRows = (
                 ("where", error.where),
@@ -92,10 +91,11 @@ class Broken(Exception):
 
 
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
-    """Return (actual, why, next step) for a Python error about names that no learner knows.
+    """Return `(came, why, next step)` for two kinds of `TypeError`, and None for any other error.
 
-    These are errors about a missing argument of the kit's functions, and about a numpy function of
-    an expression. For other errors it returns None.
+    The two kinds are a missing argument of a function of this package, and a numpy function that
+    was applied to a popops expression. Python's messages for them use names that a learner does not
+    know.
     """
     if not isinstance(error, TypeError):
         return None
@@ -134,9 +134,10 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
 
 
 def _counted(error: MissingPerfEstimateError) -> str:
-    """Return the advice for cycles that cannot be counted, where only counted cycles are accepted.
+    """Return advice for code whose cycles cannot be counted.
 
-    A check never advises an estimate.
+    The error's own advice may be to estimate the cycles. Exercises accept only counted cycles, so
+    the text returned here never suggests an estimate.
     """
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
@@ -147,17 +148,18 @@ def _counted(error: MissingPerfEstimateError) -> str:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Return whether the learner or the time limit interrupted the answer.
+    """Return whether `error` comes from the learner's interruption or from the time limit.
 
-    An exception class of the answer's own is no interruption, even if it derives from one.
+    An exception class that an answer derives from `KeyboardInterrupt` or `Stopped` does not count.
     """
     return type(error) in (KeyboardInterrupt, Stopped)
 
 
 class answering:
-    """Guard a call into the learner's code.
+    """Context manager for a call into the learner's code.
 
-    If the call rebinds names that checks use, they are restored at once.
+    An exception of that code is raised as `Broken`. Names that the call rebinds in modules that
+    checks use are restored when the block ends.
     """
 
     def __init__(self, tried: str) -> None:
@@ -172,14 +174,14 @@ class answering:
         trace: TracebackType | None,
     ) -> None:
         put_back()
-        # catches SystemExit too
+        # The exception may also be a SystemExit, which an answer raises by exit().
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error
 
 
 def is_blank(answer: object) -> bool:
-    """Return whether a gap is still unchanged: `...`, or a function that does nothing."""
+    """Return whether the gap is still `...`, or a function that does nothing."""
     if answer is ... or answer is None:
         return True
     if isinstance(answer, tuple):
@@ -203,7 +205,7 @@ def is_blank(answer: object) -> bool:
 
 
 def call(answer: Callable[..., Result], *arguments: object) -> Result:
-    """Return the result of an answer for copies of the arguments.
+    """Call `answer` with copies of the arguments, and return its result.
 
     :raises Broken: if the answer raises an error.
 
@@ -240,7 +242,7 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
 
 
 def _copying(parameter: str, value: object) -> str:
-    """Return the advice to copy an argument that the answer changed, with the call for its type."""
+    """Return advice to copy the argument `parameter`, with the call for the type of `value`."""
     name = f"{parameter.rstrip('s')}_copy"
     in_place = "+=, -= and assignments to elements change the array itself."
     item = value[0] if isinstance(value, (list, tuple)) and len(value) else None
@@ -256,9 +258,10 @@ def _copying(parameter: str, value: object) -> str:
 
 
 def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:
-    """Return the result of an answer for arguments that are not copied, such as a graph.
+    """Call `answer` with the arguments themselves, not with copies, and return its result.
 
-    `description` describes the call in words.
+    This is for arguments that cannot be copied, such as a graph. `description` describes the call
+    in words.
 
     :raises Broken: if the answer raises an error.
 

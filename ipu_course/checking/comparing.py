@@ -34,9 +34,10 @@ Pairs = Sequence[tuple[Case, Result]]  # the arguments and the result of each ca
 
 
 def compare_value(answer: Values, right: Values, exercise: str, about: str, advice: str) -> Passed:
-    """Compare an answer that is a value, or a sequence of values, with the correct one.
+    """Compare a value, or a sequence of values, with the correct one.
 
-    `about` describes the question, and `advice` is the next step if no known mistake fits.
+    `about` describes the question. `advice` is the next step for the learner if the wrong value
+    does not match a known mistake.
 
     :raises NotYet: if a value is wrong.
     """
@@ -68,10 +69,11 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
 def gives_alike(
     answer: Callable[..., object], *cases: tuple[object, ...]
 ) -> Callable[[Callable[..., object]], bool]:
-    """Return a function that tells whether a known mistake gives the answer's results.
+    """Return a predicate: whether a function gives the same results as `answer` in all `cases`.
 
-    It compares them in all of these cases, of which there should be two: in a single one, a mistake
-    may happen to give the same result. Errors are equal if they are of one type.
+    The checks apply it to functions with known mistakes. Give at least two cases, because a mistake
+    may give the same result by accident in one. Two calls that raise errors of the same type count
+    as equal.
     """
 
     def outcome(function: Callable[..., object], case: tuple[object, ...]) -> object:
@@ -112,12 +114,15 @@ def compare(
 ) -> Passed:
     """Compare an answer with an independent computation on every case, and explain a difference.
 
-    `cases`: the arguments of each call, by what is special about the case. The names of ordinary
-    cases begin with ORDINARY, and the verdict describes the smallest of them that is wrong. If all
-    ordinary cases are right, the verdict names the smallest special case that is wrong. `suspects`
-    are known mistakes that may explain the results, and `otherwise` looks for a reason if none of
-    them gives the same results. `draws(*case)` draws the case that the verdict describes. `whole`:
-    the numbers are places or codes, so that floats are refused, even those without a fraction.
+    `oracle` is the independent computation. `cases` has the arguments of each call; its keys
+    describe the cases. Keys of ordinary cases begin with `ORDINARY`. The verdict describes the
+    smallest ordinary case with a wrong result, or the smallest special case if all ordinary cases
+    are right.
+
+    `suspects` are known mistakes that may explain the results. If none of them gives the same
+    results, `otherwise` is called to find a reason. `draws(*case)` returns a picture of the case in
+    the verdict. `whole` says that the numbers are positions or codes: then floats are refused, even
+    2.0.
 
     :raises NotYet: if a result is wrong.
     """
@@ -171,7 +176,7 @@ def compare(
 
 
 def refuse_floats(description: str, result: object, expected: str = "integers") -> None:
-    """Raise `NotYet` if a result has floats where the exercise needs places or codes."""
+    """Raise `NotYet` if `result` has floats, for exercises that need integers such as indices."""
     if not is_whole(result):
         is_array = isinstance(result, np.ndarray) and result.ndim
         raise NotYet(
@@ -184,7 +189,7 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
 
 
 def _size(case: Iterable[object]) -> tuple[int, float]:
-    """Return the number of values of a case, and the sum of their sizes."""
+    """Return `(count, total)`: the number of values in a case and the sum of their magnitudes."""
     count = 0
     total = 0.0
     for part in case:
@@ -201,7 +206,7 @@ def _size(case: Iterable[object]) -> tuple[int, float]:
 
 
 def _is_one_number(results: Iterable[Result]) -> bool:
-    """Return whether all results are numbers, and equal."""
+    """Return whether all results are numbers and equal."""
     numbers = {plain(result) for result in results}
     return len(numbers) == 1 and None not in numbers
 
@@ -212,7 +217,10 @@ def _still_wrong(
     cases: Iterable[Case],
     tolerance: float,
 ) -> str:
-    """Return the first difference that remains if arrays of floats are float64; "" if none does."""
+    """Return the first difference from the oracle on float64 arguments; "" if there is none.
+
+    Arrays of floats in the cases are converted to float64.
+    """
     for case in cases:
         wide = tuple(_wider(part) for part in case)
         if words := difference(call(answer, *wide), oracle(*wide), tolerance):
@@ -226,9 +234,9 @@ def _reasons(
     oracle: Callable[..., Result],
     pairs: Pairs[Case, Result],
 ) -> Iterator[Reason]:
-    """Yield the reasons for wrong results: a known mistake, the exercise's own, and rounding.
+    """Yield reasons for wrong results: a known mistake, the reason of the exercise, and rounding.
 
-    A reason that does not apply is ("", "").
+    A reason that does not apply is `("", "")`.
     """
 
     def gives_the_same(like: Callable[..., Result]) -> bool:
@@ -247,12 +255,13 @@ KEEP_WIDE = (
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """Return ROUNDED if an answer misses its tolerance only because of rounding, else "".
+    """Return `ROUNDED` if an answer misses its tolerance only because of rounding, else "".
 
-    It is also "" if that cannot be decided, or not in time. `again` runs the answer with float64
-    wherever FLOAT or HALF is declared, and returns the remaining difference in words.
+    `again` repeats the comparison with float64 wherever `FLOAT` or `HALF` is declared, and returns
+    the remaining difference in words. The result is also "" if this repetition raises an error, or
+    if half of the check's time is already used.
     """
-    if half_is_over():  # a second run takes no longer than the first
+    if half_is_over():  # A second run may take as long as the first, so it needs half the time.
         return ""
     try:
         with in_float64():
@@ -277,7 +286,10 @@ def _is_floating(value: object) -> bool:
 
 
 def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reason:
-    """Return (why, next step) if every result is the right one rounded to a number of digits."""
+    """Return `(why, next step)` if every result is the correct one rounded to 0 to 4 digits.
+
+    Otherwise return `("", "")`.
+    """
     rights = [right for case, _ in pairs if isinstance(right := oracle(*case), float)]
     values = [value for _, result in pairs if (value := plain(result)) is not None]
     numbers = [float(value) for value in values if -1e300 < value < 1e300]

@@ -29,15 +29,16 @@ NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:e[+-]?\d+)?)
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise.
+    """An exercise: its name, title, check and prose.
 
-    `judge` is called with the answers. `hints` go from a nudge to almost the solution; the last one
-    leaves only the writing to the learner. `thought`: a text for learners who have solved it, with
-    a further question or another approach. `takes`: a description of each argument of check() after
-    the name, usually "a function", or words for a value. `precision`: the floating-point precision
-    that is required, where results are not whole numbers. `decoys`: lines of known wrong answers
-    for the puzzle, each with the line of the reference answer that it replaces; empty where the
-    answer has fewer than three lines.
+    * `judge` checks the answers and returns `Passed`.
+    * `hints` lead from a nudge to almost the solution. After the last one, the learner only has to
+      write the code.
+    * `thought` is a text for learners who have solved the exercise: a question or another approach.
+    * `takes` describes each argument that check() takes after the name: usually "a function".
+    * `precision` is the required floating-point precision, if results are not whole numbers.
+    * `decoys` are pairs for the puzzle: a wrong line, and the line of the reference answer that it
+      replaces. It is empty if the answer has fewer than three lines.
     """
 
     name: str
@@ -52,10 +53,10 @@ class Exercise:
 
 @dataclass(frozen=True)
 class PredictedValue:
-    """One value of a prediction: its label, its unit, and the values that are allowed.
+    """One value of a prediction: its label, its unit and the allowed values.
 
-    `choices`: the allowed words; () for a number. `whole`: only integers are allowed. `low` and
-    `high`: the limits of a number, both included.
+    `choices` has the allowed words, and is () for a number. `whole` says that only integers are
+    allowed. `low` and `high` are the smallest and the largest allowed number.
     """
 
     label: str
@@ -67,25 +68,25 @@ class PredictedValue:
 
     @property
     def share(self) -> bool:
-        """Whether the value is a fraction from 0 to 1, which may also be written in per cent."""
+        """Whether the value is a fraction from 0 to 1, which a learner may write in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
     @property
     def per_cent(self) -> bool:
-        """Whether the value is a number of per cent, which may also be written with their sign."""
+        """Whether the value is in per cent, which a learner may write with or without "%"."""
         return not self.whole and (self.low, self.high) == (0, 100)
 
     def value(self, answer: object) -> Guess | None:
         """Return `answer` as str, int or float, or None if it is not an allowed value.
 
-        An allowed value need not be right, and a number may be written as text.
+        An allowed value may still be a wrong prediction. A number may be written as text.
         """
         if self.choices:
             word = str(answer).strip().removesuffix(self.unit).strip().lower()
             return next((choice for choice in self.choices if choice.lower() == word), None)
         value, has_sign = _number_in(answer, self.unit)
         if self.share and value is not None and (has_sign or 1 < value <= 100):
-            value = float(value) / 100  # a value above 1 or a per cent sign marks per cent
+            value = float(value) / 100  # The learner wrote the share in per cent.
         elif has_sign and not self.per_cent:
             return None
         if (
@@ -98,9 +99,9 @@ class PredictedValue:
         return value if isinstance(value, int) else float(value)
 
     def readings(self, answer: object) -> tuple[str, ...]:
-        """Return how to write each reading of an ambiguous value; () for any other value.
+        """Return two texts that make an ambiguous value unambiguous; () if it is not ambiguous.
 
-        0.97 is ambiguous if the value is in per cent: it may mean 0.97 % or 97 %.
+        0.97 is ambiguous if the value is in per cent: the learner may mean 0.97 % or 97 %.
         """
         value, has_sign = _number_in(answer, self.unit)
         if not self.per_cent or value is None or has_sign or not 0 < value <= 1:
@@ -109,13 +110,17 @@ class PredictedValue:
 
     @property
     def kind(self) -> str:
-        """The kind of value, in the plural."""
+        """The kind of value as a plural noun: "words", "shares", "whole numbers" or "numbers"."""
         if self.choices:
             return "words"
         return "shares" if self.share else "whole numbers" if self.whole else "numbers"
 
     def example(self, place: int) -> Guess:
-        """Return an allowed value that shows the form; `place` is that among the parts, from 0."""
+        """Return an allowed value as an example of the form.
+
+        `place` is the index of this value in its prediction, so that the examples of several values
+        differ.
+        """
         if self.choices:
             return self.choices[-1 - place % len(self.choices)]
         if self.share:
@@ -127,7 +132,7 @@ class PredictedValue:
         return (7, 12, 9)[place % 3] if self.whole else (1.5, 2.5, 3.5)[place % 3]
 
     def asks(self) -> str:
-        """Return a description of the allowed values: "a number from 0 to 1"."""
+        """Return a description of the allowed values, such as "a number from 0 to 1"."""
         if self.choices:
             return " or ".join(repr(choice) for choice in self.choices)
         bounds = f" from {number(self.low)}" + (
@@ -137,15 +142,15 @@ class PredictedValue:
         return f"{'a whole number' if self.whole else 'a number'}{bounds}{cent}"
 
     def said(self, value: Guess) -> str:
-        """Return a value with its label and unit."""
+        """Return a value with its label and unit as text."""
         text = value if isinstance(value, str) else number(value)
         return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
 
 
 def _number_in(answer: object, unit: str) -> tuple[int | float | Fraction | None, bool]:
-    """Return the number that an answer is or has as text, and whether it has a per cent sign.
+    """Return `(number, has_per_cent_sign)` for a number or for a text that contains only a number.
 
-    A text may end in the `unit`. The number is None if there is none.
+    The text may end in `unit`. `number` is None if `answer` is not a number.
     """
     if not isinstance(answer, str):
         return plain(answer), False
@@ -161,7 +166,7 @@ def _number_in(answer: object, unit: str) -> tuple[int | float | Fraction | None
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction: its question, the parts of an answer, and the reason for the actual result."""
+    """A prediction: its question, the values that it asks for, and the reason for the result."""
 
     name: str
     title: str
@@ -170,7 +175,7 @@ class Question:
 
     @property
     def form(self) -> str:
-        """The form of an answer, with an example: "a pair of shares, such as (0.5, 0.8)"."""
+        """The form of a prediction, with an example: "a pair of shares, such as (0.5, 0.8)"."""
         parts = self.parts
         examples = tuple(part.example(place) for place, part in enumerate(parts))
         if len(parts) == 1:
@@ -185,11 +190,11 @@ class Question:
         return f"{group} ({names}), such as {examples!r}; {kinds}"
 
     def asks(self) -> str:
-        """Return what to do, and which guesses are valid, in words."""
+        """Return a sentence that tells the learner what to type and which guesses are valid."""
         return f"put your guess in place of the dots: {self.form}."
 
     def values(self, answer: object) -> tuple[Guess, ...]:
-        """Return `answer` as a tuple with one value for each part.
+        """Return `answer` as a tuple with one value for each element of `parts`.
 
         :raises AnswerKindError: if `answer` is not a valid prediction.
         """
@@ -205,9 +210,9 @@ class Question:
         return guesses
 
     def guessed(self, answer: object) -> tuple[Guess, ...]:
-        """Return the values of a learner's guess, as `values` does.
+        """Return the values of a learner's guess as a tuple, and refuse an ambiguous guess.
 
-        :raises AnswerKindError: if it is not a valid prediction, or can be read in two ways.
+        :raises AnswerKindError: if `answer` is not a valid prediction, or can be read in two ways.
         """
         for part, value in zip(self.parts, self._separate(answer), strict=False):
             if readings := part.readings(value):
@@ -220,7 +225,10 @@ class Question:
         return self.values(answer)
 
     def _separate(self, answer: object) -> Sequence[object] | Array:
-        """Return the values of an answer one by one; a text may have several, between commas."""
+        """Return the values of `answer` as a sequence.
+
+        A text is split at commas if the prediction asks for several values.
+        """
         if isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1:
             return answer
         if isinstance(answer, str) and len(self.parts) > 1:
@@ -228,7 +236,7 @@ class Question:
         return (answer,)
 
     def said(self, values: tuple[Guess, ...]) -> str:
-        """Return an answer in words, with labels and units."""
+        """Return the values of a prediction as text, with labels and units."""
         return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
 
 
@@ -236,7 +244,7 @@ class Question:
 class Drawn:
     """A question with its numbers filled in: its text, and a function that computes the answer.
 
-    The function runs the engine.
+    The function runs a program on the simulated machine.
     """
 
     asks: str
@@ -247,13 +255,16 @@ class Drawn:
 class Later(Question):
     """A prediction that is asked again two lessons later, with other numbers.
 
-    Its answer is not a stored text but the result of a run of the engine.
+    Its correct answer is not stored: a program on the simulated machine computes it.
     """
 
     draw: Callable[[np.random.Generator], Drawn]
 
     def drawn(self) -> Drawn:
-        """Return the question with its numbers, which are the same in every process."""
+        """Return the question with its numbers filled in.
+
+        The random generator is seeded with the name, so the numbers are the same in every process.
+        """
         return self.draw(np.random.default_rng([ord(sign) for sign in self.name]))
 
 
@@ -261,7 +272,7 @@ class Later(Question):
 class Lesson:
     """A lesson's number, title and minutes, with its exercises and predictions in notebook order.
 
-    `later`: the predictions of this lesson that a later lesson asks again.
+    `later` has the predictions of this lesson that a later lesson asks again.
     """
 
     number: str
@@ -272,7 +283,7 @@ class Lesson:
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
-        """The items that check() takes, in order; the others are predictions."""
+        """The items of the lesson that are exercises, in order; the other items are predictions."""
         return tuple(item for item in self.items if isinstance(item, Exercise))
 
 
@@ -282,7 +293,7 @@ def exercise(
     takes: tuple[str, ...] = ("a function",),
     precision: Precision | None = None,
 ) -> Exercise:
-    """Build an exercise from its check; its prose comes from the lesson's file of words."""
+    """Build an exercise from its check function; its prose is read from the lesson's `words.md`."""
     entries = section(lesson_of(name), f"check {name}")
     decoys = zip(entries.get("decoy", ()), entries.get("for", ()), strict=True)
     return Exercise(
@@ -298,7 +309,7 @@ def exercise(
 
 
 def question(name: str, parts: tuple[PredictedValue, ...]) -> Question:
-    """Build a prediction from its parts; its prose comes from the lesson's file of words."""
+    """Build a prediction that asks for `parts`; its prose is read from the lesson's `words.md`."""
     entries = section(lesson_of(name), f"predict {name}")
     return Question(name, text(entries, "title"), parts, text(entries, "why"))
 
@@ -308,7 +319,7 @@ def later(
     parts: tuple[PredictedValue, ...],
     draw: Callable[[np.random.Generator], Drawn],
 ) -> Later:
-    """Build a prediction that a later lesson asks again; its prose is in the file of words."""
+    """Build a prediction that a later lesson asks again; its prose is in `words.md`."""
     entries = section(lesson_of(name), f"predict {name}")
     return Later(
         name, title=text(entries, "title"), parts=parts, why=text(entries, "why"), draw=draw
@@ -316,7 +327,7 @@ def later(
 
 
 def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = ()) -> Lesson:
-    """Build a lesson from its items, given in the order of the notebook."""
+    """Build a lesson from its exercises and predictions, given in the order of the notebook."""
     entries = section(number, "lesson")
     minutes = int(text(entries, "minutes"))
     return Lesson(number, text(entries, "title"), minutes, items=items, later=later)
@@ -331,7 +342,7 @@ NUMBERS = (
 
 @cache
 def catalogue() -> tuple[Lesson, ...]:
-    """Return every lesson that has exercises, in order."""
+    """Return all lessons that have exercises, in order."""
     return tuple(import_module(f"ipu_course.lesson{n}.checks").LESSON for n in NUMBERS)
 
 
@@ -355,9 +366,13 @@ Item = TypeVar("Item", bound=Exercise | Question)
 
 
 def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
-    """Return the exercise or prediction called `name`; `call` is the learner's call.
+    """Return the exercise or prediction called `name`.
 
-    :raises UnknownExerciseError: if there is none of this kind; the message has the nearest name.
+    `kind` is the class to look for, `noun` names it in the error, and `call` is the function that
+    the learner called.
+
+    :raises UnknownExerciseError: if there is no item of this kind. The message suggests the nearest
+    name.
     """
     items = [item for known in catalogue() for item in (*known.items, *known.later)]
     by_name = {item.name: item for item in items if isinstance(item, kind)}
@@ -380,9 +395,10 @@ def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
 
 
 def find_exercise(name: str, call: str) -> Exercise:
-    """Return the exercise called `name`; `call` is the learner's call, such as "hint".
+    """Return the exercise called `name`; `call` is what the learner called, such as "hint".
 
-    :raises UnknownExerciseError: if there is none; the message has the nearest name.
+    :raises UnknownExerciseError: if there is no such exercise. The message suggests the nearest
+        name.
     """
     return _named(name, Exercise, "exercise", call)
 
@@ -390,7 +406,8 @@ def find_exercise(name: str, call: str) -> Exercise:
 def find_question(name: str) -> Question:
     """Return the prediction called `name`.
 
-    :raises UnknownExerciseError: if there is none; the message has the nearest name.
+    :raises UnknownExerciseError: if there is no such prediction. The message suggests the nearest
+        name.
     """
     return _named(name, Question, "prediction", "predict")
 

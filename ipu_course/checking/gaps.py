@@ -1,11 +1,13 @@
-"""Find the gaps of a lesson.
+"""Find the gaps of a lesson: the places where the learner writes an answer.
 
-The reference answer of an exercise is stored once, in the solved notebook, between two marks:
+The solved notebook has the reference answer of each exercise between two comment lines, the marks:
 
-# BEGIN SOLUTION 01.1: return the modelled cycles of the superstep … # END SOLUTION
+    # BEGIN SOLUTION 01.1: return the modelled cycles of the superstep
+    …
+    # END SOLUTION
 
-The text after the name tells the learner what to do, and replaces the answer in the learner's
-notebook. This module uses only the standard library.
+In the learner's notebook, the text after the exercise name replaces the answer as the task. This
+module imports only the standard library and other modules of this project.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
 Names = dict[str, Any]  # the names that the cells of a notebook have bound
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-# A comment has at most this many characters, so that it fits into a cell on a small screen.
+# The task in a learner's cell is wrapped at this many characters, to fit on a small screen.
 WIDTH = 88
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
@@ -35,7 +37,7 @@ CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
 
 
 class Cell(TypedDict, total=False):
-    """A cell of a notebook file, with the fields that this kit uses."""
+    """A cell of a notebook file, with the fields that this package uses."""
 
     cell_type: str
     source: str | list[str]
@@ -44,7 +46,7 @@ class Cell(TypedDict, total=False):
 
 
 class Notebook(TypedDict):
-    """A notebook file, with the field that this kit uses."""
+    """A notebook file, with the field that this package uses."""
 
     cells: list[Cell]
 
@@ -53,8 +55,8 @@ class Notebook(TypedDict):
 class Gap:
     """One gap of a cell: its exercise, the task for the learner, and its lines.
 
-    `first` and `last` are the numbers of the lines with the marks, from 0 on. `answer` is the text
-    between them.
+    `first` and `last` are the indices of the lines with the two marks, counted from 0. `answer` is
+    the text between them.
     """
 
     exercise: str
@@ -67,7 +69,7 @@ class Gap:
 
     @property
     def assigned(self) -> list[str]:
-        """The names that the answer binds, in their order."""
+        """The names that the answer defines or assigns, in order of appearance."""
         names: list[str] = []
         for statement in parsed(dedent(self.answer), self.where or self.exercise).body:
             if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
@@ -82,7 +84,7 @@ class Gap:
 
 
 def source_of(cell: Cell) -> str:
-    """Return a cell's source as one text."""
+    """Return a cell's source as one string; in the file it may be a list of lines."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)
 
@@ -115,7 +117,7 @@ def read_notebook(path: Path) -> Notebook:
 
 
 def _check(cell: Cell) -> None:
-    """Raise `ValueError` for an invalid cell."""
+    """Raise `ValueError` if `cell` is not a valid notebook cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
         raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
     source = cell.get("source")
@@ -129,17 +131,19 @@ def _check(cell: Cell) -> None:
 
 
 def _as_utf8(value: Cell | Notebook) -> None:
-    """Raise `ValueError` for an unpaired surrogate.
+    """Raise `ValueError` if `value` contains an unpaired surrogate.
 
-    JSON can express one, and no file can store it.
+    JSON can express a surrogate, but UTF-8 cannot encode it.
     """
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
 def parsed(source: str, where: str) -> ast.Module:
-    """Return the syntax tree of a cell, or of a part of one.
+    """Return the syntax tree of a cell or of a part of a cell.
 
-    :raises LessonSourceError: if it is not valid Python.
+    `where` names the cell in the error.
+
+    :raises LessonSourceError: if `source` is not valid Python.
     """
     try:
         return ast.parse(source)
@@ -152,9 +156,11 @@ def parsed(source: str, where: str) -> ast.Module:
 
 
 def gaps_in(source: str, where: str = "") -> list[Gap]:
-    """Return the gaps of one cell.
+    """Return the gaps of one cell, in order.
 
-    :raises LessonSourceError: if the marks do not pair.
+    `where` names the cell in the error.
+
+    :raises LessonSourceError: if a BEGIN mark has no END mark, or the reverse.
     """
     gaps: list[Gap] = []
     lines = source.splitlines()
@@ -199,10 +205,10 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """Return a cell as a learner gets it, with the answer of each gap left out.
+    """Return a cell's source with each answer replaced by a comment with the task.
 
-    In place of a gap are a comment with the task, and code that runs and does nothing. A name that
-    the answer binds, and that this cell or the `later` ones use after the gap, is bound to `...`.
+    Below the comment is code that runs and does nothing. If the answer assigns a name that is used
+    after the gap, in this cell or in one of the `later` cells, that code binds the name to `...`.
     """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
@@ -219,7 +225,7 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
 
 
 def names_needed(source: str) -> set[str]:
-    """Return the names that a cell uses and that neither the cell nor Python's builtins define."""
+    """Return the names that a cell uses but that neither the cell nor `builtins` defines."""
     nodes = list(ast.walk(ast.parse(source)))
     used = {
         node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -245,7 +251,7 @@ def _names(source: str) -> set[str]:
 
 
 def without_check(source: str) -> str:
-    """Return a cell without its final check(), so that running it submits nothing."""
+    """Return a cell's source without its final check(), so that running it submits nothing."""
     last = parsed(source, "").body[-1:]
     if last and re.match(r"check\(", ast.unparse(last[0])):
         return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()
@@ -254,9 +260,9 @@ def without_check(source: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """The location of an exercise's reference answer.
+    """Where the reference answer of an exercise is stored.
 
-    It has the source of the cell without its check(), and the expressions that are passed to
+    It has the source of the cell without its check(), and the expressions that the cell passes to
     check().
     """
 
@@ -289,7 +295,10 @@ def _references(path: Path) -> dict[str, Reference]:
 
 
 def reference(exercise: str) -> Reference:
-    """Return the reference answer of an exercise, read from its solved notebook."""
+    """Return the reference answer of an exercise, read from the solved notebook.
+
+    :raises UnknownExerciseError: if the solved notebook is not available.
+    """
     for path in lessons(solved=True):
         if lesson_of(path.stem) == lesson_of(exercise) and path.parent.name == "solutions":
             reference_found = _references(path).get(exercise)

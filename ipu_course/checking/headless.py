@@ -1,4 +1,4 @@
-"""Run a lesson without a browser: execute its cells, show the output, and store it on request."""
+"""Run a lesson without a browser: execute its cells, print the output, and store it on request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """The terminal output of a headless run.
+    """The terminal output while a notebook runs without a browser.
 
-    The notebook's stdout goes to our stdout line by line, and all progress to stderr. On a
-    terminal, one bar counts the cells, and also shows the bar that the running cell draws.
-    Elsewhere, as in a log, each cell and each finished bar is one line.
+    The notebook's stdout is printed to stdout line by line, and all progress to stderr. A terminal
+    shows one progress bar that counts the cells. Next to it is the bar that the running cell draws,
+    if any. In a log file, each finished cell and each finished bar is one line.
     """
 
     def __init__(self, name: str, cells: int) -> None:
@@ -42,7 +42,7 @@ class Screen:
         )
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
-        self.moving = False  # whether that line of stderr was redrawn, as a progress bar is
+        self.moving = False  # whether the last line of stderr is redrawn, like a progress bar
 
     def _print(self, text: str, stream: str) -> None:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -50,7 +50,7 @@ class Screen:
         target.flush()
 
     def show(self, stream: str, text: str) -> None:
-        """Show a piece of the kernel's stdout or stderr."""
+        """Show a piece of text that the kernel wrote to `stream`: "stdout" or "stderr"."""
         *lines, last = (self.pending[stream] + text).split("\n")
         if stream == "stdout":
             if lines:
@@ -67,13 +67,13 @@ class Screen:
         self.pending[stream] = last
 
     def flush(self) -> None:
-        """End the lines that a cell left unfinished."""
+        """Print the unfinished last lines of stdout and stderr, each with a line end."""
         for stream, text in self.pending.items():
             if text.strip():
                 self.show(stream, "\n")
 
     def cell_done(self, number: int) -> None:
-        """Count a finished cell."""
+        """Count a finished cell in the progress bar, or print a line if there is no terminal."""
         self.flush()
         self.bar.update()
         self.bar.refresh()
@@ -81,13 +81,18 @@ class Screen:
             print(f"cell {number} of {self.cells} done", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Remove the bar; the last line on stdout is then the notebook's own."""
+        """Remove the progress bar, so that the notebook's own output ends the terminal's text."""
         self.flush()
         self.bar.close()
 
 
 def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
-    """Replace `DATA = "digits"` in the cell tagged `parameters`."""
+    """Replace `DATA = "digits"` by the data set `data` in the cell tagged `parameters`.
+
+    `name` is the lesson's name for the error.
+
+    :raises LessonError: if no such cell assigns `DATA`.
+    """
     for cell in notebook.cells:
         if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", []):
             assignment = re.compile(r"""^(\s*DATA\s*=\s*)(["'])digits\2""", re.MULTILINE)
@@ -104,7 +109,7 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
 
 
 def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Return which cell failed and at which line, followed by the error as in the notebook."""
+    """Return a text that says which cell and line failed, followed by the error."""
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
@@ -117,9 +122,9 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this Python interpreter, and return the exit status.
+    """Run every cell in a kernel of this Python interpreter; return 0, or 1 if a cell failed.
 
-    The kernel runs in `folder`, and the outputs are stored in `notebook`.
+    The kernel runs in `folder` with the environment `env`. The outputs are stored in `notebook`.
     """
     import asyncio
     import signal
@@ -138,9 +143,9 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
     class Client(NotebookClient):
         async def async_start_new_kernel(self, **kwargs: Any) -> None:
-            # raised on Windows, and outside the main thread
+            # add_signal_handler raises RuntimeError on Windows and outside the main thread.
             with contextlib.suppress(RuntimeError):
-                # in place of nbclient's, which reports a dead kernel
+                # This handler replaces the one of nbclient, which reports a dead kernel.
                 loop.add_signal_handler(signal.SIGINT, stop)
             await super().async_start_new_kernel(**kwargs)
 
@@ -160,7 +165,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         km=manager,
         timeout=None,
         startup_timeout=120,
-        # its warnings are for servers, not for learners
+        # The kernel's warnings are meant for operators of servers, not for learners.
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         record_timing=False,
         store_widget_state=False,
@@ -175,12 +180,12 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                     screen.cell_done(number)
         except CellExecutionError as error:
             return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
-        except DeadKernelError:  # nbclient raises it for a cancelled task, too
+        except DeadKernelError:  # nbclient also raises it if the task was cancelled.
             return f"{name}: the kernel died in code cell {number}; most often memory ran out"
         except RuntimeError as error:
             return f"{name}: the kernel did not start: {error}"
         finally:
-            if await manager.is_alive():  # stopped while it started
+            if await manager.is_alive():  # The run was stopped while the kernel started.
                 await manager.shutdown_kernel(now=True)
         return ""
 
@@ -190,12 +195,12 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         task.cancel()
 
     stopped: list[bool] = []
-    # on Windows the default loop cannot wait for the kernel's sockets
+    # On Windows, the default event loop cannot wait for the kernel's sockets.
     loop = asyncio.SelectorEventLoop()
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # before the handler is installed, or on Windows, which has none
+    except KeyboardInterrupt:  # The handler is not installed yet, or this is Windows.
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:
@@ -212,10 +217,10 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same in every run.
+    """Edit the outputs of a notebook so that they are the same in every run.
 
-    Text that was printed in pieces is joined. Widgets keep only their other forms, because a
-    widget's model ends with the kernel and has a different id in each run.
+    Text that was printed in several pieces is joined. The widget view of an output is removed,
+    because its id differs in each run and its model ends with the kernel.
     """
     for cell in notebook.cells:
         settled: list[NotebookNode] = []
@@ -237,7 +242,7 @@ def settle(notebook: NotebookNode) -> None:
 def page_of(notebook: NotebookNode, name: str) -> str:
     """Return the executed notebook as one HTML page.
 
-    The page downloads nothing, except the renderer of formulas if it has some.
+    The page works offline, unless the notebook has formulas: then it downloads MathJax.
     """
     from nbconvert import HTMLExporter
 
@@ -250,10 +255,13 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of your own, headless; return the exit status.
+    """Run a lesson, or a notebook file of your own, without a browser; return the exit status.
 
-    `data` replaces the lesson's choice of data, and `html` is the file for a page of the result.
-    The notebook file changes only if `store` is set.
+    `word` names the lesson or the file. `data` replaces the lesson's choice of data, and `html` is
+    the file for an HTML page of the result. The outputs are written to the notebook file only if
+    `store` is set.
+
+    :raises LessonError: if the page cannot be written, or the file is not a notebook.
     """
     need("nbclient", "lab")
     import nbformat
@@ -286,15 +294,17 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         choose_data(notebook, data, path.stem)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # the console shows "?" for an unknown character
+            # The console shows "?" for a character that it cannot display.
+            stream.reconfigure(errors="replace")
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
         # Running a solved lesson must not mark the learner's exercises as solved. The learner's
         # own copy uses the current work folder.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
-        if store:  # the same settings as in the tests
+        if store:  # Use the same settings as the tests.
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
-            env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours
+            # A progress bar of a cell shares a terminal line with the bar of this run.
+            env.setdefault("TQDM_NCOLS", "48")
         status = execute(notebook, path.parent, path.stem, env)
     if target and status == 0:
         write_whole(target, page_of(notebook, path.stem))

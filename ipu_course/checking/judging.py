@@ -1,4 +1,4 @@
-"""Judge answers within a time limit: a check always ends, and raises no errors of its own."""
+"""Judge answers within a time limit: a check always ends, and returns a verdict."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ipu_teach.errors import AnswerKindError, InvalidPerfEstimateError
 
 
 def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = "") -> Found:
-    """Return the result of the check of `answers`.
+    """Return the result of the check `judge` of `answers`; `name` is the exercise.
 
-    It always ends, and the only exception is the learner's own interruption. Every text is built
-    inside the limit, because even the repr of an answer may fail or never end.
+    A check that takes too long is stopped. The only exception that is raised is `KeyboardInterrupt`
+    if the learner interrupts. All texts of the result are built within the time limit, because even
+    `repr()` of an answer may fail or never end.
     """
     began = time_limit.BEGAN.set((perf_counter(), process_time()))
     try:
@@ -46,7 +47,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
 def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except BaseException as error:  # an answer with unusual values, or an error of ours
+    except BaseException as error:  # The answer has unusual values, or the check has a bug.
         if is_interruption(error):
             raise
         why = (

@@ -1,6 +1,6 @@
-"""Derive the learner's form of each lesson from the solved one: the same cells, with blank gaps.
+"""Derive the learner's notebook of each lesson from the solved one, by emptying its gaps.
 
-Outputs are kept up to the first gap; the later ones would reveal the answers.
+Outputs are kept up to the first gap; outputs below it would reveal the answers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ipu_teach._support.places import not_kept, program, write_whole
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
-    """Return a solved notebook as a learner gets it; a lesson without gaps is returned unchanged.
+    """Return the learner's form of a solved notebook; a lesson without gaps keeps all outputs.
 
     :raises LessonSourceError: if the notebook is invalid.
     """
-    # links in the copy start one folder closer to their targets
+    # The learner's notebook is one folder above the solved one, so its links need one "../" less.
     derived: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)
@@ -43,12 +43,12 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
 
 
 def as_text(notebook: Notebook) -> str:
-    """Return a notebook as the text of a file, in nbformat's form."""
+    """Return a notebook as JSON text in the format that nbformat writes."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """Return (solved, learner's) paths for every solved lesson; the second file may not exist yet.
+    """Return `(solved path, learner's path)` for every lesson; the second file may be missing.
 
     :raises LessonError: outside of a checkout.
     """
@@ -58,7 +58,7 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def write() -> int:
-    """Write every learner's notebook again, after the minutes of the lessons; return 0."""
+    """Write the minutes into the lessons and then every learner's notebook; return 0."""
     known = pairs()
     for path in write_minutes():
         print(f"{path.name}: minutes written")
@@ -72,9 +72,9 @@ def write() -> int:
 
 
 def check() -> int:
-    """Print how each learner's notebook differs from the form derived from its solved one.
+    """Print how each learner's notebook differs from the form derived from its solved notebook.
 
-    Return 1 if any does, else 0.
+    Return 1 if any notebook differs, else 0.
     """
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
@@ -92,7 +92,10 @@ def check() -> int:
 
 
 def differences(solved: Path, target: Path) -> list[str]:
-    """Return how a learner's notebook differs from the expected one, cell by cell, in words."""
+    """Return how the learner's notebook `target` differs from the form derived from `solved`.
+
+    Each element of the list is a text about one cell.
+    """
     if not target.exists():
         return [f"{target.name}: not there"]
     wanted = learners_form(read_notebook(solved), solved.name)
@@ -135,8 +138,8 @@ def differences(solved: Path, target: Path) -> list[str]:
 def reset(word: str, progress: bool = False) -> int:
     """Put a fresh copy of a lesson into the work folder, and return 0.
 
-    An edited copy is kept under another name. With `progress`, the learner's progress in the lesson
-    is deleted too, predictions included.
+    An edited copy is renamed and kept. With `progress`, the learner's progress in the lesson is
+    deleted, including predictions.
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name

@@ -1,6 +1,6 @@
 """Define the functions that a learner calls: check, hint, predict, given, progress.
 
-Each is an ordinary call, and its answer appears below the cell.
+Each returns a panel, which the notebook shows below the cell.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ SIGNS = {
     Kind.SHOWN: "→",
 }
 
-# background of a passed heading, readable on dark and on light pages
+# the background of the heading of a passed answer, readable on dark and on light pages
 WASH = "#1a985030"
-# visible on light and on dark pages
+# the colours of a verdict's left edge, visible on light and on dark pages
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Panel):
-    """The result of check(); true if the answer passed."""
+    """The result of check(); `bool(verdict)` is True if the answer passed."""
 
     kind: Kind = Kind.NOT_ATTEMPTED
     shared: Shared | None = None
@@ -78,13 +78,13 @@ class Verdict(Panel):
 def check(name: str, *answers: object) -> Verdict:
     """Check an answer to the exercise `name`, as in `check("01.1", superstep_cycles)`.
 
-    The first of `answers` is the learner's; a few exercises also take an object that the lesson
+    The first of `answers` is the learner's. A few exercises also take an object that the lesson
     defines.
 
-    A notebook shows the returned verdict if the call is the last line of a cell. Whatever the
-    answer is or does, the result is a verdict, and an answer that does not end is stopped. The only
-    exceptions are your own interruption, and `UnknownExerciseError` for an unknown name. In a
-    script, where the value of a last line is not shown, the verdict is printed.
+    The result is always a verdict, whatever the answer does, and an answer that does not end is
+    stopped. Only two exceptions are raised: `KeyboardInterrupt` if you interrupt, and
+    `UnknownExerciseError` for an unknown name. A notebook shows the verdict if the call is the last
+    line of a cell. A script prints it.
     """
     verdict = _tried(name, answers)
     # interactive shells, which show the value of a line, define sys.ps1
@@ -94,7 +94,7 @@ def check(name: str, *answers: object) -> Verdict:
 
 
 def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
-    """Return the verdict on an answer, and count the attempt."""
+    """Return the verdict on an answer, and count the attempt in the learner's progress."""
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
@@ -112,7 +112,7 @@ def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
 
 
 def _not_solved(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict on the reference answer that given() returned, which never counts."""
+    """Return the verdict on the reference answer from given(); it never counts as solved."""
     if not verdict:
         return verdict
     kind = Kind.SHOWN
@@ -134,7 +134,7 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict, with a row about the puzzle if the exercise was refused often enough."""
+    """Return the verdict, which offers the puzzle after `REFUSALS` refused attempts."""
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -171,7 +171,7 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
 
 
 def judged(exercise: Exercise, answers: tuple[object, ...]) -> Verdict:
-    """Return the verdict on an answer, without counting it."""
+    """Return the verdict on an answer without counting the attempt."""
 
     def judge(*arguments: object) -> Passed:
         refuse_other_kinds(exercise, arguments)
@@ -196,10 +196,10 @@ def judged(exercise: Exercise, answers: tuple[object, ...]) -> Verdict:
 
 
 def share(name: str) -> Panel:
-    """Return one line about your passed answer, which others can check.
+    """Return a panel with one line about your passed answer, which others can verify.
 
-    The line has the exercise, the cost, and short hashes of what the check saw and of your code.
-    Anyone who has the line and your code can replay it: `verify(line, answer)`.
+    The line has the exercise, the cost, and short hashes of the results that the check saw and of
+    your code. Anyone who has the line and your code can verify it: `verify(line, answer)`.
 
     :raises UnknownExerciseError: if there is no such exercise.
     """
@@ -232,9 +232,10 @@ def _called(answer: object) -> str:
 
 
 def verify(line: str, *answers: object) -> Panel:
-    """Check that a shared answer passes, with the same cost, results and code as its line says.
+    """Check that a shared answer passes, with the cost, results and code that its line states.
 
-    `answers` are as in `check`. The attempt is not counted.
+    `line` is the line of `share`, and `answers` are the arguments that check() takes after the
+    name. The attempt is not counted.
 
     :raises LessonError: if `line` is not a line of `share`.
     """
@@ -278,10 +279,10 @@ def verify(line: str, *answers: object) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """Return the next hint for an exercise, below the earlier ones, and count it.
+    """Return a panel with the next hint for an exercise and all earlier ones, and count the hint.
 
-    The last hint is the code of the reference answer, which replaces the gap as it is. Without the
-    solved notebook there is no such hint.
+    The last hint is the code of the reference answer for the gap. It is missing if the solved
+    notebook is not available.
     """
     exercise = find_exercise(name, "hint")
     code = _code_of_gap(name)
@@ -309,7 +310,7 @@ def hint(name: str) -> Panel:
 
 
 def _code_of_gap(name: str) -> str:
-    """Return the reference's code for an exercise's gap; "" if the solved notebook is not here."""
+    """Return the reference answer's code for the gap; "" without the solved notebook."""
     try:
         (gap,) = gaps_in(reference(name).cell)
     except UnknownExerciseError:
@@ -323,13 +324,16 @@ _MISSING = object()
 def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     """Store your prediction before a run, and compare it with the result after the run.
 
-    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`. Several values are a
-    tuple, or arguments one after another.
+    Before the run: `predict("01.0", 250)`. After it: `predict("01.0", actual=cycles)`. If the
+    prediction has several values, pass a tuple or separate arguments.
 
-    The first prediction is locked. It counts that you made one, whether or not it is right. A
-    prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
-    the question is shown until you answer it, then the machine runs and shows its own answer. A
-    value that is not a valid prediction is not locked, and the panel says which values are valid.
+    The first valid prediction is final. Progress counts that you made a prediction, whether or not
+    it is right. If the value is invalid, nothing is stored, and the panel says which values are
+    valid.
+
+    Some predictions of an earlier lesson are asked again with other numbers, as `predict("01.0
+    again", …)`. The panel shows the question until you answer it. Then the simulated machine runs
+    and shows the actual result.
 
     :raises UnknownExerciseError: if there is no such prediction.
     """
@@ -385,7 +389,7 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
 
 
 def _locked(question: Question) -> tuple[Guess, ...]:
-    """Return the locked prediction; () if there is none, or the file was edited."""
+    """Return the stored prediction; () if there is none, or if the stored value is invalid."""
     try:
         return question.values(learned().record(question.name).get("prediction"))
     except AnswerKindError:
@@ -400,14 +404,14 @@ def _compared(
     *,
     extra_rows: tuple[tuple[str, str], ...] = (),
 ) -> Panel:
-    """Return a panel with the guess next to the actual value, below `extra_rows`."""
+    """Return a panel with the prediction `locked` and the `actual` values, below `extra_rows`."""
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 
 
 def _lock(question: Question, values: tuple[Guess, ...]) -> None:
-    """Store a prediction, unless one is stored already."""
+    """Store a prediction, unless the progress file already has a prediction for this question."""
 
     def lock(record: Record) -> None:
         record.setdefault("prediction", list(values))
@@ -418,7 +422,8 @@ def _lock(question: Question, values: tuple[Guess, ...]) -> None:
 def _asked_again(question: Later, value: object, actual: object) -> Panel:
     """Return the panel of a prediction that a later lesson asks again.
 
-    It shows the question, or the guess next to the result of a run of the engine.
+    Without a valid guess, it shows the question. Otherwise it shows the guess next to the result
+    that the simulated machine computes.
     """
     drawn = question.drawn()
     locked = _locked(question)
@@ -443,20 +448,20 @@ def _asked_again(question: Later, value: object, actual: object) -> Panel:
 
 
 def passed_here(name: str) -> Any:
-    """Return the learner's answer that passed in this kernel; None if none did."""
+    """Return the learner's answer that passed in this kernel; None if no answer passed."""
     return _passed.get(name)
 
 
 def given(name: str) -> Any:
-    """Return an answer to continue the lesson with: yours if it passed, else the reference answer.
+    """Return an answer to continue the lesson with: yours if it passed, else the reference.
 
-    Yours counts if it passed in this kernel. The cell shows which of the two it is; `progress()`
-    lists an exercise with the reference answer as given. The reference is read from the solved
-    notebook and run among the names of the caller's notebook.
+    Only an answer that passed in this kernel is returned as yours. A printed line says which of the
+    two it is. After the reference answer, `progress()` lists the exercise as given. The code of the
+    reference answer is read from the solved notebook and sees the names of the caller's notebook.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
-    :raises LessonError: if the reference cannot be run.
+    :raises LessonError: if the reference answer cannot be run.
     """
     find_exercise(name, "given")
     if name in _passed:
@@ -478,9 +483,11 @@ def _as_given(record: Record) -> None:
 
 
 def run_reference(name: str, names: Names) -> tuple[Any, ...]:
-    """Run the reference answers of an exercise among the names of a notebook, and return them.
+    """Run the reference answer of an exercise and return the objects that it passes to check().
 
-    :raises LessonError: if some needed names are missing.
+    `names` are the names of the notebook, which the code of the answer can use.
+
+    :raises LessonError: if the code needs names that are missing.
     """
     return run_cell(complete_reference(name, names), f"<reference {name}>", names)
 
@@ -488,7 +495,7 @@ def run_reference(name: str, names: Names) -> tuple[Any, ...]:
 def complete_reference(name: str, names: Names) -> Reference:
     """Return the reference of an exercise, after checking that all names it needs are in `names`.
 
-    :raises LessonError: if some are missing.
+    :raises LessonError: if `names` lacks a name that the reference answer needs.
     """
     reference_found = reference(name)
     missing = sorted(names_needed(reference_found.cell) - names.keys())
@@ -501,11 +508,11 @@ def complete_reference(name: str, names: Names) -> Reference:
 
 
 def run_cell(reference_found: Reference, path: str, names: Names) -> tuple[Any, ...]:
-    """Run a cell among the names of a notebook, and return its answers.
+    """Run a cell in a copy of `names` and return the objects that it passes to check().
 
-    `path` is the file that tracebacks name.
+    `path` is the file name in tracebacks.
     """
-    # The kit can then quote its lines, as it does with a learner's.
+    # An error message can then quote the line of the reference answer that raised it.
     linecache.cache[path] = (
         len(reference_found.cell),
         None,

@@ -1,7 +1,8 @@
 """Write the minutes of each lesson where learners read them, from the lesson's `words.md`.
 
-Three places repeat them: the first cell of the solved notebook ("*110 minutes."), the lesson's row
-in notebooks/index.ipynb and its row in README.md. `run.py learner` writes all three.
+The minutes are repeated in three files: in the first cell of the solved notebook ("*110 minutes."),
+in the lesson's table row of notebooks/index.ipynb, and in its table row of README.md. `run.py
+learner` updates all three.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from ipu_teach._support.places import write_whole
 
 
 def write_minutes() -> list[Path]:
-    """Write the minutes of every lesson into the rows and cells that repeat them.
+    """Write the minutes of every lesson into the files that repeat them; return the changed files.
 
-    Return the files that changed. A missing file or row is left out; the tests ask for it.
+    A missing file or table row is skipped; the tests report it.
     """
     index = notebooks.NOTEBOOKS / notebooks.INDEX
     readme = notebooks.NOTEBOOKS.parent / "README.md"
@@ -41,6 +42,7 @@ def write_minutes() -> list[Path]:
                 texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
-        # bytes that are not UTF-8 are kept, and read_notebook refuses them
+        # Bytes that are not UTF-8 are written back unchanged; read_notebook refuses such a file
+        # later.
         write_whole(path, texts[path].encode("utf-8", errors="surrogateescape"))
     return changed

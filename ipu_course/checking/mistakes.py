@@ -12,20 +12,21 @@ The file consists of cells in the form of a notebook exported as a script:
         ...
 
 The first cell has the definitions that the mistakes share: imports, codelets and helpers of the
-lesson. In any other cell, the last name that the cell defines is the answer. The comments below its
-title are one of these:
+lesson. In any other cell, the last name that the cell defines is the answer. The comments below the
+title of the cell are one of these:
 
-* `why` and `next`: the check runs the mistake beside the learner's answer. If both give the same
-  result, the verdict shows these texts. `{figure}` in them stands for a value of the case.
+* `why` and `next`: the check runs the mistake and the learner's answer. If both give the same
+  result, the verdict shows these texts. `{figure}` in them is replaced by a value of the case.
 * `not yet` or `error in the answer`: the check finds the reason itself, and the comment quotes
   words of its verdict.
 
-The tests judge every mistake as an answer, and docs/mistakes.md is made from the files. Files of
-attempts, which only the tests use, have the same form with two more comments: `like: the busy
-share`, a mistake written in another way, and `passed: words of the verdict`, a right answer.
+The tests judge every mistake as an answer, and docs/mistakes.md is generated from the files. The
+tests also have files of attempts in the same form, with two more comments. `like: the busy share`
+marks another way to write the mistake with that title. `passed: words of the verdict` marks a right
+answer.
 
-A wrong answer of either file may also have the comment `clause`. It quotes the words of the
-exercise's text that the answer breaks; `python3 run.py clauses 01.3` lists them.
+A wrong answer in either kind of file may also have the comment `clause`. It quotes the words of the
+exercise's text that the answer breaks. `python3 run.py clauses 01.3` lists these comments.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
 HEAD = re.compile(
     r"# (why|next|clause|not yet|error in the answer|passed|like): +(.+\n(?:#   .+\n)*)"
 )
-# Seconds of processor time after which no further mistake is tried, so that the verdict is not
-# delayed. By the clock it is ten times that: which reason a learner gets must not depend on how
-# busy the machine is.
+# After this many seconds of processor time, no further mistake is tried, so that the verdict is not
+# delayed. The limit of wall-clock time is ten times as long, because the reason that a learner gets
+# must not depend on how busy the machine is.
 PATIENCE = 2.0
 
 Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for nothing
@@ -60,12 +61,13 @@ Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known answer: a mistake, or an attempt of the tests.
+    """One answer from a file of mistakes, or from a file of attempts of the tests.
 
     The verdict shows `why` and `next_step` to learners whose answer gives the same result. `kind`
-    is the kind of the verdict on this answer, and `says` is text of that verdict. In a variant,
-    `kind` is "like" and `says` is the title of the mistake that it repeats. `clause`: the words of
-    the exercise's text that a wrong answer breaks; "" if that is not said.
+    is the kind of the verdict on this answer, and `says` is a text that this verdict contains. If
+    the answer is another way to write a mistake, `kind` is "like" and `says` is the title of that
+    mistake. `clause` has the words of the exercise's text that a wrong answer breaks; "" if there
+    are none.
     """
 
     exercise: str
@@ -81,19 +83,19 @@ class Mistake:
 
     @cached_property
     def answer(self) -> Any:
-        """The answer: the last name that the cell defines."""
+        """The answer as a Python object: the last name that the cell defines."""
         names = dict(given(self.path))
         exec(_compiled(self.code, self.path, self.line), names)
         return names[last_name(ast.parse(self.code))]
 
     def reason(self, **figures: object) -> Reason:
-        """Return (why, next step), with the values of a case filled in."""
+        """Return `(why, next step)` with `figures` filled in."""
         return self.why.format(**figures), self.next_step.format(**figures)
 
 
 @cache
 def read(path: Path) -> tuple[Mistake, ...]:
-    """Return the answers of one file, in order; the first cell is left out."""
+    """Return the answers in a file, in order, without the first cell of shared definitions."""
     text = path.read_text(encoding="utf-8")
     cells = list(CELL.finditer(text))
     ends = [*(cell.start() for cell in cells[2:]), len(text)]
@@ -101,7 +103,11 @@ def read(path: Path) -> tuple[Mistake, ...]:
 
 
 def _mistake(path: Path, text: str, cell: re.Match[str], end: int) -> Mistake:
-    """Return the answer of a cell of the file's `text`; `cell` matches its title and comments."""
+    """Build the answer of one cell.
+
+    `text` is the text of the file, `cell` matches the title and comments of the cell, and `end` is
+    the offset in `text` at which the cell ends.
+    """
     exercise, about = cell[1].split(": ", 1)
     comments = {
         key: " ".join(words.replace("\n#", " ").split()) for key, words in HEAD.findall(cell[2])
@@ -124,7 +130,7 @@ def _mistake(path: Path, text: str, cell: re.Match[str], end: int) -> Mistake:
 
 @cache
 def given(path: Path) -> dict[str, Any]:
-    """Return the names that the first cell of a file defines."""
+    """Run the first cell of a file of mistakes and return its names and their objects."""
     text = path.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": f"{path.parent.name}_{path.stem}"}
     second_cell = [cell.start() for cell in CELL.finditer(text)][1]
@@ -133,8 +139,10 @@ def given(path: Path) -> dict[str, Any]:
 
 
 def given_to(exercise: str) -> dict[str, Any]:
-    """Return the names that the first cell of the lesson's file of mistakes defines; {} without a
-    file."""
+    """Return the names that the first cell of the lesson's file of mistakes defines.
+
+    The result is {} if the lesson has no such file.
+    """
     path = _file(exercise)
     return given(path) if path.exists() else {}
 
@@ -144,12 +152,15 @@ def _file(exercise: str) -> Path:
 
 
 def _compiled(code: str, path: Path, line: int) -> CodeType:
-    """Compile code that begins at `line` of a file; errors and codelets then find their source."""
+    """Compile code that begins below line `line` of a file.
+
+    Tracebacks and codelets then find the source by its line numbers.
+    """
     return compile("\n" * line + code, str(path), "exec", dont_inherit=True)
 
 
 def suspects(*exercises: str) -> Iterator[Mistake]:
-    """Yield the mistakes of these exercises that have a `why`, in the order of the file."""
+    """Yield the mistakes of `exercises` that have a `why`, in the order of the file."""
     for exercise in exercises:
         yield from (
             mistake
@@ -161,8 +172,8 @@ def suspects(*exercises: str) -> Iterator[Mistake]:
 def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[Mistake]:
     """Yield the mistakes for which `fits(answer)` is true: those with the learner's result.
 
-    It ends early when the time of `PATIENCE` is used up. An answer that raises an error does not
-    fit.
+    An answer that raises an error does not fit. The search ends early when it has taken `PATIENCE`
+    seconds.
     """
     worked = thread_time()
     waited = perf_counter()
@@ -177,7 +188,10 @@ def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[
 
 
 def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: object) -> Reason:
-    """Return the reason of the first of these mistakes whose answer `fits`."""
+    """Return `(why, next step)` of the first mistake whose answer `fits`; ("", "") if none does.
+
+    `figures` are filled into both texts.
+    """
     match = next(alike(mistakes, fits), None)
     return match.reason(**figures) if match else ("", "")
 
@@ -185,7 +199,7 @@ def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: o
 def same(result: Any, reference: Any) -> bool:
     """Return whether two results are equal: values, arrays, or lists and tuples of them.
 
-    In arrays, NaN equals NaN.
+    In arrays of equal shape, NaN equals NaN.
     """
     if isinstance(result, (list, tuple)):
         return len(result) == len(reference) and all(map(same, result, reference))

@@ -1,7 +1,7 @@
-"""The names of lessons and exercises: lesson `07b`, exercise `07b.10`, warm-up `07b.w1`.
+"""Parse and sort the names of lessons (`07b`), exercises (`07b.10`) and warm-ups (`07b.w1`).
 
-The name of a notebook file begins with its lesson: `07b_title.ipynb`. Lessons are ordered 07, 07b,
-08; within a lesson the warm-ups come first.
+The name of a notebook file begins with the name of its lesson: `07b_title.ipynb`. Lessons are
+ordered 07, 07b, 08. Within a lesson, the warm-ups come first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Key = tuple[float, str, bool, float, str]
 
 
 def lesson_of(name: str) -> str:
-    """Return the lesson with which a name begins: `07b` for `07b.w1` and `07b_title.ipynb`."""
+    """Return the lesson's name at the start of `name`: `07b` for `07b.w1` and `07b_title.ipynb`."""
     return re.split(r"[._]", name, maxsplit=1)[0]
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of the lesson at the beginning of an exercise's name."""
+    """Return the folder of the lesson to which an exercise belongs."""
     return Path(__file__).resolve().parents[1] / f"lesson{lesson_of(name)}"
 
 
@@ -35,7 +35,7 @@ def number_of(name: str) -> int:
 def sort_key(name: str) -> Key:
     """Return the sort key of a name, for the order 07.1, 07b.w1, 07b.2, 07b.10, 08.1.
 
-    Other names come last.
+    Names of any other form come last.
     """
     match = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
     if match is None:
@@ -44,13 +44,13 @@ def sort_key(name: str) -> Key:
 
 
 def lesson_meant(word: str) -> str:
-    """Return the lesson's name meant by `7`, `07` or `7B`; "" if the word is not a number."""
+    """Return the lesson's name for `7`, `07` or `7B`; "" if `word` is not a number."""
     match = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
     return f"{int(match[1]):02}{match[2]}" if match else ""
 
 
 def exercise_meant(text: str) -> str:
-    """Return the exercise name meant by `7.1`, `7b.w1` or "exercise 7 1"; "" if there is none."""
+    """Return the exercise's name for `7.1`, `7b.w1` or "exercise 7 1"; "" if there is none."""
     parts = re.findall(r"\d+(?:[a-z](?=\.))?|w\d+", text)
     lesson = lesson_meant(parts[0]) if len(parts) == 2 else ""
     return f"{lesson}.{parts[1]}" if lesson else ""

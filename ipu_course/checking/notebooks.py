@@ -1,8 +1,8 @@
-"""Find the lessons, and manage the learner's own copies of them.
+"""Find the lessons, and manage the learner's copies of them.
 
-A lesson has two forms: `notebooks/solutions` has it solved and with outputs, `notebooks` as
-learners get it. The learner's own copies are in the work folder: `work` in a checkout, `./work` if
-the kit was installed from a wheel.
+A lesson has two notebooks: one with answers and outputs in `notebooks/solutions`, and one with
+gaps, as learners get it, in `notebooks`. The learner's copies are in the work folder. That is
+`work` in a checkout, and `./work` if the package was installed from a wheel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ DEEPEST = 50  # Lists and objects are nested at most this deep. A notebook has a
 def lessons(solved: bool = False) -> list[Path]:
     """Return the notebooks of all lessons, in order.
 
-    Each is the learner's form if there is one; with `solved`, the solved form if there is one.
+    If a lesson has both notebooks, the result has the one with gaps, or with `solved` the solved
+    one.
     """
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     by_number: dict[str, Path] = {}
@@ -45,9 +46,9 @@ def lessons(solved: bool = False) -> list[Path]:
 
 
 def lessons_in(folder: Path) -> list[Path]:
-    """Return the notebooks of a folder that are lessons.
+    """Return the notebooks in `folder` that are lessons.
 
-    The numbered ones come first, then the one-file machine.
+    The numbered lessons come first, then `tiny.ipynb`, which builds the machine in one file.
     """
     return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
 
@@ -57,10 +58,10 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """Return the notebook of the lesson that `word` names; without a word, the first lesson.
+    """Return the notebook of the lesson that `word` names; without `word`, the first lesson.
 
-    `word` is a number, the beginning of a name, `mnist`, `cnn` or `index`. With `solved`, it is the
-    solved form.
+    `word` is a number, the beginning of a name, `mnist`, `cnn` or `index`. With `solved`, return
+    the solved notebook.
 
     :raises LessonError: if no lesson fits, or several do.
     """
@@ -98,14 +99,20 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
 
 
 def work_path() -> Path:
-    """Return the folder of the learner's own copies and progress, whether it exists or not."""
+    """Return the path of the work folder, which has the learner's copies and progress.
+
+    The folder may not exist.
+    """
     folder = Path.cwd()
     usual = (checkout() or (folder.parent if folder.name == "work" else folder)) / "work"
     return Path(os.environ.get("IPU_TEACH_WORK") or usual).expanduser().absolute()
 
 
 def work_folder() -> Path:
-    """Return `work_path`, and create it if it does not exist."""
+    """Return the path of the work folder, and create it if it does not exist.
+
+    :raises LessonError: if it cannot be created.
+    """
     folder = work_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +122,7 @@ def work_folder() -> Path:
 
 
 def writable_work_path() -> Path:
-    """Return `work_path` without creating it.
+    """Return the path of the work folder without creating it.
 
     :raises LessonError: if files cannot be stored in it.
     """
@@ -128,7 +135,7 @@ def writable_work_path() -> Path:
 
 
 def kept_work() -> Path:
-    """Return the work folder.
+    """Return the path of the work folder, and create it if it does not exist.
 
     :raises LessonError: if files cannot be stored in it.
     """
@@ -138,7 +145,7 @@ def kept_work() -> Path:
 
 
 def set_aside(file: Path, word: str) -> Path:
-    """Rename `file`, adding the word and the time to its name, and return the new path."""
+    """Rename `file` by adding `word` and the time to its name, and return the new path."""
     stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
     for number in range(1, 1000):
         copy = file.with_name(
@@ -151,12 +158,15 @@ def set_aside(file: Path, word: str) -> Path:
 
 
 def as_copied(lesson: Path) -> str:
-    """Return the text of a lesson for the work folder, where the folder `docs` is next to it."""
+    """Return the text of a lesson's notebook with links that are valid in the work folder.
+
+    There, the folder `docs` is next to the notebook, not one level above it.
+    """
     return lesson.read_text(encoding="utf-8").replace("](../", "](")
 
 
 def learners_copy(lesson: Path) -> Path:
-    """Return the copy of `lesson` in the work folder; the first call makes it.
+    """Return the path of the copy of `lesson` in the work folder; write the copy if it is missing.
 
     An existing copy is never overwritten.
     """
@@ -167,9 +177,10 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """Make copies of `lesson` and of everything that links lead to, and return the first.
+    """Copy `lesson` and everything that its links lead to into the work folder.
 
-    Links lead to all lessons, and to the pages of docs that they name.
+    These are all lessons, the index, and the pages of `docs` that the lessons link to. Return the
+    path of the copy of `lesson`.
     """
     copy = learners_copy(lesson)
     others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]
@@ -186,7 +197,10 @@ def learners_copies(lesson: Path) -> Path:
 
 
 def _copied(copy: Path, text: str) -> bool:
-    """Write a copy unless it exists, and return whether it was written."""
+    """Write `text` to the file `copy` unless it exists, and return whether it was written.
+
+    :raises LessonError: if the file cannot be written.
+    """
     if copy.exists():
         return False
     try:
@@ -198,16 +212,16 @@ def _copied(copy: Path, text: str) -> bool:
 
 
 def _trust(notebook: Path) -> None:
-    """Sign a copy that we just made, so that its stored pictures can move before the first run.
+    """Sign a notebook, so that JupyterLab animates its stored pictures before the first run.
 
-    In an unsigned notebook they stand still.
+    JupyterLab shows the stored pictures of an unsigned notebook without animation.
     """
     try:
         import nbformat
         from nbformat.sign import NotebookNotary
 
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    # signing is a convenience: the lesson opens even if the signature store is broken
+    # The lesson opens even if the signature cannot be stored, so a failure is only reported.
     except Exception as error:
         _say_once(f"a copy could not be marked as trusted ({error}); its pictures move after a run")
 
@@ -218,9 +232,9 @@ def _say_once(text: str) -> None:
 
 
 def need_checkout(job: str) -> None:
-    """Raise `LessonError` if the kit was installed from a wheel.
+    """Raise `LessonError` if this package was installed from a wheel.
 
-    The notebooks of a wheel must not be changed.
+    The notebooks of a wheel must not be changed. `job` names the refused operation in the error.
     """
     if checkout() is None:
         raise LessonError(f"""{job} belongs to a checkout, and this kit was installed from a wheel.
@@ -244,11 +258,12 @@ def read_json(file: Path) -> Any:
 
     :raises OSError: if the file cannot be read.
 
-    :raises ValueError: if it is not JSON, or could not be written again.
+    :raises ValueError: if it is not valid JSON, is null, or is nested more than `DEEPEST` levels
+        deep.
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
+        json.dumps(content, allow_nan=False)  # raises ValueError for NaN and 1e999
     except RecursionError:
         content = None
     if content is None or not _is_within(content, DEEPEST):
@@ -257,7 +272,7 @@ def read_json(file: Path) -> Any:
 
 
 def _is_within(value: object, depth: int) -> bool:
-    """Return whether JSON nests at most `depth` levels deep."""
+    """Return whether a JSON value is nested at most `depth` levels deep."""
     inner: Iterable[object] = ()
     if isinstance(value, dict):
         inner = value.values()

@@ -1,12 +1,13 @@
 """Decide whether a wrong result is due to rounding or to a wrong formula.
 
-An answer that misses its tolerance is run once more with float64 in place of FLOAT and HALF. A tile
-has no double precision, and learners cannot ask for it; only checks do this. The byte size of a
-dtype, tile mappings and plans stay the same; only the values in memory are wider, and numpy's
-narrow types become float64 too. The cycles of such a run mean nothing.
+An answer that misses its tolerance runs again with float64 in place of FLOAT, HALF and numpy's
+narrow types. Only checks can do this: a real tile has no float64, and learners cannot request it.
+Tile mappings, plans and the byte size of a dtype do not change; only the values in memory are
+wider. The cycle counts of such a run are meaningless.
 
-The tolerance is derived: the reference itself is computed in the declared type and in float64, and
-an answer may have `ROOM` times its error, because an answer may add in another order.
+The tolerance is derived from the reference formula, computed in the declared dtype and in float64.
+An answer may have `ROOM` times the error between the two, because it may add numbers in another
+order.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
-ROOM = 8  # The allowed error, as a multiple of the reference's own error.
+ROOM = 8  # An answer may have this multiple of the rounding error of the reference formula.
 NARROW = ("float16", "half", "float32", "single")  # Numpy's names of the narrow types.
 
 
 @contextmanager
 def in_float64() -> Iterator[None]:
-    """Run a block of a check in float64.
+    """Context manager: compute in float64 wherever FLOAT, HALF or a narrow numpy type is declared.
 
-    Graphs, engines and numpy calls use it in place of FLOAT, HALF and numpy's narrow types.
+    It applies to the graphs, engines and numpy calls in the block.
     """
     before = IN_DOUBLE.set(True)
     try:
-        # the names that an answer's own calls use
+        # The answer may name these types itself, as in `np.float32(0)`.
         with rebound({(np, name): np.float64 for name in NARROW}):
             yield
     finally:
@@ -43,9 +44,9 @@ def in_float64() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision that an exercise requires.
+    """The floating-point precision that an exercise requires.
 
-    `formula` works on numpy arrays, `cases` are its arguments, and `dtype` is the declared dtype.
+    `formula` works on numpy arrays, `cases` has its arguments, and `dtype` is the declared dtype.
     """
 
     formula: Callable[..., ArrayLike]
@@ -55,7 +56,7 @@ class Precision:
     def losses(self, dtype: type[DType]) -> list[float]:
         """Return the error of the formula in `dtype` for each case.
 
-        An error is relative to the largest number of the right answer.
+        An error is relative to the largest absolute number of the float64 result.
         """
         lost = []
         for case in self.cases:
@@ -70,5 +71,5 @@ class Precision:
 
     @property
     def tolerance(self) -> float:
-        """The allowed error of an answer, relative to the largest number of the right answer."""
+        """The allowed error of an answer, relative to the largest right number."""
         return ROOM * max(*self.losses(self.dtype), float(np.finfo(self.dtype.numpy).eps) / 2)

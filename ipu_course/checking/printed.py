@@ -1,6 +1,7 @@
 """Show only the first lines that an answer prints during its check.
 
-A check calls an answer many times, and its verdict appears below the printed lines.
+A check calls an answer many times. Without a limit, the printed lines would push the verdict, which
+is shown below them, off the screen.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import TextIO, cast
 _handed_out: deque[_First] = deque(maxlen=256)
 
 MOST_LINES = 20
-# These characters are enough for the lines above, unless the lines are long.
+# `MOST_LINES` lines have fewer characters than this, unless some lines are very long.
 MOST_CHARACTERS = 4000
 
 
 class _First:
-    """A text stream that passes on the first lines and counts the others.
+    """A text stream that writes its first lines to another stream and counts the others.
 
-    Other operations are delegated to the underlying stream.
+    Operations other than writing are delegated to the underlying stream.
     """
 
     def __init__(self, below: TextIO) -> None:
@@ -46,7 +47,7 @@ class _First:
 
 @contextmanager
 def first_lines() -> Iterator[None]:
-    """Pass on the first lines printed in this block, then print how many more there were."""
+    """Context manager: print the first lines of the block, then how many more there were."""
     first = _First(sys.stdout)
     _handed_out.append(first)
     try:

@@ -1,4 +1,4 @@
-"""Helpers of checks on programs: devices, the answer's program, loaded engines, and layers."""
+"""Helpers for checks on programs: devices, graphs, engines, and example layers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array
 
 TILES = 13
-OTHER = 7  # The tiles of a second machine, so that no answer passes that is right on 13 tiles only.
+# The number of tiles of a second machine, on which an answer made for 13 tiles only would fail.
+OTHER = 7
 WORKERS = 6  # The number of worker threads of a tile.
 Programs = Program | Sequence[Program]  # what Engine runs
 SYNC = 100  # The cycles of a sync, as in Target.auto_sync_delay.
@@ -24,17 +25,17 @@ BATCH = 26  # The number of inputs in a batch.
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: float | str) -> Device:
-    """Return a device with this many tiles per IPU; `machine` sets other fields of its target."""
+    """Return a device with `tiles` tiles per IPU; `machine` sets other fields of its target."""
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
 
 
 def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
-    """Return an empty graph for a machine with this many tiles per IPU."""
+    """Return an empty graph for a machine with `tiles` tiles per IPU."""
     return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 
 def tiles_of(graph: Graph, tensor: Tensor) -> Array:
-    """Return the tile of each element, in the tensor's shape."""
+    """Return the tile of each element of `tensor`: int[tensor.shape]."""
     tiles = np.zeros(tensor.num_elements, int)
     for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
         for begin, end in pieces:
@@ -45,7 +46,7 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Array:
 def loaded(graph: Graph, program: Programs, description: str) -> Engine:
     """Return a loaded engine for a program that an answer built.
 
-    :raises Broken: if the program cannot be loaded, because that is an error of the answer.
+    :raises Broken: if the program cannot be loaded; the cause is then in the learner's answer.
     """
     with answering(description):
         engine = Engine(graph, program)
@@ -54,14 +55,14 @@ def loaded(graph: Graph, program: Programs, description: str) -> Engine:
 
 
 def run_once(graph: Graph, program: Programs) -> Engine:
-    """Run one of our own programs on the graph's machine, and return its engine."""
+    """Run a program of the check itself on the machine of `graph`, and return its engine."""
     engine = Engine(graph, program)
     engine.load_and_run(Device(graph.target))
     return engine
 
 
 def program_of(answer: Callable[..., Result], description: str, *arguments: object) -> Program:
-    """Return the program that an answer builds.
+    """Call `answer` and return the program that it builds.
 
     :raises NotYet: if the answer returns anything else.
     """
@@ -77,7 +78,7 @@ def program_of(answer: Callable[..., Result], description: str, *arguments: obje
 
 
 def one_program(returned_value: object, description: str) -> Program:
-    """Return one program for a program or a list of several.
+    """Return the program that an answer returned; a list of programs becomes one sequence.
 
     :raises NotYet: if the answer returned anything else.
     """
@@ -95,7 +96,9 @@ def one_program(returned_value: object, description: str) -> Program:
 
 
 def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
-    """Yield a program and every program inside it.
+    """Yield `program` and every program inside it, at any depth.
+
+    `around` has the programs that contain `program`.
 
     :raises NotYet: if a program contains itself.
     """
@@ -113,7 +116,10 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
 
 
 def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Return random activations [BATCH, WIDTH], and random weights [layers, WIDTH, WIDTH]."""
+    """Return `(activations, weights)` of random numbers from a fixed seed, both float32.
+
+    Their shapes are [BATCH, WIDTH] and [layers, WIDTH, WIDTH].
+    """
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights
@@ -122,7 +128,10 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
 def layer_of(
     graph: Graph, program: Steps, name: str | int = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (input, weights, result) of a layer on all tiles, which `program` computes."""
+    """Append the layer `tanh(input @ weights)` to `program`; return its `(input, weights, result)`.
+
+    All three are tensors, mapped over all tiles of the graph.
+    """
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")
     for tensor in (x, w):
@@ -133,7 +142,7 @@ def layer_of(
 
 
 def gone_through(x: Array, weights: Array) -> Array:
-    """Return the output of the layers, in float64."""
+    """Return the output of all layers `tanh(x @ w)` for the input `x`, computed in float64."""
     output: Array = x.astype(np.float64)
     for w in weights:
         output = np.tanh(output @ w)

@@ -1,9 +1,9 @@
-"""Implement puzzle(), for learners who are stuck: the lines of a right answer, to be put in order.
+"""Implement puzzle(), for learners who are stuck: they put the lines of a right answer in order.
 
-The lines are shuffled with a few wrong ones. A puzzle has two forms. `puzzle("02.1")` shows the
-lines as text and, if a kernel runs, as a list that can be rearranged with the keyboard alone.
-`puzzle("02.1", "c a d b")` tries an order. The right order is not stored: the lines become a
-function, and the exercise's check decides. Solving a puzzle counts as solving with help.
+The lines are shuffled with a few wrong ones. `puzzle("02.1")` shows the lines as text. If a kernel
+runs, it also shows them as a list that can be rearranged with the keyboard alone. `puzzle("02.1",
+"c a d b")` tries an order. No order is stored as the right one: the lines become a function, and
+the exercise's check decides. Solving a puzzle counts as solving with help.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LEAST = 3  # The minimum number of lines in an answer; a shorter answer has no p
 
 
 def statements_of(answer: str) -> list[str]:
-    """Return the lines of an answer; a statement over several lines counts as one of them.
+    """Return the statements of an answer; a statement may have several lines.
 
     A comment belongs to the statement below it.
     """
@@ -66,7 +66,7 @@ def statements_of(answer: str) -> list[str]:
 class Puzzle:
     """The lines of an exercise's puzzle; a notebook shows them as a list that can be rearranged.
 
-    `lines`: the lines as they are in the function, in the order in which they are shown.
+    `lines` has the lines of code in the order in which they are shown.
     """
 
     def __init__(self, exercise: Exercise, names: Names) -> None:
@@ -94,7 +94,7 @@ class Puzzle:
 
     @property
     def about(self) -> str:
-        """The instructions, in words."""
+        """The instructions for the learner: the number of lines, and how many of them are wrong."""
         return (
             f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
             "wrong, and stay out."
@@ -127,7 +127,7 @@ class Puzzle:
 
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         live: dict[str, object] = {}
-        with suppress(ImportError):  # without the extra `lab` there is only the text form
+        with suppress(ImportError):  # Without the extra `lab`, there is only the text form.
             import ipywidgets
 
             live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
@@ -136,7 +136,7 @@ class Puzzle:
             display(live | {"text/plain": offer}, raw=True)
 
     def tried(self, order: Iterable[int]) -> Verdict:
-        """Return the verdict on the lines in that order."""
+        """Return the verdict on the lines at the positions `order`, in that order."""
         lines = [self.lines[place] for place in order] or [f"{self.indent}..."]
         cell = "\n".join([*self.above, *lines, *self.below])
         try:
@@ -160,7 +160,7 @@ class Puzzle:
         return self._verdict(verdict)
 
     def _verdict(self, verdict: Verdict) -> Verdict:
-        """Return a verdict on an order, in the words of a puzzle."""
+        """Return a check's verdict with the heading and the next step of a puzzle."""
         message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
         if verdict:
@@ -187,8 +187,8 @@ class Puzzle:
 def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
     """Return the puzzle of an exercise; with `order`, the verdict on that order of its lines.
 
-    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. A
-    puzzle is available after three refusals.
+    `order` has the letters of the lines, such as "c a d b", or their numbers from 1 on, such as [3,
+    1, 4, 2]. A puzzle opens after three attempts that did not pass.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
@@ -221,7 +221,10 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
 
 
 def _short_of(name: str) -> str:
-    """Return why an exercise has no puzzle, in words: it has one if its answer has three lines."""
+    """Return what is too short or too free about an exercise's answer for a puzzle.
+
+    The text completes the sentence "its answer is …".
+    """
     (gap,) = gaps_in(reference(name).cell)
     lines = len(statements_of(gap.answer))
     return counted(lines, "line") if lines < LEAST else "a program of your own choice"
@@ -230,7 +233,7 @@ def _short_of(name: str) -> str:
 def _places(name: str, order: Order, count: int) -> list[int]:
     """Return an order of `count` lines as positions from 0 on.
 
-    :raises AnswerKindError: if it is not an order of lines.
+    :raises AnswerKindError: if `order` is not an order of lines.
     """
     parts: list[str | int] = []
     if isinstance(order, str):
@@ -266,7 +269,7 @@ def _as_helped(record: Record) -> None:
 
 
 def widget(shuffled: Puzzle) -> Widget:
-    """Return an anywidget that shows the lines as a list that can be rearranged."""
+    """Return an anywidget that shows the lines of a puzzle as a list that can be rearranged."""
     import anywidget
     import traitlets
 
@@ -298,7 +301,7 @@ def widget(shuffled: Puzzle) -> Widget:
         except LessonError as error:
             number = 0
             message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
-        # the text must differ each time, or the view would not update
+        # The number makes each text different: an equal text would not update the view.
         shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")

@@ -16,7 +16,8 @@ from ipu_teach.errors import LONGEST, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
-TOLERANCE = 1e-6  # By default, errors are relative to the largest number of the right answer.
+# The default tolerance, relative to the largest absolute number of the right answer.
+TOLERANCE = 1e-6
 LONGEST_CALL = 96  # A verdict quotes at most this many characters of a call.
 LONGEST_FULL = 280  # A call in plain values is quoted in full up to this many characters.
 ELSEWHERE = tuple(
@@ -25,22 +26,22 @@ ELSEWHERE = tuple(
 
 
 def said_by(error: BaseException) -> str:
-    """Return an error's class and message; only the class if its message cannot be read."""
+    """Return the class and message of an error; only the class if `str(error)` fails."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except BaseException:  # its __str__ may raise anything
+    except BaseException:  # The __str__ of a learner's exception may raise any error.
         text = ""
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def shown_text(text: str) -> str:
-    """Return a foreign message on one line of at most 200 characters."""
+    """Return `text` on one line of at most 200 characters."""
     text = " ".join(text.split())
     return text if len(text) <= 200 else text[:199] + "…"
 
 
 def line_of(error: BaseException) -> str:
-    """Return the last line of the learner's code on the error's traceback, in words."""
+    """Return the last line of learner code in the traceback, as text; "" if there is none."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
         if not is_own_file(path) and not path.startswith(ELSEWHERE):
@@ -49,7 +50,7 @@ def line_of(error: BaseException) -> str:
 
 
 def name_of(answer: object) -> str:
-    """Return the name of a function, as a verdict calls it."""
+    """Return the name of a function in at most 40 characters; "answer" if it has no name."""
     try:
         name = getattr(answer, "__name__", None)
     except Exception:
@@ -58,9 +59,10 @@ def name_of(answer: object) -> str:
 
 
 def call_text(answer: object, arguments: Sequence[object]) -> str:
-    """Return a call as a verdict quotes it: the answer's name and its arguments, in one line.
+    """Return a call as text on one line: the answer's name and its arguments.
 
-    It is shortened only if the call in full, which can be typed in, is longer than `LONGEST_FULL`.
+    If all arguments are plain Python values, a call of up to `LONGEST_FULL` characters is quoted in
+    full, so that it can be pasted. Any other call is cut to `LONGEST_CALL` characters.
     """
     shown_arguments = ", ".join(quoted(a) for a in arguments)
     text = f"{name_of(answer)}({shown_arguments})"
@@ -76,8 +78,9 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 def quoted(value: object) -> str:
     """Return a value as a verdict quotes it: one line of at most 80 characters.
 
-    Numbers, alone or in a list or a 1-D array, are in the format of `number`: whole numbers with
-    thousands separators, others with 4 significant digits. Anything else is `shown`.
+    Numbers, alone or in a list or a 1-D array, have the format of `number`: whole numbers with
+    thousands separators, other numbers with 4 significant digits. Any other value has the format of
+    `shown`.
     """
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, (bool, np.timedelta64)
@@ -95,14 +98,14 @@ def quoted(value: object) -> str:
 def _array(value: object) -> Array:
     try:
         return np.asarray(value)
-    except Exception:  # rows of different lengths, or no array at all
+    except Exception:  # The rows have different lengths, or the value is no array.
         return np.asarray(None)
 
 
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
     """Return how `got` differs from `expected`, in words; "" if they are equal.
 
-    Floats may differ by `tolerance` times the largest number of `expected`.
+    Floats may differ by `tolerance` times the largest absolute number of `expected`.
     """
     if isinstance(expected, (list, tuple, np.ndarray)):
         right = _array(expected)
@@ -118,7 +121,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         if right.dtype.kind in "biu":
             close = actual == right
         else:
-            with np.errstate(invalid="ignore"):  # inf - inf
+            with np.errstate(invalid="ignore"):  # inf - inf is nan
                 close = np.abs(actual - right.astype(float)) <= tolerance * float(
                     np.abs(right).max(initial=0)
                 )
@@ -138,14 +141,14 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
                 if is_integer
                 else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
             )
-        except OverflowError:  # a whole number beyond all floats
+        except OverflowError:  # The whole number is larger than every float.
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
     return "" if type(got) is type(expected) and got == expected else shown(got)
 
 
 def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> str:
-    """Return where a value parts from rows of strings or mixed objects, such as steps.
+    """Return where `got` differs from a sequence of strings or objects, such as program steps.
 
     `right` is `expected` as an array. The result is "" if both are equal.
     """
@@ -163,9 +166,9 @@ def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """Return a description of a returned value, followed by its fault.
+    """Return a description of a returned value, followed by `fault`.
 
-    For None, it asks whether there is a `return`.
+    For None, the text asks whether there is a `return`.
     """
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
@@ -188,8 +191,9 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 def plain(value: object) -> Number | None:
     """Return a number as a plain Python number, or None if `value` is not a number.
 
-    It accepts numpy's numbers, arrays without dimensions, and Fractions. For an instance of a
-    derived class it returns the plain number, because the class may define its own comparison.
+    It accepts numpy numbers, arrays with 0 dimensions, and Fractions. An instance of a derived
+    class becomes an instance of its base class, because the derived class may define its own
+    comparison.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
@@ -198,8 +202,8 @@ def plain(value: object) -> Number | None:
 
 
 def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
-    """Return a wrong number with enough digits to show the difference."""
-    # numpy would round 1e300 to its dtype
+    """Return a wrong number as text, with enough digits to differ from the text of `right`."""
+    # A numpy scalar would round the 1e300 below to its own dtype.
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)
     return repr(float(value)) if text == quoted(right) and abs(value) < 1e300 else text

@@ -1,10 +1,11 @@
-"""One line for an answer that passed, which anybody can replay: a class ladder without a server.
+"""The line that share() prints for an answer that passed, so that others can verify the answer:
 
     01.2 1304 modelled cycles, digest 1f0c2a77d3b9, code 8e4d0f2b61aa
 
-The digest covers what the check saw: values, or the reports of its runs. The code is hashed as
-Python reads it, so that spaces and comments do not matter; helpers that it calls from other cells
-are not in it, and another release of Python may read it in another way.
+A class can compare such lines without a server. The digest is a hash of what the check saw: values,
+or the reports of its runs. The code is hashed in its parsed form, so spaces and comments do not
+matter. The hash does not cover helpers that the answer calls from other cells, and it may differ
+between releases of Python.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Shared:
-    """The parts of a line of share()."""
+    """The fields of a line of share(): exercise, cost, unit, digest and code hash."""
 
     name: str
     figure: str
@@ -51,9 +52,9 @@ class Shared:
 
 
 def parsed(line: str) -> Shared:
-    """Return the parts of a line.
+    """Return the fields of a line of share().
 
-    :raises LessonError: if it is not a line of share().
+    :raises LessonError: if `line` is not a line of share().
     """
     match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
     if match is None:
@@ -68,7 +69,8 @@ def line_for(
 ) -> Shared | None:
     """Return the line for an answer; None if its source cannot be read, as for a C function.
 
-    `figure` is the answer's cost in `unit`, or None; `evidence` is that of `Passed`.
+    `figure` is the answer's cost in `unit`, or None. `evidence` is what the check saw: values or
+    reports.
     """
     code = code_of(answer)
     if code is None:
@@ -88,10 +90,11 @@ def _hashed(words: Iterable[str]) -> str:
 
 
 def text_of(answer: Code) -> str:
-    """Return the source text of an answer, or raise Python's own error if it has none.
+    """Return the source text of a function or class.
 
-    Python finds the source of a class through the file of its module, which a notebook does not
-    have. Here a class is found through its compute(), or through the first of its functions.
+    `inspect.getsource` cannot find a class that was defined in a notebook, because the notebook's
+    module has no file. Therefore a class is found through its method compute(), or through the
+    first of its other functions. If the source is not available, Python's own exception is raised.
     """
     methods = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
     compute = getattr(answer, "compute", None) if methods else None
@@ -111,23 +114,23 @@ def text_of(answer: Code) -> str:
 
 
 def code_of(answer: object) -> str | None:
-    """Return the code of an answer as Python parses it, without comments.
+    """Return the source code of an answer, parsed and printed again, so without comments.
 
-    It is the repr of a value that cannot be called, and None if the code cannot be read.
+    For a value that cannot be called, return its repr. Return None if the code cannot be read.
     """
     if not callable(answer):
         return repr(answer)
     try:
         return ast.unparse(ast.parse(text_of(answer)))
-    except Exception:  # no file, no source text, or not valid Python by itself
+    except Exception:  # There is no source text, or it is not valid Python by itself.
         return None
 
 
 def alone(answer: object) -> str | None:
     """Return the text of a function or class, preceded by everything it needs from its notebook.
 
-    It needs imports, helpers and plain values. The result is None if that cannot be written as
-    text, or is too long.
+    It may need imports, helpers and plain values. The result is None if these cannot be written as
+    text, or if the text is longer than `LONGEST_KEPT`.
     """
     if not callable(answer):
         return None
@@ -153,20 +156,20 @@ def alone(answer: object) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # moved behind the definitions that it needs
+        parts[name] = line  # `name` now comes after the definitions that it needs
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)
-    except Exception:  # no source text, or a name in it whose value is not plain
+    except Exception:  # There is no source text, or it needs a value that has no literal form.
         return None
     text = "\n".join(parts.values()) + "\n"
     return text if len(text) <= LONGEST_KEPT else None
 
 
 def last_name(tree: ast.Module) -> str:
-    """Return the last name that a text defines.
+    """Return the last name that the code defines.
 
-    :raises ValueError: if it defines none.
+    :raises ValueError: if the last statement defines no name.
     """
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Assign):
@@ -177,13 +180,13 @@ def last_name(tree: ast.Module) -> str:
 
 
 def _globals(thing: object) -> dict[str, object] | None:
-    """Return the globals of a function, or of the functions of a class."""
+    """Return the global names of a function or of a class's first function; None without one."""
     things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
     return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 
 
 def _words(evidence: object) -> Iterable[str]:
-    """Return the evidence of a check as words that are the same in every process."""
+    """Yield the evidence of a check as strings that are the same in every process."""
     if isinstance(evidence, Report):
         yield evidence.digest()
     elif isinstance(evidence, (list, tuple)):

@@ -1,12 +1,17 @@
-"""Make slides from a lesson's pictures: `ipu-teach slides 05` writes a page that needs no network.
+"""Make slides from a lesson's pictures: `ipu-teach slides 05` writes one HTML page.
 
-Slides are made from the lesson alone. Each picture of the solved lesson is a slide, and so is the
-cell tagged `aha`. The title is the heading above the cell. The text is the first three sentences
-below it, or else the last three above it, or the beginning of its section. If a lesson has fewer
-than three pictures, the last printed output of every other section is a slide, too. The speaker's
-notes come from `docs/workshop.md`, from the text above the cell, and from the numbers in the
-picture's own description. nbconvert's exporter for reveal.js makes the page; our template replaces
-reveal.js, which the exporter would download.
+The slides are derived from the solved notebook. Each picture becomes a slide, and so does the
+output of the cell tagged `aha`. If a lesson has fewer than three pictures, the last printed output
+of every other section becomes a slide, too.
+
+* Title: the heading above the cell.
+* Text: the first three sentences below the cell, or else the last three above it, or the beginning
+  of its section.
+* Speaker's notes: from `docs/workshop.md`, from the text above the cell, and from the numbers in
+  the description of the picture.
+
+nbconvert's exporter for reveal.js writes the page. Our template replaces reveal.js, which the
+exporter would download.
 """
 
 from __future__ import annotations
@@ -27,19 +32,20 @@ if TYPE_CHECKING:
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
 FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # The tag of the cell that the workshop's page discusses.
+# This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
+AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 
 def plain(markdown: str) -> str:
-    """Return the markdown without its links, which do not work in a page outside the folder."""
+    """Return markdown with each link replaced by its text, because slides have no link targets."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", markdown)
 
 
 def prose(markdown: str) -> list[str]:
     """Return the complete sentences of running text up to a heading or an exercise.
 
-    Lists and code are left out, with the sentences that introduce them; so are asides.
+    Lists, tables, code, sentences that introduce them, and sentences in parentheses are left out.
     """
     sentences: list[str] = []
     for part in re.split(r"\n\s*\n", plain(markdown).strip()):
@@ -56,9 +62,9 @@ def prose(markdown: str) -> list[str]:
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
-    """Return the outputs of a cell that belong on a slide.
+    """Return the outputs of a cell that a slide shows: its pictures.
 
-    These are its pictures. If it has none and `printed` is set, they are its printed text.
+    If the cell has no picture and `printed` is set, return its printed text.
     """
     outputs = cell.get("outputs", [])
     bundles = [output.get("data", {}) for output in outputs]
@@ -71,11 +77,10 @@ def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
 
 
 class Deck:
-    """A solved lesson in parts.
+    """The texts and outputs of a solved lesson, by cell number.
 
-    `texts`: its markdown cells without code, by cell number. `chosen`: the outputs that become
-    slides, by cell number. `said`: the text of each slide, by cell number. `tagged`: the numbers of
-    cells with the tag `aha`.
+    `texts` has the markdown cells without their code. `chosen` has the outputs that become slides,
+    and `said` has the text of each slide. `tagged` lists the numbers of cells with the tag `aha`.
     """
 
     def __init__(self, notebook: NotebookNode) -> None:
@@ -98,7 +103,7 @@ class Deck:
             self.chosen = dict(sorted({**self.chosen, **options}.items()))
         self.said: dict[int, list[str]] = {}
         used: set[str] = set()
-        for i in reversed(self.chosen):  # the later picture first, because each text is used once
+        for i in reversed(self.chosen):  # A text is used once, for the last picture that it fits.
             ways = [fault for fault in self.near(i) if fault and not used.intersection(fault)]
             self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
             used.update(self.said[i])
@@ -106,8 +111,8 @@ class Deck:
     def near(self, i: int) -> Iterator[list[str]]:
         """Yield candidates for the text of the slide of cell `i`, best first.
 
-        They are the text below the cell, the text above it unless another slide is between, and the
-        text that begins its section.
+        They are the text below the cell, the text above it unless another slide is between them,
+        and the text that begins its section.
         """
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
@@ -119,23 +124,26 @@ class Deck:
         yield prose(re.split(HEADING, self.texts[begins])[-1])
 
     def question(self, i: int) -> list[str]:
-        """Return the last sentences above a cell, back to a heading or an exercise."""
+        """Return up to three sentences above cell `i`, as far back as a heading or an exercise."""
         text = self.texts[max((j for j in self.texts if j < i), default=0)]
         return prose(re.split(rf"{HEADING}$|^\*\*Exercise.*(?:\n.+)*", text)[-1])[-SENTENCES:]
 
     def heading(self, i: int) -> str:
-        """Return the heading above a cell."""
+        """Return the heading above cell `i`."""
         texts = "\n".join(text for j, text in self.texts.items() if j < i)
         return plain(re.findall(HEADING, texts)[-1])
 
 
 def of_itself(outputs: list[NotebookNode]) -> str:
-    """Return the pictures' own descriptions, with the numbers."""
+    """Return the text descriptions of pictures, which contain numbers, as one string."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
 def workshop(lesson: str) -> tuple[list[str], str]:
-    """Return a lesson's parts of `docs/workshop.md`: its lines in each timetable, and its aha."""
+    """Return `(timetable lines, aha)`: what `docs/workshop.md` says about a lesson.
+
+    `aha` is the text on the lesson's key insight; "" if there is none.
+    """
     timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
     row = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$"
     lines = list[str]()
@@ -148,7 +156,10 @@ def workshop(lesson: str) -> tuple[list[str], str]:
 
 
 def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
-    """Return the slides as a notebook, with the cell metadata that nbconvert's exporter expects."""
+    """Return the slides as a notebook, with the cell metadata that nbconvert's exporter expects.
+
+    `name` is the file name of the lesson without its suffix.
+    """
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
@@ -184,7 +195,7 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return a lesson's slides as one HTML page that downloads nothing."""
+    """Return a lesson's slides as one HTML page that works offline."""
     from nbconvert import SlidesExporter
 
     exporter = SlidesExporter(
@@ -197,9 +208,11 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def slides(word: str, html: str | None = None) -> int:
-    """Write a lesson's slides as a page, and return 0.
+    """Write a lesson's slides as an HTML page, and return 0.
 
-    The file is `html`, or else it is named after the lesson, in this folder.
+    The file is `html`. If it is None, the file is in the current folder and named after the lesson.
+
+    :raises LessonError: if the file cannot be written.
     """
     need("nbconvert", "lab")
     import nbformat

@@ -1,14 +1,20 @@
 """Store the learner's progress in one file: `progress.json` in the work folder.
 
-Each change reads the file again, changes one record and replaces the whole file atomically. Two
-kernels may therefore write, and fields of newer versions are kept. A damaged file is set aside and
-a new one started. If nothing can be written, the changes are kept in memory and written with the
-next change.
+Each change reads the file again, changes one record and replaces the whole file atomically. So two
+kernels may write, and fields that a newer version of this package added are kept. A damaged file is
+renamed, and a new file is started. If the file cannot be written, changes stay in memory and are
+written with the next change.
 
-A record has `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (the number of
-verdicts of each kind), `said` (how often a refusal gave each reason), `shared` (the line of share()
-and the code that it describes), `built` (the text of the last answer that passed), `hints` and
-`prediction`. Next to the records, the file may have the learner's `name`.
+A record has these fields:
+
+* `state`: "solved", "with help", "given" or "not yet".
+* `attempts`: the number of attempts, and `kinds`: the number of verdicts of each kind.
+* `said`: how often each reason for a refusal was shown.
+* `shared`: the line of share() and the code that it describes.
+* `built`: the text of the last answer that passed.
+* `hints`: the number of hints shown, and `prediction`: the values of the prediction.
+
+In addition to the records, the file may have the learner's `name`.
 """
 
 from __future__ import annotations
@@ -36,11 +42,11 @@ Record = dict[str, Any]
 
 
 class NoProgress(ValueError):
-    """A file that is not a progress file, and the reason in a word."""
+    """The error for a file that is not a progress file; the message is a short reason."""
 
 
 def whole(value: object) -> int:
-    """Return a count from a file that anybody may have edited; 0 if it is not a valid count."""
+    """Return a count that was read from a file; 0 if it is not a valid count."""
     return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
@@ -52,14 +58,14 @@ def read(file: Path) -> Record:
     :raises NoProgress: if it is not a progress file.
     """
     about = file.stat()
-    # reading a pipe could block, and a device never ends
+    # Reading a pipe could block forever, and reading a device may never end.
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
         raise NoProgress("no ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
         data = read_json(file)
-    except ValueError:  # invalid UTF-8 too
+    except ValueError:  # The content is not JSON or not UTF-8.
         raise NoProgress("damaged") from None
     if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
         raise NoProgress("damaged")
@@ -69,7 +75,7 @@ def read(file: Path) -> Record:
 
 
 class Progress:
-    """The records of one work folder, by name of exercise or prediction."""
+    """The learner's progress records in one work folder, by name of exercise or prediction."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
@@ -77,7 +83,7 @@ class Progress:
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
-        """Return every record."""
+        """Return all records as {name of the exercise or prediction: record}."""
         return {
             name: record
             for name, record in self._current()["records"].items()
@@ -85,13 +91,13 @@ class Progress:
         }
 
     def record(self, name: str) -> Record:
-        """Return the record of one exercise; empty if there is none."""
+        """Return the record of an exercise or prediction; {} if there is none."""
         return self.records().get(name, {})
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
-        """Apply `change` to the record of `name`, and store it.
+        """Apply the function `change` to the record of `name`, and store the record.
 
-        If the file cannot be written, the change is kept in memory.
+        If the file cannot be written, the change stays in memory.
         """
 
         def of_one(data: Record) -> None:
@@ -111,7 +117,7 @@ class Progress:
             work_folder()
             with _locked(self.file.parent):
                 data = self._current()
-                if data["format"] == FORMAT:  # a newer file is left as it is
+                if data["format"] == FORMAT:  # Do not write to a file of a newer version.
                     write_whole(self.file, json.dumps(data, indent=1, allow_nan=False) + "\n")
                     self._pending.clear()
         except (LessonError, OSError) as error:
@@ -122,7 +128,7 @@ class Progress:
             )
 
     def forget(self, lesson: str) -> None:
-        """Delete the learner's records of a lesson, including predictions."""
+        """Empty the learner's records of a lesson, including predictions."""
         for name in self.records():
             if name.startswith(f"{lesson}."):
                 self.change(name, dict.clear)
@@ -176,7 +182,7 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder for one writer, if the system can lock folders.
+    """Context manager: lock the folder for one writing process, if the system can lock folders.
 
     Otherwise the last of two concurrent writes wins.
     """
@@ -188,7 +194,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        with contextlib.suppress(OSError):  # some network folders cannot be locked
+        with contextlib.suppress(OSError):  # Some network folders cannot be locked.
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
@@ -199,5 +205,5 @@ _kept = cache(Progress)
 
 
 def learned() -> Progress:
-    """Return the progress stored in the current work folder."""
+    """Return the learner's progress in the current work folder."""
     return _kept(work_path())

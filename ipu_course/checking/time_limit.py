@@ -1,16 +1,19 @@
-"""Limit the time of a check, and restore the names of the kit that an answer rebinds.
+"""Limit the time of a check, and restore the names that an answer rebinds in numpy or this project.
 
-A watch thread makes the main thread raise an exception, through a call that CPython makes between
-two of its own (`Py_AddPendingCall`). It uses no signals, so it works the same on every system. (It
-was tested on Linux, but not on macOS and Windows.) Python code gets the exception at its next loop
-iteration or call, and so do the engine's loops, including compiled ones. A call into C, such as
-`time.sleep(99)` or waiting for a lock that is never released, continues until it returns or the
-kernel is interrupted, which the watch then suggests. A call that never releases the interpreter
-lock, such as `sum(range(10**15))`, blocks the watch too, and only a restart of the kernel ends it.
+A watch thread makes the main thread raise an exception. It uses `Py_AddPendingCall`: CPython calls
+a pending function in the main thread between two bytecode instructions. This needs no signals, so
+it should work the same on every system. (It was tested on Linux, but not on macOS and Windows.)
 
-The limit counts the process's own processor time, so that no right answer is refused when a class
-shares a machine and each process waits for its turn. For code that sleeps, wall-clock time counts;
-code that waits for a processor does not sleep.
+* Python code gets the exception at its next loop iteration or call. So do the loops of the
+  simulator, including compiled ones.
+* A call into C, such as `time.sleep(99)` or waiting for a lock that is never released, continues
+  until it returns or the learner interrupts the kernel. The watch prints that advice.
+* A call that never releases the interpreter lock, such as `sum(range(10**15))`, blocks the watch
+  too. Only a restart of the kernel ends it.
+
+The limit counts the processor time of this process. So a right answer passes even if many learners
+share a machine and each process waits for its turn. For code that sleeps, wall-clock time counts.
+Waiting for a processor does not count as sleeping.
 """
 
 from __future__ import annotations
@@ -32,18 +35,20 @@ from ipu_teach._support.own_code import is_own_module
 
 T = TypeVar("T")
 
-# seconds of processor time that an answer may take; on an idle machine, an answer that ignores the
-# first exception still ends within 10
+# An answer may take this many seconds of processor time. On an idle machine, an answer that ignores
+# the first exception still ends within 10 seconds.
 LIMIT = 8.0
 # the wall-clock time and the processor time at which the current check began
 BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0))
-# seconds until the exception is raised again, if an answer continues after the first, and after
-# the second
+# If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
+# seconds.
 AGAIN = (0.7, 0.5)
 ASLEEP = 0.1  # If an answer has less than this share of processor time, it counts as waiting.
-# The seconds in which the error is raised at every chance, for an answer that catches all.
+# If an answer catches every exception, `Stopped` is raised as often as possible for this many
+# seconds.
 BURST = 0.2
-PAUSE = 0.5  # The seconds between two such bursts.
+# The main thread runs undisturbed for this many seconds before `Stopped` is raised again.
+PAUSE = 0.5
 
 # The modules that checks use: their bindings are restored after every call into an answer.
 OFTEN = {
@@ -58,35 +63,36 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# a C function int(object), which returns -1 if __len__ raises
+# PyObject_Size calls __len__ and returns -1 if it raises, as a pending function must.
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised in an answer that takes too long.
+    """Raised inside an answer that takes too long.
 
-    The engine cleans up after it as after any interruption.
+    It derives from KeyboardInterrupt, so the engine cleans up as after any interruption.
     """
 
 
 class TooLong(Exception):
-    """The watched work took longer than its limit."""
+    """Raised by `within` if the work took longer than its limit."""
 
 
 class _Watch:
-    """A thread that watches the time.
+    """A thread that stops the main thread's work when its time is over.
 
-    `over`: the time limit has passed. `done`: the work has ended, and nothing more is raised.
+    `over` says that the time limit has passed. `done` says that the work has ended; from then on,
+    no exception is raised in the main thread.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.over = self.done = False
-        self.gate = threading.Lock()  # released when the work is done
+        self.gate = threading.Lock()  # is released when the work is done
         self.gate.acquire()
 
     def start(self) -> None:
-        # a browser has no threads, and only a restart of the kernel ends an answer there
+        # In a browser, Python has no threads: only a restart of the kernel ends an answer.
         with suppress(RuntimeError):
             threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
 
@@ -111,7 +117,7 @@ class _Watch:
         while not self.gate.acquire(timeout=PAUSE if fault else 0):
             end = perf_counter() + BURST
             while not self.done and perf_counter() < end:
-                while _add_pending_call(_length_of, self) == 0:  # until the queue is full
+                while _add_pending_call(_length_of, self) == 0:  # stop when the queue is full
                     pass
                 sleep(1e-3)
             if not fault and not self.done:
@@ -124,9 +130,10 @@ class _Watch:
                 )
 
     def __len__(self) -> int:
-        """Raise `Stopped` unless the work is done.
+        """Raise `Stopped` unless the work is done; otherwise return 0.
 
-        The pending call runs this in the main thread.
+        The pending call computes the length of this object in the main thread, and so runs this
+        method.
         """
         if not self.done:
             raise Stopped
@@ -139,9 +146,9 @@ _watches: list[_Watch] = []  # keeps the objects of pending calls alive until th
 def within(seconds: float, work: Callable[[], T]) -> T:
     """Return the result of `work()`, and stop it after `seconds` of processor time.
 
-    Work that only waits may take `seconds` by the clock. Errors of `work` are passed on. The limit
-    works only in the main thread, where notebooks run their cells; in other threads nothing stops
-    `work`.
+    Work that only waits is stopped after `seconds` of wall-clock time. Errors of `work` are passed
+    on. The limit works only in the main thread, where notebooks run their cells. In other threads
+    nothing stops `work`.
 
     :raises TooLong: if the work was stopped.
     """
@@ -155,7 +162,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             watch.start()
             return work()
         finally:
-            watch.done = True  # Python makes no pending call before this assignment
+            watch.done = True  # CPython runs no pending call before this assignment.
             watch.gate.release()
             if watch.over:
                 raise TooLong
@@ -168,8 +175,8 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 def queued_time() -> float:
     """Return the seconds for which the main thread was ready to run, but had no processor.
 
-    Linux counts them. On other systems the result is 0, and an answer that gets hardly any
-    processor time counts as one that sleeps.
+    Only Linux counts them; on other systems the result is 0. There, an answer that gets hardly any
+    processor time is treated as if it slept.
     """
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
@@ -181,8 +188,8 @@ def queued_time() -> float:
 def half_is_over() -> bool:
     """Return whether the current check has used half of its time.
 
-    It counts processor time, as the limit does, and wall-clock time only for code that sleeps: a
-    reason must not depend on how busy the machine is.
+    Processor time counts, as for the limit. Wall-clock time counts only for code that sleeps. The
+    explanation of a wrong answer therefore does not depend on how busy the machine is.
     """
     clock, processor = BEGAN.get()
     waited = perf_counter() - clock
@@ -190,14 +197,14 @@ def half_is_over() -> bool:
     return (waited if worked < ASLEEP * waited else worked) > LIMIT / 2
 
 
-# temporary bindings: (module or class, name) -> object
+# `Meanwhile` has temporary bindings: {(module or class, name): object}.
 Owner = ModuleType | type
 Meanwhile = Mapping[tuple[Owner, str], object]
 
 
 @dataclass
 class _Names:
-    """The names of a module or class: as noted before (`were`), and as they are now (`live`)."""
+    """The names of a module or class before a check (`were`) and now (`live`)."""
 
     owner: Owner
     live: Mapping[str, object]
@@ -221,9 +228,10 @@ class _Names:
 
 
 def _learners(value: object) -> bool:
-    """Return whether `value` is a function that belongs neither to the kit nor to numpy.
+    """Return whether `value` is a function that belongs neither to this project nor to numpy.
 
-    Functions that the kit itself adds to its modules on first use are kept.
+    Functions that this project adds to its modules on first use are therefore not treated as the
+    learner's.
     """
     return (
         isinstance(value, FunctionType)
@@ -233,7 +241,7 @@ def _learners(value: object) -> bool:
 
 
 class Bindings:
-    """The objects to which the names of numpy, of this kit and of Python's builtins are bound."""
+    """The objects to which names of numpy, of this project and of builtins are bound."""
 
     def __init__(self) -> None:
         self.modules = 0
@@ -242,7 +250,7 @@ class Bindings:
         self.watched = 0  # how many nested `as_it_was` blocks are active
 
     def note(self) -> None:
-        """Record the current bindings."""
+        """Record the current bindings of all names."""
         if self.modules == len(sys.modules):
             for name in self.names:
                 if name.changed():
@@ -268,10 +276,10 @@ class Bindings:
                 ]
 
     def put_back(self, often: bool = False) -> None:
-        """Restore every name to its noted binding.
+        """Restore every name to its recorded binding.
 
         With `often`, restore only the names that the checks themselves use. If no check is active,
-        the noted bindings are from an earlier check, and nothing is restored.
+        the recorded bindings are from an earlier check, and nothing is restored.
         """
         for name in self.names if self.watched else ():
             if (name.often or not often) and (self.meanwhile or name.changed()):
@@ -283,9 +291,9 @@ _bindings = Bindings()
 
 @contextmanager
 def as_it_was() -> Iterator[None]:
-    """Restore numpy, the kit and builtins after the block.
+    """Context manager: restore the names of numpy, this project and builtins after the block.
 
-    exit() within the block ends the answer, not the kernel.
+    In the block, exit() ends the answer, not the kernel.
     """
     _bindings.note()
     _bindings.watched += 1
@@ -293,7 +301,7 @@ def as_it_was() -> Iterator[None]:
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
     try:
-        of_shell["ask_exit"] = _leave  # a notebook's exit() calls it and continues
+        of_shell["ask_exit"] = _leave  # exit() in a notebook calls ask_exit()
         yield
     finally:
         if ask_exit is None:
@@ -311,9 +319,9 @@ def _leave() -> None:
 
 @contextmanager
 def rebound(names: Meanwhile) -> Iterator[None]:
-    """Bind names to other objects during a block of a check.
+    """Context manager: bind each name in `names` to another object during a block of a check.
 
-    If an answer rebinds them, they are restored to these objects.
+    If an answer binds such a name again, the name is restored to that object.
     """
     _bindings.put_back()
     with as_it_was():
@@ -323,5 +331,5 @@ def rebound(names: Meanwhile) -> Iterator[None]:
 
 
 def put_back() -> None:
-    """Restore the names that checks use and that a call of the learner's code has rebound."""
+    """Restore the names that checks use, if a call of the learner's code has rebound them."""
     _bindings.put_back(often=True)

@@ -1,12 +1,14 @@
-"""A trial: the conditions under which checks run an answer that is a program, or builds one.
+"""A trial: the conditions under which checks run an answer that is a program, or builds a program.
 
-Each `of(answer)` has its own graph and engine. An exercise declares tensors, with their tile
-mappings, the values that are written before each run and the values that are expected after it;
-streams, with their input; and the form of its answers (`builds`, `appends`, `codelet`, or its own).
-A trial builds, loads, runs and reads the program, and refuses errors that any program can have: a
-gap that is still blank, an exception, a result that is not a program. The finished run then answers
-questions: the values in each tensor, whether they are those of a known mistake, and the traced
-cost.
+An exercise declares the tensors of a trial, with their tile mappings, the values that are written
+before each run and the values that are expected after it. It also declares the streams with their
+data, and the form of the answer, which says how the answer becomes a program: `builds`, `appends`,
+`codelet`, or a function of the exercise.
+
+`trial.of(answer)` builds, loads and runs the program in a graph and engine of its own. It refuses
+faults that any program can have: a gap that is still blank, an exception, a result that is not a
+program. The returned run has the values of each tensor and the traced cost. It can also be compared
+with runs of known mistakes.
 """
 
 from __future__ import annotations
@@ -49,39 +51,39 @@ from ipu_teach.program import (
 )
 from ipu_teach.types import Array, DType
 
-# opcodes for names that a function does not bind
+# These opcodes load a name that the function itself does not bind.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 Place = Callable[[Graph, Tensor], None]
 Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
-# The tensors of a trial and then its streams. Their number depends on the trial, and each form
-# unpacks those of its own trials, so that no one type fits all of them.
+# `Parts` has the tensors of a trial and then its streams. Their number depends on the trial, so no
+# single type fits all trials.
 Parts: TypeAlias = list[Any]
 Answers = Callable[[Answer, "Trial", Graph, Parts], Built]
 
 
 class EngineOptions(TypedDict, total=False):
-    """The arguments of Engine that a trial may set."""
+    """The arguments of `Engine` that a trial may set."""
 
     strict: Mapping[str, bool]
     shuffle: int | None
 
 
-# Tile mappings of a tensor: a tile, one of these functions, or None for unmapped
+# The mapping of a tensor is a tile, one of the functions below, or None for an unmapped tensor.
 
 
 def linearly(graph: Graph, tensor: Tensor) -> None:
-    """Map the tensor linearly, as the library does."""
+    """Map the tensor linearly over all tiles, with `poputil.map_tensor_linearly`."""
     poputil.map_tensor_linearly(graph, tensor)
 
 
 def by_rows(graph: Graph, tensor: Tensor) -> None:
-    """Map row i to tile i, starting again at tile 0 after the last."""
+    """Map row i to tile i; after the last tile, start again at tile 0."""
     for row in range(len(tensor)):
         graph.set_tile_mapping(tensor[row], row % graph.target.num_tiles)
 
 
 def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Return a function that maps a tensor linearly over the tiles of an IPU."""
+    """Return a function that maps a tensor linearly over the tiles of the IPU with index `ipu`."""
     first_tile = ipu * TILES
 
     def place(graph: Graph, tensor: Tensor) -> None:
@@ -94,8 +96,9 @@ def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
 class Var:
     """A tensor of a trial.
 
-    `lies`: its tile mapping. `given` and `right`: for each run, the value written before it, and
-    the value expected after it. `kept`: the program must leave the given value unchanged.
+    `lies` is its tile mapping. For each run, `given` has the value that is written before it, and
+    `right` has the value that is expected after it. `kept` says that the program must not change
+    the given value.
     """
 
     dtype: type[DType]
@@ -120,9 +123,10 @@ class Var:
 
 @dataclass(frozen=True)
 class StreamIn:
-    """A stream to the device, with its data, element by element; the data is not repeated.
+    """A stream to the device, with its data.
 
-    `brings`: the data. `size`: numbers in an element. `hers`: the answer creates the stream.
+    `brings` is the data, element by element; it is not repeated. `size` is the number of values in
+    an element. `hers` says that the answer itself creates the stream.
     """
 
     dtype: type[DType]
@@ -131,7 +135,7 @@ class StreamIn:
     hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
-        """Return the stream, added to the graph under this name."""
+        """Add a stream called `name` to the graph, and return it."""
         return graph.add_host_to_device_fifo(name, self.dtype, self.size)
 
 
@@ -139,7 +143,8 @@ class StreamIn:
 class StreamOut:
     """A stream to the host.
 
-    `size`: numbers in an element. `hers`: the answer creates the stream.
+    `size` is the number of values in an element. `hers` says that the answer itself creates the
+    stream.
     """
 
     dtype: type[DType]
@@ -147,17 +152,17 @@ class StreamOut:
     hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
-        """Return the stream, added to the graph under this name."""
+        """Add a stream called `name` to the graph, and return it."""
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
-# Forms of answers
+# The functions below are the forms of answers: each builds the program of an answer.
 
 
 def builds(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer that returns it.
+    """Call an answer that returns a program: answer(graph, *tensors, *streams, *more).
 
-    The answer is called as answer(graph, *tensors, *streams, *more).
+    Return `(program, [])`.
     """
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
@@ -172,13 +177,14 @@ def appends(
     why: str = "",
     advice: str = "print the shapes on the way.",
 ) -> Answers:
-    """Return the form of answers that append to a program: answer(graph, *tensors, *more, program).
+    """Return the form for answers that append to a program and may return tensors.
 
-    The answer returns tensors of these shapes; without shapes, its returned value is ignored.
-    `together`: pass the tensors in lists of this many, such as one list per IPU. `asks`, `step`,
-    `message`: the expected result, the advice and the description of the returned value, used if
-    the answer does not return tensors. `expected`, `why`, `advice`: the same for a tensor of
-    another shape.
+    The answer returns tensors of these `shapes`. Without shapes, its returned value is ignored. If
+    `together` is positive, the tensors are passed in lists of that many, such as one list per IPU.
+
+    If the answer does not return tensors, the verdict shows `asks` as the expected result, the
+    advice `step`, and `message(returned value)`. If a tensor has another shape, it shows
+    `expected`, `why` and `advice`.
     """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -208,9 +214,9 @@ def appends(
 
 
 def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer that is a codelet: one vertex on tile 0.
+    """Build the program for an answer that is a codelet: one vertex on tile 0.
 
-    Its fields are connected to the tensors of the same names.
+    The fields of the vertex are connected to the tensors of the same names.
     """
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("check")
@@ -221,7 +227,7 @@ def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
 
 
 def codelet_of(answer: object, call: str) -> type[Vertex]:
-    """Return the answer if it is a codelet whose compute() is written; `call` is the check's call.
+    """Return the answer if it is a codelet with its own compute(); `call` is named in errors.
 
     :raises AnswerKindError: if the answer is not a codelet.
 
@@ -238,10 +244,10 @@ def codelet_of(answer: object, call: str) -> type[Vertex]:
 
 
 def lost(graph: Graph, stored: bool) -> Reason:
-    """Return (why, next step) if the results of an answer's codelet are lost; else ("", "").
+    """Return `(why, next step)` if the results of an answer's codelet are lost; else ("", "").
 
-    Either compute() uses a field's name without `self.`, or it returns a value and nothing was
-    `stored`.
+    Results are lost if compute() uses a field's name without `self.`, or if it returns a value
+    while the run `stored` nothing.
     """
     tables = (table for compute_set in graph.compute_sets for table in compute_set.tables.values())
     for cls in {table.codelet: None for table in tables}:
@@ -268,7 +274,7 @@ def lost(graph: Graph, stored: bool) -> Reason:
 
 
 def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
-    """Return for each field the number of elements to which each vertex of a table is connected."""
+    """Return {field: numbers of elements}, with one number for each vertex of `table`."""
     return {
         name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
         for name in table.edges
@@ -280,7 +286,10 @@ def _kits(cls: type[Vertex]) -> bool:
 
 
 def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
-    """Yield the instructions of a function, and those of nested functions that use global names."""
+    """Yield the instructions of a function.
+
+    Of nested functions, yield only the instructions that load global names.
+    """
     yield from dis.get_instructions(code)
     for part in code.co_consts:
         if isinstance(part, CodeType):
@@ -288,20 +297,22 @@ def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
 
 
 def equal(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same results, in as many runs as the reference has."""
+    """Return whether two runs give the same results, in all executions of the reference run."""
     runs = reference_run.trial.runs
     return same(reference_run.outcome(runs), learner_run.outcome(runs))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The conditions for running answers.
+    """The conditions under which answers run.
 
-    `tried` describes them in words. `tensors` and `streams`: the variables and streams of the
-    graph, by name; an answer is called with them. `more`: its further arguments. `form`: the
-    function that builds the program of an answer. `runs`: the number of consecutive runs of one
-    loaded engine. `ready(run)` is called once the program is loaded, before the streams are
-    connected: it may refuse the program, or prepare the run.
+    * `tried` describes them in words.
+    * `tensors` and `streams` are the variables and streams of the graph, by name. An answer is
+      called with them, and then with the arguments in `more`.
+    * `form` is the function that builds the program of an answer.
+    * `runs` is the number of consecutive runs of one loaded engine.
+    * `ready(run)` is called once the program is loaded, before the streams are connected. It may
+      refuse the program, or prepare the run.
     """
 
     tried: str
@@ -314,15 +325,16 @@ class Trial:
     ipus: int = 1
     replicas: int = 1  # replicas of the graph; each has its own copy of a tensor
     options: EngineOptions = field(default_factory=EngineOptions)
-    # rounds of a loop whose end the device decides, after which the run is stopped as endless;
-    # 0: not counted
+    # If the device decides when a loop ends, the run is stopped as endless after this many rounds.
+    # 0 means that rounds are not counted.
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
-    agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
-    beside: Callable[[], Sequence[Trial]] = tuple  # the trials of the exercise, this one among them
+    agree: Callable[[Ran, Ran], bool] = equal  # whether two runs have equal results
+    # returns all trials of the exercise, including this one
+    beside: Callable[[], Sequence[Trial]] = tuple
 
     def build(self, answer: Answer) -> Ran:
-        """Return the answer's program in its own graph, not yet run.
+        """Build the answer's program in a graph of its own, without running it.
 
         :raises NotAttempted: if the gap is still blank.
 
@@ -349,7 +361,7 @@ class Trial:
         )
 
     def of(self, answer: Answer) -> Ran:
-        """Return a completed run of the answer.
+        """Build and run the answer's program, and return the completed run.
 
         :raises NotAttempted: if the gap is still blank.
 
@@ -362,9 +374,9 @@ class Trial:
         return run
 
     def outcome(self, answer: Answer) -> Ran:
-        """Return a run of the answer for a comparison with others.
+        """Build and run the answer's program for a comparison with other answers.
 
-        Errors during the run are part of the result.
+        If the program raises an error, the returned run stores that error.
         """
         run = self.build(answer)
         with suppress(Broken):
@@ -380,13 +392,13 @@ class Trial:
         nearest: bool = False,
         **figures: str | float,
     ) -> Reason:
-        """Return (why, next step) of the first known mistake with the same results as a run.
+        """Return `(why, next step)` of the first known mistake with the learner's results.
 
-        It looks at the mistakes of these exercises. If the trial is a single case, the results must
-        also be the same with other values. `runs`: compare this many runs; 0 means all.
-        `nearest`: of several such mistakes, choose the one whose program has the most similar
-        steps. `figures`: values for the texts. If no mistake fits, why is "" and the next step is
-        `advice`.
+        Only the mistakes of `exercises` are compared. If the trial is a single case, the results
+        must also be the same with other values. `runs` is the number of runs to compare; 0 means
+        all. If several mistakes match, `nearest` chooses the one whose program has the most similar
+        steps. `figures` are filled into the texts. If no mistake matches, the result is `("",
+        advice)`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
@@ -412,11 +424,11 @@ class Trial:
         return known.reason(**figures) if known else ("", advice)
 
     def another(self) -> Trial | None:
-        """Return a second case, if the runs of this trial are a single one; else None.
+        """Return a trial with other values if all runs here have the same values; else None.
 
-        It is another trial of the exercise, or this one with the values of the tensors of
-        floating-point numbers in another order. Without such values, or with a stream to the
-        device, there is no second case.
+        It is another trial of the exercise, or this trial with the values of its floating-point
+        tensors in another order. Without such tensors, or with a stream to the device, there is no
+        second trial.
         """
         for trial in self.beside():
             if trial.tried != self.tried:
@@ -441,7 +453,7 @@ class Trial:
         return replace(self, tensors=tensors)
 
     def agree_again(self, learner_run: Ran, like: Answer) -> bool:
-        """Return whether a mistake also gives a run's results in a second case, if there is one."""
+        """Return whether a known mistake gives the learner's results in a second trial, too."""
         there = replace(learner_run.trial, runs=self.runs).another()
         here = self.another()
         if there is None or here is None:
@@ -451,18 +463,18 @@ class Trial:
         return self.agree(learner_run.again, here.outcome(like))
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """Return an answer's error as `NotYet` if a known mistake fails in the same way.
+        """Return the error of an answer as `NotYet` if a known mistake fails in the same way.
 
-        Otherwise return it unchanged.
+        Otherwise return `broken` unchanged.
         """
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, message, why=why, next_step=advice) if why else broken
 
     def through(self, answer: Answer, *exercises: str) -> Ran:
-        """Return a run of the answer, in which errors are explained by known mistakes.
+        """Return a run of the answer; explain its error by a known mistake if possible.
 
-        :raises NotYet: if a known mistake of these exercises fails in the same way.
+        :raises NotYet: if a known mistake of `exercises` fails in the same way.
 
         :raises Broken: if the answer fails in another way.
         """
@@ -474,7 +486,7 @@ class Trial:
         return run
 
     def elsewhere(self, tiles: int) -> Trial:
-        """Return the same trial on a machine with this many tiles."""
+        """Return a copy of this trial for a machine with `tiles` tiles."""
         return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
 
 
@@ -482,8 +494,8 @@ class Trial:
 class Wrong:
     """The first wrong element of a tensor.
 
-    `run`: the run in which it is wrong, from 0 on. `came`: its position and its actual value, in
-    words. `right`: the expected values of the whole tensor in that run.
+    `run` is the index of the run in which it is wrong. `came` has its position and its actual value
+    as text. `right` has the expected values of the whole tensor in that run.
     """
 
     run: int
@@ -500,10 +512,13 @@ class Wrong:
 class Ran:
     """An answer's program in its graph and, after `run`, its results.
 
-    `results`: the tensors that the answer returned. `came`: for each run, the values by tensor
-    name. `sent`: the values by stream. `error`: the error with which the program ended, or None.
-    `endless`: whether each run was stopped as endless. `again`: a run of the answer with other
-    values, once a known mistake has given the same results with these.
+    * `results`: the tensors that the answer returned.
+    * `came`: for each run, {tensor name: values}.
+    * `sent`: {stream name: values}.
+    * `error`: the error with which the program ended, or None.
+    * `endless`: for each run, whether it was stopped as endless.
+    * `again`: a run of the same answer with other values. It exists once a known mistake has given
+      the same results with these values.
     """
 
     trial: Trial
@@ -526,7 +541,9 @@ class Ran:
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.
 
-        Exceptions count as errors of the answer.
+        :raises Broken: if the program raises an error; the cause is then in the learner's answer.
+
+        :raises NotYet: if the error has a known cause, such as a field's name without `self.`.
         """
         try:
             if not self.loaded:
@@ -543,14 +560,15 @@ class Ran:
 
     @property
     def blank(self) -> bool:
-        """Whether the program wrote nothing into one of the tensors."""
+        """Whether the program wrote nothing into at least one of the tensors."""
         return any(self.unwritten(name) for name in self.trial.tensors)
 
     @property
     def goes_on(self) -> bool:
-        """Whether a wrong run continues from the first one, which is right.
+        """Whether a wrong run seems to continue from the state that the first run left.
 
-        That is assumed if the first run is right, a later one is not, and vertices have state.
+        This is assumed if the first run is right, a later run is wrong, and the learner's vertices
+        have state.
         """
         wrong = [difference for name in self.trial.tensors if (difference := self.wrong(name))]
         tables = (
@@ -565,7 +583,7 @@ class Ran:
         )
 
     def load(self) -> None:
-        """Load the program, and connect its streams."""
+        """Load the program into an engine, and connect its streams."""
         trial = self.trial
         graph = self.graph
 
@@ -585,12 +603,12 @@ class Ran:
             self.engine = engine = Engine(graph, self.program, **trial.options)
             engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
-                # the answer's own streams are in the list too
+                # The list also has the streams that the answer created.
                 if stream.handle not in trial.streams:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, StreamIn):  # an array would be repeated
+                if isinstance(kind, StreamIn):  # An iterator ends, but an array would be repeated.
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )
@@ -631,19 +649,19 @@ class Ran:
             self.sent = {name: np.array(values, float) for name, values in self._received.items()}
 
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
-        """Return the results of the first `runs` runs.
+        """Return the results of the first `runs` runs as a list.
 
-        These are the values of tensors and streams, whether each run was endless, and the type of
-        an error.
+        It has the values of tensors and streams, then for each run whether it was endless, then the
+        type of the error.
         """
         values = (value for run in self.came[:runs] for value in run.values())
         return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
 
     @property
     def result(self) -> Array:
-        """The value of the tensor that the answer returned, in the last run.
+        """The value of the returned tensor after the last run.
 
-        Several tensors are stacked in one array.
+        If the answer returned several tensors, their values are stacked in one array.
         """
         values = [self.came[-1][f"result {k}"] for k in range(len(self.results))]
         return values[0] if len(values) == 1 else np.array(values)
@@ -652,7 +670,7 @@ class Ran:
     def steps(self) -> Counter[str]:
         """The number of steps of each kind in the program.
 
-        A Copy from or to a stream is a kind of its own: "fetch" or "send".
+        A Copy from a stream counts as "fetch", and a Copy to a stream as "send".
         """
         return Counter(_kind(step) for step in all_of(self.program))
 
@@ -669,11 +687,11 @@ class Ran:
         nearest: bool = False,
         **figures: str | float,
     ) -> NotYet:
-        """Return the refusal of a wrong run.
+        """Return the `NotYet` error for a wrong run.
 
-        Its reason and advice come from the first known mistake of the exercise with the same
-        results, or else from `why` and `advice`. `runs`, `nearest` and `figures` are those of
-        `Trial.reason`.
+        Its reason and advice come from the first known mistake of the exercise that gives the same
+        results. Without such a mistake they are `why` and `advice`. `runs`, `nearest` and `figures`
+        are passed to `Trial.reason`.
         """
         known, advice = self.trial.reason(
             self, exercise, runs=runs, advice=advice, nearest=nearest, **figures
@@ -687,11 +705,11 @@ class Ran:
             draws=draws,
         )
 
-    # Faults that any program can have
+    # The methods below refuse faults that any program can have.
 
     @property
     def cycles(self) -> float:
-        """Modelled cycles of the run, as traced.
+        """The modelled cycles of the run, from its trace.
 
         :raises NotYet: if the answer itself declares the cost of its vertices.
         """
@@ -699,7 +717,7 @@ class Ran:
         return float(self.report.total_cycles)
 
     def wrong(self, name: str) -> Wrong | None:
-        """Return the first wrong element of a tensor; None if all are right in all runs."""
+        """Return the first wrong element of the tensor `name`; None if every run is right."""
         for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
@@ -718,12 +736,12 @@ class Ran:
         return None
 
     def unwritten(self, name: str) -> bool:
-        """Return whether nothing was written into a tensor in the first run that is wrong."""
+        """Return whether nothing was written into the tensor `name` in its first wrong run."""
         difference = self.wrong(name)
         return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
 
     def refuse_changed(self, advice: str) -> None:
-        """Raise `NotYet` if the program wrote into a tensor that it must leave unchanged."""
+        """Raise `NotYet` if the program wrote into a tensor that it must not change."""
         for name, var in self.trial.tensors.items():
             if var.kept and self.wrong(name):
                 why = "what is given belongs to others, and they may need it once more."
@@ -732,7 +750,7 @@ class Ran:
                 )
 
     def refuse_moved(self) -> None:
-        """Raise `NotYet` if the answer changed the tile mapping of a tensor that it was given."""
+        """Raise `NotYet` if the answer changed the tile mapping of a tensor that it received."""
         for name, var in self.trial.tensors.items():
             if var.lies is None:
                 continue
@@ -751,7 +769,7 @@ class Ran:
                 )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
-        """Raise `NotYet` if vertices run on other tiles than these."""
+        """Raise `NotYet` if vertices run on a tile that is not in `tiles`."""
         work = np.asarray(self.report.compute_cycles_per_tile).copy()
         work[list(tiles)] = 0
         if work.any():
@@ -767,7 +785,7 @@ class Ran:
             )
 
     def refuse_own_prices(self) -> None:
-        """Raise `NotYet` if the answer declares the cost of a vertex, so that it was not traced."""
+        """Raise `NotYet` if the answer declares the cost of a vertex, which must be traced."""
         for table in (
             table
             for compute_set in self.graph.compute_sets
@@ -798,13 +816,13 @@ class Ran:
 
 
 class Endless(Exception):
-    """A loop ran for more rounds than the trial allows."""
+    """Raised if a loop has more rounds than the trial allows."""
 
 
 def _report_rounds(graph: Graph, program: Program) -> None:
-    """Make loops whose end the device decides report each round through a stream.
+    """Make each loop whose end the device decides report each round through a stream.
 
-    An endless loop can then be stopped.
+    The host can then stop an endless loop.
     """
     pulse = graph.add_constant(INT, (1,), [0], "check of rounds")
     graph.set_tile_mapping(pulse, 0)
@@ -823,9 +841,9 @@ def _kind(step: Program) -> str:
 
 
 def narrowed(actual: Array, right: Array) -> Reason:
-    """Return (why, next step) for results that overflowed HALF, or were rounded to it.
+    """Return `(why, next step)` for results that overflowed HALF, or were rounded to it.
 
-    For other results, return ("", "").
+    For any other result, return ("", "").
     """
     advice = "keep to FLOAT: room and time come from doing one thing after another."
     if np.isinf(actual).any():
@@ -841,7 +859,11 @@ def narrowed(actual: Array, right: Array) -> Reason:
 
 
 def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
-    """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps."""
+    """Raise `NotYet` if the program has more steps for more rounds.
+
+    `built` has two runs by their number of rounds, the smaller number first. `unit` names the
+    rounds in the verdict.
+    """
     (small, few), (large, many) = ((count, sum(run.steps.values())) for count, run in built.items())
     if many > few:
         actual = f"{few} steps written down for {small} {unit} and {many} for {large}"
@@ -859,8 +881,8 @@ def refuse_fixed_tiles(
 ) -> None:
     """Raise `NotYet` if an answer is right on a trial's machine, but not on one with `tiles` tiles.
 
-    Such an answer depends on the number of tiles. `right`: the name of a tensor, or a function that
-    returns whether a run is right.
+    Such an answer depends on the number of tiles. `right` is the name of the tensor to compare, or
+    a function that returns whether a run is right.
     """
     elsewhere_run = trial.elsewhere(tiles)
     why = (

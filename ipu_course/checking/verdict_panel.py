@@ -1,7 +1,8 @@
-"""The panel that a lesson shows as its answer: a frame with a heading and labelled rows.
+"""The panel in which a lesson shows a verdict or a hint: a frame with a heading and labelled rows.
 
-It has a text form and an HTML form, with the same words. Colour is never the only sign. The frame
-takes its colours from the page, light or dark, except for its left edge. All text is escaped.
+It has a text form and an HTML form with the same words. Every difference in colour is also a
+difference in words or signs. The frame takes its colours from the page, light or dark, except for
+its left edge. All text is escaped.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ DRAWN = "The case that failed, drawn"
 
 
 def number(value: float) -> str:
-    """Return a number in a lesson's format.
+    """Return a number as text in the format of the lessons.
 
-    Whole numbers have thousands separators, others have 4 significant digits.
+    Whole numbers have thousands separators, other numbers have 4 significant digits.
     """
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
@@ -57,9 +58,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """Return a table row with a plain background.
+    """Return an HTML table row without background shading.
 
-    Notebooks shade every second row, which would be misleading here.
+    Notebooks shade every second row, which would suggest a meaning that is not there.
     """
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
@@ -69,7 +70,7 @@ def _row(label: str, content: str) -> str:
 class Bars:
     """A cost next to its budget, both in `unit`.
 
-    `least`: the machine's lower bound, or None if it is unknown.
+    `least` is the machine's lower bound on the cost, or None if it is unknown.
     """
 
     budget: float
@@ -94,7 +95,7 @@ class Bars:
         return value / max(self.budget, self.yours, 1e-300)
 
     def text(self) -> list[tuple[str, str]]:
-        """Return a row for each, with its bar drawn in characters."""
+        """Return `(label, text)` for each bar; the text draws the bar in characters."""
         return [
             (
                 label,
@@ -104,7 +105,7 @@ class Bars:
         ]
 
     def html(self, tint: str = "") -> str:
-        """Return the table rows, with `tint` for your own bar.
+        """Return the bars as HTML table rows; `tint` is the colour of the learner's bar.
 
         The text next to the bars has the same values, so screen readers skip the bars.
         """
@@ -129,7 +130,7 @@ class Bars:
 
 
 class Picture(Protocol):
-    """A view that a notebook can show, with a description of it in words."""
+    """A view that a notebook can show, with a description in words."""
 
     @property
     def alt(self) -> str: ...
@@ -139,11 +140,12 @@ class Picture(Protocol):
 
 @dataclass(frozen=True)
 class Panel:
-    """A framed answer.
+    """A framed text below a cell: a heading and labelled rows.
 
-    `mark` is a sign before the heading, `rows` are (label, text), and `bars` are a cost next to its
-    budget. `picture` is a view, folded below them; the text form has its description. `code`:
-    (heading, lines), shown side by side if the page is wide enough.
+    `mark` is a sign before the heading, `rows` has pairs (label, text), and `bars` shows a cost
+    next to its budget. `picture` is a view that is folded below the rows; the text form prints its
+    description. `code` has pairs (heading, lines), which are shown side by side if the page is wide
+    enough.
     """
 
     heading: str
@@ -157,13 +159,13 @@ class Panel:
     def tint(self) -> str:
         """The colour of the frame's left edge; "" for the page's own colour.
 
-        It only adds to the sign before the heading.
+        The colour repeats the meaning of the sign before the heading.
         """
         return ""
 
     @property
     def wash(self) -> str:
-        """A light colour behind the heading; none in most panels."""
+        """The background colour of the heading; "" for none, as in most panels."""
         return ""
 
     def __repr__(self) -> str:

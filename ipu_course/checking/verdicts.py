@@ -1,7 +1,7 @@
 """The possible results of a check.
 
 An answer passed, is not right yet, was not attempted, or raised an error. A check returns `Passed`
-or raises `NotYet`; `Found` has the texts of either for a verdict.
+or raises `NotYet`. `Found` is the same result as texts for the learner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Kind(Enum):
     NOT_ATTEMPTED = "not attempted"
     ERROR = "error in the answer"
     UNJUDGED = "not judged"
-    SHOWN = "shown, not solved"  # the reference answer passes, and it is not the learner's
+    # The learner passed the reference answer to check(), which does not count as solving.
+    SHOWN = "shown, not solved"
 
 
 VerdictRows = tuple[tuple[str, str], ...]
@@ -42,8 +43,8 @@ Draws = Callable[[], Picture | None]  # a view of the failing case; None if it w
 class Found:
     """The result of a check, in words.
 
-    `shared`: for an answer that passed, the line that anyone can replay, if it can be made.
-    `picture`: for a refusal, a view of the case that its text describes.
+    If the answer passed, `shared` is the line of share() with which others can verify it, or None.
+    If it was refused, `picture` is a view of the case that the text describes, or None.
     """
 
     kind: Kind
@@ -55,11 +56,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Passed:
-    """A right answer: the case that was tried, and the cost.
+    """The result for a right answer: the case that was tried, and the cost.
 
-    `bars`: the cost next to its budget. `figure`: the cost, if it differs from the bars or there
-    are none; its unit is that of `bound`, or else `unit`. `bound`: the lower bound of this machine.
-    `evidence`: the numbers, arrays and reports that the check saw.
+    * `bars`: the cost next to its budget.
+    * `figure`: the cost, if it differs from the one in `bars` or there are no bars. Its unit is
+      that of `bound`, or `unit` if there is no bound.
+    * `bound`: the machine's lower bound on the cost.
+    * `evidence`: the numbers, arrays and reports that the check saw.
     """
 
     tried: str
@@ -71,13 +74,13 @@ class Passed:
 
     @property
     def cost(self) -> tuple[float | None, str]:
-        """The cost, and its unit."""
+        """The pair (cost, unit); the cost is None if the exercise has none."""
         if self.figure is None and self.bars is not None:
             return self.bars.yours, self.bars.unit
         return self.figure, self.bound.unit if self.bound is not None else self.unit
 
     def refuse_the_impossible(self) -> None:
-        """Raise `NotYet` for a cost below the bound, which cannot be the cost of the task."""
+        """Raise `NotYet` if the cost is below the lower bound, which is impossible."""
         yours, unit = self.cost
         if self.bound is not None and yours is not None and self.bound.refuses(yours):
             actual = (
@@ -99,7 +102,7 @@ class Passed:
             )
 
     def rows(self) -> VerdictRows:
-        """Return the rows of the verdict."""
+        """Return the rows `(label, text)` of the verdict."""
         yours, unit = self.cost
         message = self.bound.said(yours) if self.bound is not None and yours is not None else ""
         cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
@@ -107,10 +110,10 @@ class Passed:
 
 
 class NotYet(Exception):
-    """An answer that is not right yet, in words.
+    """Raised for an answer that is not right yet.
 
-    The words say what was tried, the actual and the expected result, why, and the next step.
-    `draws` draws a picture of the case that they describe, when the verdict is shown.
+    Its texts say what was tried, the actual and the expected result, the reason, and the next step.
+    `draws()` returns a picture of the case, and is called only when the verdict is shown.
     """
 
     def __init__(
@@ -136,17 +139,17 @@ class NotYet(Exception):
 
     @property
     def picture(self) -> Picture | None:
-        """A view of the failing case; None if there is none, it is too large, or time is short."""
+        """A view of the failing case; None if there is none, or if it is too large or slow."""
         if self.draws is None or half_is_over():
             return None
-        with suppress(Exception):  # without a picture, the words are enough
+        with suppress(Exception):  # If the picture fails, the verdict has only words.
             view = self.draws()
             if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
                 return view
         return None
 
     def with_more(self, why: str) -> NotYet:
-        """Return the same refusal with `why` added to its reason."""
+        """Return a copy of this refusal with `why` added to its reason."""
         message = dict(self.rows)
         message["why"] = f"{message['why']} {why}".strip()
         words = (
@@ -162,8 +165,9 @@ class NotYet(Exception):
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
     """Return a function that builds the refusals of an answer to an exercise.
 
-    The function takes the arguments of `NotYet`. Reason and advice come from the first known
-    mistake for whose answer `fails_alike` returns True, or else from the arguments.
+    The function takes most arguments of `NotYet`. It takes reason and advice from the first known
+    mistake for whose answer `fails_alike` returns True. Without such a mistake, it uses its
+    arguments.
     """
 
     def refused(
@@ -192,7 +196,8 @@ def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[...,
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
     """Raise the first of these refusals, if there are any.
 
-    Each is paired with what is special about its case, or "".
+    `wrong` has pairs (refusal, what is special about its case); the second is "" for ordinary
+    cases.
     """
     for fault, special in wrong[:1]:
         raise (
@@ -203,4 +208,4 @@ def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
 
 
 class NotAttempted(Exception):
-    """The gap is still blank."""
+    """Raised for a gap that is still blank."""

@@ -1,4 +1,4 @@
-"""Checks of warm-ups: two minutes each, one step of the larger exercise that follows them."""
+"""Checks of warm-ups: exercises of two minutes that prepare a step of a larger exercise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Judge = Callable[..., Passed]
 
 
 def formula(name: str, right: Callable[..., Result], *cases: Case) -> Judge:
-    """Return a check of a function of numbers; the first of `cases` is an ordinary one."""
+    """Return a check that compares a function of numbers with `right` on all `cases`.
+
+    The first case is an ordinary one.
+    """
     values = {f"drawn, {case}": case for case in cases}
 
     def judge(answer: Callable[..., Result]) -> Passed:
@@ -36,11 +39,11 @@ def _nudge(name: str) -> str:
 def tensor_call(
     name: str, right: Callable[[Array], Array], asks: str, precise: float = 1e-6
 ) -> Judge:
-    """Return a check of a call that appends to a program.
+    """Return a check of a function that appends to a program and returns a tensor.
 
-    It runs on a row of 4 numbers for each of 13 tiles, and on 3 such rows. `right` is the same
-    function on arrays, `asks` describes the expected tensor in words, and `precise` is the
-    tolerance relative to the largest number of the right result.
+    The function runs on tensors of 13 rows (one for each tile) and of 3 rows, with 4 numbers in a
+    row. `right` computes the expected array from an array, `asks` describes the expected tensor in
+    words, and `precise` is the tolerance relative to the largest number of the right result.
     """
 
     def judge(answer: Answer) -> Passed:
@@ -64,8 +67,8 @@ def tensor_call(
 def program(name: str, trial: Trial, out: str, ready: Callable[[Answer, Ran], None]) -> Judge:
     """Return a check that runs the answer in a trial.
 
-    It compares the tensor `out` with the expected values, then calls `ready` to refuse other
-    faults.
+    It compares the tensor `out` with the expected values, then calls `ready(answer, run)`, which
+    refuses other faults.
     """
 
     def judge(answer: Answer) -> Passed:

@@ -9,8 +9,9 @@
     decoy: return self.a @ self.b
     for: self.out = self.a @ self.b
 
-An indented line continues the entry above it. A label may occur several times in a section. A line
-that is neither a heading, an entry nor a continuation is an error, so that no text is lost.
+A heading with `##` begins a section. A line `label: text` is an entry, and a label may occur
+several times in a section. An indented line continues the entry above it. Any other line is an
+error, so that no text is lost.
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ LABELS = {
 
 @cache
 def words(lesson: str) -> dict[str, Entries]:
-    """Return the entries of each section by its key: "lesson", "check 05.1" or "predict 05.0"."""
+    """Return {key: entries} for all sections; a key is "lesson", "check 05.1" or "predict 05.0"."""
     return parsed(folder_of(lesson) / "words.md")
 
 
 def parsed(path: Path) -> dict[str, Entries]:
-    """Return the sections of a file of words; the title is an entry of each.
+    """Return {key: entries} for the sections of a file `words.md`.
+
+    The title of a section is one of its entries.
 
     :raises LessonSourceError: if a line is not a heading, entry or continuation, or a section
-    repeats
+        occurs
+    twice.
     """
     first, *lines = path.read_text(encoding="utf-8").splitlines()
     kind = "lesson"
@@ -72,9 +76,9 @@ def parsed(path: Path) -> dict[str, Entries]:
 
 
 def section(lesson: str, key: str) -> Entries:
-    """Return the entries of a section, such as "check 05.1", of a lesson's words.
+    """Return the entries of one section of a lesson's `words.md`, such as "check 05.1".
 
-    :raises LessonSourceError: if the lesson's file has no such section
+    :raises LessonSourceError: if the file has no such section.
     """
     sections = words(lesson)
     if key not in sections:
@@ -85,7 +89,7 @@ def section(lesson: str, key: str) -> Entries:
 
 
 def text(entries: Entries, label: str) -> str:
-    """Return the only text under a label, or "" if there is none."""
+    """Return the first text with this label, or "" if there is none."""
     return entries.get(label, [""])[0]
 
 

@@ -1,12 +1,13 @@
-"""A class: each learner's position, the hardest exercises and a ladder of shared answers.
+"""Show how far the learners of a class are: a table of progress, the hardest exercises, a ladder.
 
-They are read from the learners' own progress files.
+The ladder ranks shared answers by their cost. All data come from the learners' progress files, and
+no data leave the machine.
 
-    ipu-teach class homes/          # a table
-    ipu-teach class homes/ --serve  # a page on this machine that refreshes itself
+    ipu-teach class homes/          # print a table
+    ipu-teach class homes/ --serve  # serve a page on this machine that refreshes itself
 
-`roster` finds and reads the files. `board` shows their content as a table, a page or
-comma-separated text. `ladder` replays shared answers, `serve` serves the page, and `fresh` clears
-the work folders for a second group. `preflight` checks before the day whether a machine is ready.
-No data leaves the machine.
+`roster` finds and reads the progress files. `board` shows their content as a table, a page or
+comma-separated text. `ladder` runs shared answers again, `serve` serves the page, and `fresh`
+empties the work folders before another class uses the same machines. `preflight` checks before a
+workshop whether a machine is ready.
 """

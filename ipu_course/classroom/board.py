@@ -28,11 +28,11 @@ BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, 
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise in a class, with counts of learners.
+    """An exercise that learners found hard, with counts of learners.
 
-    `tried`, `solved` and `stuck` are numbers of learners. `attempts` is the median of those who
-    solved it, 0 if nobody did. `reason` is the most common reason for a refusal, given `times`
-    times.
+    `tried`, `solved` and `stuck` are numbers of learners. `attempts` is the median number of
+    attempts of those who solved it, or 0 if nobody did. `reason` is the most common reason for a
+    refusal, and `times` says how often it was shown.
     """
 
     exercise: Exercise
@@ -45,9 +45,10 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Return the exercises with refused attempts, the hardest first.
+    """Return the exercises that were refused at least once, the hardest first.
 
-    They are ordered by learners stuck, then by learners who have not solved them, then by refusals.
+    They are ordered by the number of learners who are stuck, then by the number of learners who
+    have not solved them, then by the number of refusals.
     """
     rows = []
     for exercise in exercises():
@@ -82,9 +83,11 @@ def hurdles(roster: Roster) -> list[Hurdle]:
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
-    """Return the tables of a class: where each learner is, and the hardest exercises.
+    """Return the tables of a class as (caption, column heads, rows).
 
-    `ladder`: the rungs of a third table, which may be empty; None for no such table.
+    The first table has the progress of each learner, and the second has the hardest exercises. If
+    `ladder` is not None, its entries form another table. Files that could not be read are listed
+    last.
     """
     begun = [
         lesson
@@ -141,7 +144,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
 
 
 def text(board_tables: Iterable[BoardTable]) -> str:
-    """Return the tables for a terminal."""
+    """Return the tables as text for a terminal."""
     parts = []
     for caption, heads, rows in board_tables:
         cells = [[shorten(cell, WIDEST, placeholder="…") for cell in row] for row in (heads, *rows)]
@@ -150,7 +153,7 @@ def text(board_tables: Iterable[BoardTable]) -> str:
 
 
 def html(board_tables: Iterable[BoardTable]) -> str:
-    """Return the tables as HTML, everything escaped."""
+    """Return the tables as HTML with all text escaped."""
     parts = []
     for caption, heads, rows in board_tables:
         frame = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
@@ -159,7 +162,7 @@ def html(board_tables: Iterable[BoardTable]) -> str:
 
 
 def to_csv(roster: Roster) -> str:
-    """Return one row for each learner and each exercise that the learner tried."""
+    """Return CSV text with one row for each learner and each exercise that the learner tried."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(
@@ -182,7 +185,7 @@ def to_csv(roster: Roster) -> str:
                     refusals(record),
                     whole(record.get("hints")),
                 )
-                # prevents a spreadsheet from reading it as a formula
+                # The quote prevents a spreadsheet from reading the name as a formula.
                 name = (
                     f"'{learner.name}"
                     if learner.name.startswith(("=", "+", "-", "@"))

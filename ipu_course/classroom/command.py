@@ -25,7 +25,8 @@ def main(words: Sequence[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
-    if options.csv and Path(options.csv).is_dir():  # --csv was given before the folders
+    # `--csv FOLDER`: --csv took a folder as its file
+    if options.csv and Path(options.csv).is_dir():
         options.folders = [options.csv, *options.folders]
         options.csv = ""
     if not options.folders:
@@ -42,7 +43,8 @@ def main(words: Sequence[str]) -> int:
             roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
-        # report a missing folder before the page starts; an empty one may be filled later
+        # Report a missing folder before the page starts. A folder without progress may get some
+        # later.
         for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, options.port)
@@ -57,8 +59,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def _write(file: Path, rows: str) -> None:
-    """Write rows for a spreadsheet, with the byte order mark by which Excel recognises UTF-8."""
-    if file.suffix.lower() != ".csv":  # it may be a learner's file, or the folder of all
+    """Write CSV text to a file, with the byte order mark by which Excel recognises UTF-8.
+
+    :raises LessonError: if the name does not end in .csv, or the file cannot be written.
+    """
+    if file.suffix.lower() != ".csv":  # Do not overwrite a learner's file by accident.
         raise LessonError(
             f"--csv was given {str(file)!r}, whose name does not end in .csv.",
             next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",

@@ -1,4 +1,4 @@
-"""Make room for a second group: set the first group's files aside, and delete nothing."""
+"""Prepare the work folders for the next class: move the files of the last class aside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move the content of each learner's work folder aside, and return the exit status.
+    """Move the content of each learner's work folder into a subfolder; return 0.
 
-    It goes into a subfolder named after the time. Without `sure`, only list what would be moved.
+    The subfolder is named after the time. Without `sure`, only list what would be moved.
 
-    :raises LessonError: if there is nothing to move, or something cannot be moved. What was moved
-    before stays moved.
+    :raises LessonError: if there is nothing to move, or something cannot be moved. Files that were
+    moved before the error stay moved.
     """
     works = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
     if not works:

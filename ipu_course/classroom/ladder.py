@@ -1,8 +1,8 @@
-"""The ladder of a class: the shared answers that have a cost, each counted only after a replay.
+"""The ladder of a class: shared answers ordered by cost, each run again to confirm its line.
 
-An answer is somebody's program. It runs in its own process, for a limited time, in an empty folder.
-It has the rights of the user who asks for the ladder, so ask for it only where you would run the
-learners' notebooks.
+A shared answer is a program that somebody else wrote. It runs in its own process, for a limited
+time, in an empty folder. It has the rights of the user who asks for the ladder, so use the ladder
+only where you would run the learners' notebooks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ipu_teach.errors import LessonError
 
 LIMIT = 60.0  # A replay may take this many seconds, including the start of its process.
 NO_COST = "the line carries no cost"
-# the environment variables passed to an answer: those that Python needs, and no tokens of the user
+# A shared answer gets only the environment variables that Python needs, and no tokens of the user.
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
 # (line, code) -> why it does not count, or "" if it does
@@ -34,9 +34,9 @@ _replayed: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer: its exercise, its author, its cost, and why it does not count.
+    """One shared answer on the ladder: its exercise, author and cost.
 
-    The reason is "" if the answer counts.
+    `why` says why the answer does not count; "" if it counts.
     """
 
     exercise: str
@@ -47,17 +47,17 @@ class Rung:
 
     @property
     def holds(self) -> bool:
-        """Whether the replay confirmed the line."""
+        """Whether running the answer again confirmed its line."""
         return not self.why
 
 
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Return the rungs of every exercise, the cheapest answer first.
+    """Return the shared answers of every exercise, the cheapest answer first.
 
-    Rungs that are not confirmed come last. `report_progress` is called with a message about what is
-    running.
+    Answers that were not confirmed come last within their exercise. `report_progress` is called
+    with the name of the exercise and learner before each run.
     """
     rungs = []
     for exercise in exercises():
@@ -69,12 +69,15 @@ def climbed(
 
 
 def _height(rung: Rung) -> tuple[Key, bool, float, str]:
-    """Return the sort key of a rung."""
+    """Return the sort key of a shared answer: exercise, whether it is unconfirmed, cost, author."""
     return sort_key(rung.exercise), not rung.holds, rung.figure, rung.name.casefold()
 
 
 def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
-    """Return a list with the rung of a line; a rung without a cost says so."""
+    """Return a list with the ladder's entry for a line of share() and its `code`.
+
+    If the line is invalid or has no cost, the entry says so.
+    """
     rung = partial(Rung, exercise, learner.name)
     try:
         claimed = parsed(line)
@@ -94,9 +97,9 @@ def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
 
 
 def _replay(line: str, code: str) -> str:
-    """Run an answer again in its own process, and return why it does not count ("" if it does).
+    """Run a shared answer in its own process, and return why it does not count ("" if it does).
 
-    Processes that it started are ended too, and its files are deleted with its folder.
+    Processes that the answer started are killed, and its files are deleted with its folder.
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
@@ -130,11 +133,11 @@ def _replay(line: str, code: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its children."""
+    """Kill a process and its children."""
     if os.name == "nt":
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(command, capture_output=True, check=False)
     else:
-        with contextlib.suppress(OSError):  # all processes have already ended
+        with contextlib.suppress(OSError):  # The processes may have ended already.
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

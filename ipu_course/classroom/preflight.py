@@ -2,9 +2,9 @@
 
     ipu-teach doctor --workshop
 
-It tries a port, a page, a kernel and a lesson. Nothing is downloaded. Everything that is started is
-stopped again, also after Ctrl-C. All waits have limits. The checks connect only to the loopback
-interface, never through a proxy.
+It tries a port, a JupyterLab page, a kernel and a lesson, and downloads nothing. Everything that it
+starts is stopped again, also after Ctrl-C. All waits have limits. The checks connect only to the
+loopback interface, never through a proxy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
 HOST = "localhost"  # JupyterLab opens an address with this host.
 ROOM = 0.5  # The GB that notebooks, the real MNIST and saved pages need.
-# seconds of each wait; a first start from a slow disk takes half a minute
+# Each wait has a limit of this many seconds. A first start from a slow disk takes half a minute.
 LIMIT = 90
 BEAT = 2  # The seconds between two progress dots.
 IDLE = 2 * LIMIT  # The seconds until the server ends by itself, if nothing stops it.
@@ -51,7 +51,7 @@ WORDS = f"{sys.executable} -m ipu_teach"
 
 
 class No(Exception):
-    """A failed check: what happened, and what to do next."""
+    """Raised by a failed check; it has what happened (`came`) and what to do (`next_step`)."""
 
     def __init__(self, came: str, next_step: str = "") -> None:
         super().__init__(came)
@@ -60,10 +60,12 @@ class No(Exception):
 
 
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
-    """Ask every question, and return 0 if all succeed, else 1.
+    """Run all checks and print their results; return 0 if all succeed, else 1.
 
-    `known`: the doctor's checks, by question; they come first. `opening`: returns how a lesson is
-    opened.
+    `known` has the checks of `doctor`, by question; they run first. `opening` returns the command
+    and the environment that open a lesson.
+
+    :raises LessonError: on a server of a JupyterHub, for which these checks are not made.
     """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         raise LessonError("""This is a server of a hub, and the questions are for a learner's own
@@ -83,10 +85,10 @@ def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], openin
 
 
 def ask(question: str, answer: Callable[[], str]) -> bool:
-    """Print a question and its answer, and return whether the answer is yes.
+    """Print a question and the result of its check, and return whether the check succeeded.
 
-    `answer()` returns the details of a yes. An error is a no; its message has the reason and the
-    next step.
+    `answer()` runs the check and returns details for the printed line. If it raises an error, the
+    check has failed; a `No` has the reason and the next step.
     """
     print(f"{question:41}", end=" ", flush=True)
     try:
@@ -97,7 +99,7 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
     except KeyboardInterrupt:
         print()
         raise
-    except Exception as error:  # any other fault of this machine is an answer, too
+    except Exception as error:  # Any other error also means that the check failed.
         outcome = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
     print(
         f"no: {outcome.came}",
@@ -117,9 +119,9 @@ def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Yield the remaining seconds of a wait, again and again, until the limit.
+    """Yield the remaining seconds of a wait of `limit` seconds, until the time is over.
 
-    It prints a dot now and then.
+    It prints a dot every `BEAT` seconds.
     """
     began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
@@ -156,7 +158,7 @@ def browser() -> str:
 
 
 def port() -> int:
-    """Return the first free port of `PORTS`, and check that this machine can connect to it.
+    """Return the first free port of `PORTS`, after connecting to it from this machine.
 
     JupyterLab opens this port if it is one of the first five. If other programs use all five,
     JupyterLab tries ports near them at random.
@@ -193,7 +195,7 @@ def port() -> int:
 
 @dataclass
 class Rehearsal:
-    """The processes that are started for the questions, and stopped at the end."""
+    """The checks that start a JupyterLab server and a kernel, and stop both at the end."""
 
     opening: Opening
     port: int = 0
@@ -227,7 +229,10 @@ class Rehearsal:
         return f"{self.port}" + (f", for {PORTS[0]} is taken" if self.port != PORTS[0] else "")
 
     def page(self) -> str:
-        """Start JupyterLab as `lab` does, but without a browser, and request a lesson's page."""
+        """Start JupyterLab like `ipu-teach lab`, without a browser, and request a lesson.
+
+        :raises No: if the server ends, does not answer in time, or does not find the lesson.
+        """
         if not self.port:
             raise No("it was not tried, because there is no port")
         lesson = find_lesson(None)
@@ -242,11 +247,13 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # In its own process group, so that Ctrl-C reaches only us, and we stop the server.
+            # The server has its own process group, so that Ctrl-C reaches only this program, which
+            # stops it.
             process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                # not in the arguments, which every user of this machine can read
+                # The token is not an argument, because every user of this machine can read
+                # arguments.
                 env={**env, "JUPYTER_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -287,7 +294,7 @@ class Rehearsal:
         )
 
     def _get(self, address: str) -> tuple[int, bytes]:
-        # without a proxy
+        # http.client uses no proxy.
         connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", address)
@@ -295,7 +302,10 @@ class Rehearsal:
             return answer.status, answer.read()
 
     def kernel(self) -> str:
-        """Start the kernel that notebooks name, and import the kit in it."""
+        """Start the kernel that notebooks name, and import this package in it.
+
+        :raises No: if the kernel does not start, or imports another copy of this package.
+        """
         from jupyter_client.kernelspec import NoSuchKernel
         from jupyter_client.manager import KernelManager
 
@@ -320,7 +330,7 @@ class Rehearsal:
         client.start_channels()
         self.stack.callback(client.stop_channels)
         for remaining in until(LIMIT):
-            with contextlib.suppress(RuntimeError):  # not ready yet, or never
+            with contextlib.suppress(RuntimeError):  # The kernel is not ready yet.
                 client.wait_for_ready(timeout=min(BEAT, remaining))
                 break
             if not manager.is_alive():
@@ -337,7 +347,10 @@ class Rehearsal:
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
-        """Run the cells of the learner's copy of the first lesson, up to its first picture."""
+        """Run the cells of the first lesson up to its first picture.
+
+        :raises No: if a cell fails, or no picture appears.
+        """
         if self.client is None:
             raise No("it was not tried, because there is no kernel")
         path = find_lesson(None)
@@ -350,11 +363,13 @@ class Rehearsal:
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
-        """Return the output of a cell in the kernel.
+        """Run the code `source` in the kernel, and return its outputs.
 
-        :raises No: if the cell raises an error, the kernel ends, or the cell does not end.
+        `advice` is the next step if the code fails.
+
+        :raises No: if the code raises an error, the kernel ends, or the code does not end in time.
         """
-        # the kernel must answer the next request, too
+        # After an error, the kernel must still answer the next request.
         message_id = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []
         for remaining in until(LIMIT):

@@ -1,7 +1,8 @@
-"""Replay one shared answer in a process of its own.
+"""Run one shared answer again, in a process of its own.
 
-It reads `[line, code]` as JSON from standard input, and writes as JSON why the answer does not
-count. The answer runs among the names that the cells of its solved lesson define.
+The process reads `[line, code]` as JSON from standard input. It writes why the answer does not
+count as a JSON string to standard output; "" if the answer counts. The answer can use the names
+that the cells of its solved lesson define.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FILE = "<a shared answer>"
 
 
 def replay(line: str, code: str) -> str:
-    """Return why an answer does not count; "" if it does."""
+    """Return why a shared answer does not count; "" if it counts."""
     exercise = parsed(line).name
     reference_found = reference(exercise)
     names = definitions(reference_found.path)
@@ -60,9 +61,9 @@ def replay(line: str, code: str) -> str:
 def definitions(path: Path) -> dict[str, Any]:
     """Return the names that the cells of a solved lesson define.
 
-    Cells that show or check something are left out, and so are cells that use their results.
+    Cells that display or check something are skipped, and so are cells that use their results.
     """
-    # names that are imported together with display functions
+    # Lessons import `built` in a cell with display functions, which is skipped below.
     names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):
         if cell["cell_type"] != "code":
@@ -87,7 +88,7 @@ def main() -> None:
             why = replay(line, code)
     except IPUTeachError as error:
         why = error.tried
-    except BaseException as error:  # a shared program may raise anything
+    except BaseException as error:  # A shared answer may raise any exception.
         why = f"{type(error).__name__} when it was run"
     print(json.dumps(why))
 

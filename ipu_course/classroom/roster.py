@@ -1,4 +1,4 @@
-"""Find the learners of a class and read their progress files, wherever the files are.
+"""Find the learners of a class and read their progress files.
 
 A file may have been edited, cut short, or come from anywhere. Files that cannot be read are
 reported and left unchanged.
@@ -30,7 +30,7 @@ WORK = "work"  # The name of a work folder, unless IPU_TEACH_WORK sets another.
 class Learner:
     """One learner: name, progress file, and the record of each exercise and prediction.
 
-    `idle`: seconds since the file was written.
+    `idle` is the number of seconds since the file was written.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Learner:
     records: Mapping[str, Record] = field(repr=False)
 
     def state(self, exercise: str) -> str:
-        """Return "solved", "with help", "given" or "not yet".
+        """Return the state of an exercise: "solved", "with help", "given" or "not yet".
 
-        It is "" if the exercise was not tried, or the file has another value.
+        Return "" if the exercise was not tried, or the file has any other value.
         """
         state = self.records.get(exercise, {}).get("state")
         return state if state in (*DONE, "not yet") else ""
@@ -52,9 +52,10 @@ class Learner:
 
     @property
     def at(self) -> str:
-        """The current exercise: the furthest that was tried, or the next one if that is done.
+        """The exercise or prediction at which the learner is now.
 
-        It is "" before the first exercise and after the last.
+        It is the last one that was tried, in course order, or the one after it if that is done. It
+        is "" before the first attempt and after the end of the course.
         """
         items = [item.name for lesson in catalogue() for item in lesson.items]
         furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
@@ -66,7 +67,7 @@ class Learner:
 
     @property
     def stuck(self) -> list[str]:
-        """Unsolved exercises with enough refusals for a puzzle to be offered."""
+        """The exercises that the learner has not solved after at least `REFUSALS` refusals."""
         return [
             item.name
             for item in exercises()
@@ -75,7 +76,7 @@ class Learner:
         ]
 
     def reasons(self, exercise: str) -> Counter[str]:
-        """Return the reasons for the learner's refusals, and how often each was given."""
+        """Return {reason: count} for the refusals of the learner's answers to an exercise."""
         messages = self.records.get(exercise, {}).get("said")
         return (
             Counter({one_line(why): whole(n) for why, n in messages.items()})
@@ -84,7 +85,10 @@ class Learner:
         )
 
     def shared(self, exercise: str) -> tuple[str, str] | None:
-        """Return the line that the learner shared, and the code that it describes."""
+        """Return `(line, code)`: the line of share() and the code that it describes.
+
+        Return None if the learner has not shared the exercise.
+        """
         shared = self.records.get(exercise, {}).get("shared")
         line, code = (
             (shared.get("line"), shared.get("code")) if isinstance(shared, dict) else (None, None)
@@ -94,14 +98,14 @@ class Learner:
 
 @dataclass(frozen=True)
 class Roster:
-    """A class: its learners by name, and the files that could not be read, each with the reason."""
+    """A class: its learners, sorted by name, and the unreadable files as pairs (path, reason)."""
 
     learners: tuple[Learner, ...]
     unread: tuple[tuple[Path, str], ...] = ()
 
 
 def exercises() -> list[Exercise]:
-    """Return every exercise, in the order of the lessons."""
+    """Return all exercises in the order of the lessons."""
     return [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 
@@ -123,7 +127,7 @@ def called(folders: Iterable[str]) -> Roster:
             data = read(file)
             idle = max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            # other files are expected to be unreadable
+            # A file with another name need not be a progress file.
             (unread if file.name == FILE else others).append((file, str(why)))
             continue
         except OSError as error:
@@ -149,11 +153,12 @@ def called(folders: Iterable[str]) -> Roster:
 
 
 def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the name and the progress file of each learner in a folder.
+    """Yield `(name, progress file)` for each learner in a folder.
 
-    Files that were sent in are directly in the folder.
+    The folder may contain the learners' folders, or progress files that learners sent in. It may
+    also be such a file.
 
-    :raises LessonError: if the folder cannot be read.
+    :raises LessonError: if the folder does not exist.
     """
     if folder_given.is_file():
         yield one_line(folder_given.stem), folder_given
@@ -173,9 +178,9 @@ def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
 
 
 def work_folders(folder_given: Path) -> Iterator[Path]:
-    """Yield the folders with a progress file, including the given one.
+    """Yield the folders that contain a progress file, `folder_given` included.
 
-    Links, hidden folders and folders set aside are skipped.
+    Links, hidden folders and folders whose name begins with `ASIDE` are skipped.
     """
     for folder, inner, files in os.walk(folder_given):
         path = Path(folder)

@@ -1,4 +1,4 @@
-"""Serve the class as a page that refreshes itself, visible on this machine only."""
+"""Serve the tables of a class as a page that refreshes itself, to this machine only."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ setInterval(async()=>{
 
 
 def serve(body: Callable[[], str], port: int) -> int:
-    """Serve the result of `body` until Ctrl-C, and return the exit status.
+    """Serve the HTML that `body` returns until Ctrl-C, and return the exit status 0.
 
-    Port 0 takes any free port.
+    Port 0 means any free port.
 
     :raises LessonError: if the page cannot be served.
     """
@@ -78,18 +78,18 @@ def serve(body: Callable[[], str], port: int) -> int:
 
 
 def page(body: Callable[[], str], ask: str = "table") -> str:
-    """Return the page with the result of `body`.
+    """Return the HTML page around the tables that `body` returns.
 
-    Every few seconds the page fetches the address `ask`, which answers with `table`.
+    Every few seconds the page fetches fresh tables from the address `ask`.
     """
     return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
 
 
 def table(body: Callable[[], str]) -> str:
-    """Return the result of `body`, or an error message."""
+    """Return the HTML that `body` returns, or the message of its `LessonError`."""
     try:
         return body()
-    except LessonError as error:  # nobody has begun, or the folder is missing for a moment
+    except LessonError as error:  # No learner has begun, or the folder is missing for a moment.
         return f"<p>{time.strftime('%H:%M:%S')}: {escape(error.tried)}</p>"
 
 
@@ -100,7 +100,7 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
         timeout = WAIT
 
         def handle(self) -> None:
-            with contextlib.suppress(ConnectionError):  # the client has disconnected
+            with contextlib.suppress(ConnectionError):  # The client may have disconnected.
                 super().handle()
 
         def do_GET(self) -> None:
@@ -125,6 +125,6 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: a line every few seconds would hide the address."""
+            """Log nothing: one line every few seconds would hide the printed address."""
 
     return Handler

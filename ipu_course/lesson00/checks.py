@@ -19,7 +19,8 @@ from ipu_teach import FLOAT, HALF, Graph, Tensor, show
 from ipu_teach.errors import counted
 
 MEGA = 1_000_000  # A data sheet's MB has this many bytes. A MiB would have 1,048,576.
-Spread = Callable[[Graph, Tensor], EllipsisType | None]  # maps a tensor; ... if still blank
+# maps a tensor, or returns `...` while the gap is blank
+Spread = Callable[[Graph, Tensor], EllipsisType | None]
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
 
 
@@ -75,9 +76,7 @@ def _spread(answer: Spread) -> Passed:
 
 
 def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """Return a tensor that the answer has mapped, and the number of its elements on each tile.
-
-    The tensor has `count` elements.
+    """Call the answer on `count` elements; return `(tensor, number of elements on each tile)`.
 
     :raises NotAttempted: if the gap is still blank.
     """
@@ -92,7 +91,7 @@ def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]
 def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
     """Raise `NotYet` unless all elements are mapped, and spread as evenly as possible.
 
-    The fullest tile must have the least possible number of elements.
+    The fullest tile must have the smallest possible number of elements.
     """
     count = tensor.num_elements
     minimum = -(-tensor.num_elements // len(elements_per_tile))
@@ -148,7 +147,7 @@ def _side(tiles: int, bytes_per_tile: int) -> int:
 def _largest(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(4)
     cases: dict[str, tuple[int, int]] = {
-        # an even number of bytes on a tile: no element of HALF is on two tiles
+        # A tile has an even number of bytes, so that no HALF element is on two tiles.
         f"drawn, {k}": (int(draw.integers(2, 2000)), 2 * int(draw.integers(500, 350_000)))
         for k in range(5)
     }

@@ -39,8 +39,7 @@ from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# per tile and direction; derived from the tests of Graphcore's tutorial 6, see
-# Target.exchange_bytes_per_cycle
+# A tile sends, and receives, this many bytes in a cycle: see Target.exchange_bytes_per_cycle.
 BYTES_PER_CYCLE = 4
 SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
@@ -52,22 +51,25 @@ Places = Callable[..., Sequence[int]]  # returns the tile of each job
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
     """Return the modelled cycles of a superstep.
 
-    They are those of the sync, the slowest exchange and the slowest tile.
+    They are the sum of the sync, the slowest exchange and the slowest tile's compute.
     """
     slowest = int(np.maximum(bytes_in, bytes_out).max())
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
 
 def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
-    """Return distinct numbers from 1 on, so that a wrong order does not pass."""
+    """Return `count` distinct random numbers from 1 to `maximum` - 1.
+
+    The numbers are distinct so that an answer with a wrong order does not pass.
+    """
     return [int(n) + 1 for n in draw.permutation(maximum - 1)[:count]]
 
 
 def _supersteps() -> dict[str, Superstep]:
-    """Return cases with several numbers of tiles, ordinary ones first.
+    """Return the supersteps for the check, ordinary ones first, by what is special about them.
 
-    They are the lesson's number, primes, larger numbers, one tile, and more tiles than there is
-    work.
+    They have the numbers of the lesson, prime numbers, larger numbers, one tile, and more tiles
+    than there is work.
     """
     draw = np.random.default_rng(101)
     cases = {}
@@ -197,7 +199,10 @@ SYNCS: tuple[FormulaPart, ...] = (
 
 
 def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
-    """Return the fewest mistakes in parts of the formula that together give the same results."""
+    """Return `(why, next step)` for the fewest mistakes that together explain the wrong results.
+
+    Each mistake replaces a part of the formula.
+    """
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
         key=lambda parts: sum(bool(why) for _, why, _ in parts),
@@ -223,10 +228,10 @@ def _time(answer: Callable[..., int]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Return the cycles of the fullest tile if jobs are distributed longest first.
+    """Return the cycles of the fullest tile if the longest jobs are distributed first.
 
-    Each job goes to the tile with the least load so far. The result is at most 4/3 - 1/(3 tiles) of
-    the optimum (Graham, "Bounds on multiprocessing timing anomalies", 1969).
+    Each job goes to the tile with the least load so far. The result is at most 4/3 - 1/(3 tiles)
+    times the optimum (Graham, "Bounds on multiprocessing timing anomalies", 1969).
     """
     load = [0] * tiles
     heapify(load)
@@ -236,11 +241,11 @@ def longest_first(jobs: ByTile, tiles: int) -> int:
 
 
 def _job_lists() -> list[tuple[list[int], int]]:
-    """Return cases (cycles of each job, number of tiles)."""
+    """Return the cases of the check as `(cycles of each job, number of tiles)`."""
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
-        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones come last
+        (sorted(_distinct(draw, 200, 40)), TILES),  # sorted, so the longest jobs come last
         (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
         ([7], TILES),
@@ -304,7 +309,7 @@ def _balance(answer: Places) -> Passed:
 
 
 def _drawn(load: Array) -> View:
-    """Return a view of a superstep in which each tile works this many cycles."""
+    """Return a view of a superstep in which tile t computes for `load[t]` cycles."""
     return show.bsp(_worked(load.astype(int).tolist()))
 
 
@@ -321,7 +326,7 @@ def _least_load(jobs: ByTile, tiles: int) -> Bound:
 
 
 def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
-    """Return whether the tiles would be within the budget for the jobs sorted by length."""
+    """Return whether `placed` would be within its budget if the jobs were sorted by length."""
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
@@ -388,7 +393,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
 
 
 def _waiting(work: ByTile) -> float:
-    """Return the share of all tiles' time that is waiting; 0 if no tile has work."""
+    """Return the fraction of all tiles' time that is waiting; 0 if no tile has work."""
     slowest = np.max(work)
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
@@ -410,7 +415,7 @@ SHARE = Precision(_waiting, tuple(_workloads().values()))
 def _share(answer: Callable[..., float]) -> Passed:
     cases = _workloads()
     some_work = {name: case for name, case in cases.items() if any(case[0])}
-    for chosen in (some_work, cases):  # an answer that divides by 0 gets its other reasons first
+    for chosen in (some_work, cases):  # Explain other faults before a division by 0.
         passed = compare(answer, _waiting, chosen, suspects("01.3"), tolerance=SHARE.tolerance)
     return passed
 
@@ -422,7 +427,7 @@ def _merge(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(104)
     runs = []
     for count in (TILES, 5, 1, 29):
-        # all different, and none is 0
+        # The values are all different, and none is 0.
         values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
         runs.append(_two_supersteps(answer, values))
     reports = [run.report for run in runs]
@@ -444,7 +449,10 @@ def _merge(answer: Callable[..., Program]) -> Passed:
 
 
 def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
+    """Call answer(graph, readings, doubled, pairs, flipped); return `(program, [])`.
+
+    :raises NotYet: if the answer does not return one program.
+    """
     result: Program = call_made(answer, trial.tried, graph, *parts)
     if result is None:
         advice = "return Sequence(Execute(…), Execute(…))."
@@ -462,7 +470,7 @@ def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Bu
 
 
 def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
-    """Return a run of the answer on these readings, whose results are right, in two supersteps.
+    """Run the answer on `values`, and return the run if its results are right in two supersteps.
 
     :raises NotYet: if a result is wrong, or there are more supersteps.
     """
@@ -475,7 +483,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
     tensors = {
         name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
     }
-    # filled only at run time: values that an answer puts there are lost
+    # The tensor is written just before the run, which overwrites initial values of an answer.
     tensors["readings"] = replace(tensors["readings"], given=[values])
     trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
     try:
@@ -500,7 +508,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
 
 
 def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
-    """Raise `NotYet` for the first tensor with wrong values; `right` has the right ones by name."""
+    """Raise `NotYet` for the first wrong tensor; `right` is {tensor name: right values}."""
     trial = run.trial
     values = right["readings"]
     for name, expected in right.items():
@@ -539,14 +547,17 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
 
 
 def _holds(cases: list[tuple[Trial, Array]], name: str, like: Answer) -> bool:
-    """Return whether a tensor has the same values after another answer, in each trial."""
+    """Return whether `like` gives the learner's values of tensor `name` in each trial.
+
+    `cases` has pairs (trial, the learner's values).
+    """
     return all(same(trial.of(like).came[0][name], actual) for trial, actual in cases)
 
 
 def _made_of(pairs: Array, readings: Array) -> str:
-    """Return how `pairs` is composed of the readings, in words; "" if that cannot be said.
+    """Return a formula that gives `pairs` from the readings, as text; "" if none is found.
 
-    It looks for sums of multiples of each reading and of its two neighbours.
+    The formulas tried are sums of multiples of a reading and its two neighbours.
     """
     parts = {
         "reading": readings,
@@ -571,9 +582,9 @@ def _made_of(pairs: Array, readings: Array) -> str:
 
 
 def _explained(description: str, broken: Broken) -> Exception:
-    """Return the refusal of a race or of a read of unwritten memory, in this exercise's terms.
+    """Return the error of an answer as `NotYet` if it is a race or a read of unwritten memory.
 
-    Any other error is returned unchanged.
+    The text uses the names of this exercise. Any other error is returned unchanged.
     """
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
@@ -598,7 +609,7 @@ def _explained(description: str, broken: Broken) -> Exception:
 
 # --- 01.5 -----------------------------------------------------------------------------------------
 
-THIRDS = 5  # The number of vertices in that compute set.
+THIRDS = 5  # The number of vertices in the compute set "thirds".
 INNOCENT = {
     "shift": (
         "its vertices read the same elements, and reading together is no race: nobody's value "
@@ -671,7 +682,7 @@ def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
 
 
 def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
-    """Return (why, next step) for two numbers that are not the required pair."""
+    """Return `(why, next step)` for two numbers that are not the vertices in the race."""
     pair = sorted((lower, second))
     why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == pair)
     if why:
@@ -693,7 +704,7 @@ def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
 
 
 class Busy(SupervisorVertex):
-    """Works for a given number of cycles."""
+    """A vertex that works for a given number of cycles."""
 
     out: Output[FLOAT]
 
@@ -702,7 +713,7 @@ class Busy(SupervisorVertex):
 
 
 def _worked(*works: ByTile) -> Report:
-    """Return the report of a run in which tile t works works[i][t] cycles in superstep i."""
+    """Return the report of a run in which tile t works for `works[i][t]` cycles in superstep i."""
     graph = graph_of(len(works[0]))
     steps = program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")

@@ -40,9 +40,10 @@ from ipu_teach.errors import (
 from ipu_teach.program import Copy, Program, RepeatWhileFalse, RepeatWhileTrue
 from ipu_teach.types import Array
 
-# rounds after which the check calls a loop endless, if the device decides its end
+# If the device decides when a loop ends, the check stops it as endless after this many rounds.
 MOST_ROUNDS = 1000
-MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]  # maps b where it suits a
+# maps the tensor b so that a and b need no exchange
+MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ def _linear(answer: Maps) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # report the mistake found before
+            if wrong:  # A mistake was found for a smaller tensor; report that one.
                 break
             raise
         if result is ...:
@@ -93,9 +94,9 @@ Maps = Callable[[Graph, Tensor, int], EllipsisType | None]
 
 
 def _explained(refusal: NotYet, answer: Maps, shape: tuple[int, ...], grain: int) -> NotYet:
-    """Return the refusal of a mapping, with the reason of a known mistake if there is one.
+    """Return the refusal of a mapping, explained by a known mistake if there is one.
 
-    The mistake must give the answer's mapping of this tensor and of two others.
+    The mistake must give the same mapping as the answer for this tensor and for two others.
     """
 
     def mapping_of(maps: Maps, shape: tuple[int, ...], grain: int) -> TileMapping:
@@ -115,7 +116,10 @@ def _explained(refusal: NotYet, answer: Maps, shape: tuple[int, ...], grain: int
 
 
 def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
-    """Raise `NotYet` unless a mapping of `count` elements is linear, in whole grains, and even."""
+    """Raise `NotYet` unless the mapping is linear, even, and divides no grain between tiles.
+
+    A grain is a group of `grain` consecutive elements; `count` is the number of elements.
+    """
     sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
     _refuse_unmapped(description, mapping, sizes, count)
     _refuse_cut_grains(description, mapping, sizes, count, grain)
@@ -124,7 +128,7 @@ def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: 
 
 
 def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], count: int) -> None:
-    """Raise `NotYet` if an element is on no tile."""
+    """Raise `NotYet` if an element is mapped to no tile."""
     if sum(sizes) < count:
         covered = np.zeros(count, bool)
         for begin, end in (piece for pieces in mapping for piece in pieces):
@@ -149,7 +153,7 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
 def _refuse_cut_grains(
     description: str, mapping: TileMapping, sizes: list[int], count: int, grain: int
 ) -> None:
-    """Raise `NotYet` if a grain is divided between tiles."""
+    """Raise `NotYet` if a grain (`grain` consecutive elements) is divided between tiles."""
     for tile, pieces in enumerate(mapping):
         for begin, end in pieces:
             if begin % grain or (end % grain and end != count):
@@ -170,7 +174,7 @@ def _refuse_cut_grains(
 
 
 def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
-    """Raise `NotYet` if the elements are not on the tiles in order."""
+    """Raise `NotYet` if the elements are not mapped to the tiles in order."""
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
         why = (
@@ -219,7 +223,7 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
 
 
 def _sum(values: Array) -> Trial:
-    """Return a trial of programs that send the running sum of these values."""
+    """Return a trial of programs that send the running sum of `values` to the host."""
     streams: dict[str, StreamIn | StreamOut] = {
         "numbers": StreamIn(FLOAT, values.astype(float)),
         "sums": StreamOut(FLOAT),
@@ -230,9 +234,9 @@ def _sum(values: Array) -> Trial:
 
 
 def _sums(answer: Callable[..., Program], values: Array) -> Ran:
-    """Return a run of the program for these numbers.
+    """Return a run of the answer's program for `values`.
 
-    :raises NotYet: if the program takes more numbers than there are.
+    :raises NotYet: if the program takes more numbers from the stream than there are.
     """
     run = _sum(values).build(answer)
     try:
@@ -256,7 +260,7 @@ def _running_sum(answer: Callable[..., Program]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # all different, whole numbers, and with sums that are too large for HALF
+        # The values are different whole numbers, and their sums are too large for HALF.
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         run = _sums(answer, values)
@@ -288,8 +292,8 @@ def _off(answer: Callable[..., Program], values: Array) -> str:
 def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     """Return the refusal of wrong sums.
 
-    Its reason is a known mistake, or follows from the program. Else it follows from `again`, which
-    runs the program once more and returns the difference in words.
+    Its reason is a known mistake, or is found in the program. Otherwise `again()` decides whether
+    rounding is the reason: it runs the program once more and returns the difference in words.
     """
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
@@ -354,7 +358,7 @@ def _no_exchange(answer: MapsB) -> Passed:
         graph.set_initial_value(a, values)
         engine = loaded(graph, Copy(a.transpose(), b), description)
         engine.run()
-        # a mapping never changes a value
+        # A mapping never changes a value, so this is a check of the simulator.
         assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)
         received, _ = engine.report.exchange_bytes_per_tile
         crossing = max(crossing, int(received.sum()))
@@ -374,10 +378,10 @@ def _no_exchange(answer: MapsB) -> Passed:
 
 
 def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
-    """Raise `NotYet` if the answer took an interval for a row.
+    """Raise `NotYet` if the answer confused the intervals of a tile with the rows of `a`.
 
-    That is so if a column of b has no tile, and its row of a shares an interval with another row on
-    the same tile.
+    This is the case if a column of `b` is unmapped, and the row of `a` with the same index shares
+    an interval with another row on its tile.
     """
     columns = a.shape[1]
     mapping = graph.get_tile_mapping(a)
@@ -410,7 +414,7 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
-    """Return (what moves between tiles, why, next step)."""
+    """Return `(what moves between tiles, why, next step)`."""
     tiles_of_a = tiles_of(graph, a)
     tiles_of_b = tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
@@ -497,7 +501,7 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
-    """Raise `NotYet` if a countdown that is stopped on its way has not ticked once a round."""
+    """Raise `NotYet` if a countdown that is stopped early has not ticked once in each round."""
     start = np.array(2 * MOST_ROUNDS)
     tensors = {"left": Var(INT, (), 0, [start], [ZERO]), "ticks": Var(INT, (), 0, [ZERO], [start])}
     run = Trial("a countdown", tensors, most_rounds=MOST_ROUNDS).of(answer)
@@ -515,7 +519,8 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
 def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
     """Return the refusal of wrong countdowns.
 
-    `wrong`: (start, ticks, rest) of each; ticks above MOST_ROUNDS stand for an endless loop.
+    `wrong` has (start, ticks, rest) for each countdown. More than `MOST_ROUNDS` ticks mean an
+    endless loop.
     """
     start, ticks, rest = wrong[0]
     description = "countdowns one after another, from " + ", ".join(map(str, STARTS))
@@ -617,10 +622,10 @@ def _faults(answer: Callable[..., Program]) -> Passed:
 def _fired(
     answer: Callable[..., Program], mapped: bool, written: bool, description: str
 ) -> Exception | None:
-    """Compile and run the program, and return its error, or None if there is none.
+    """Compile and run the program, and return its error; None if there is none.
 
-    :raises NotYet: if there is no error and the values are wrong, or the error is about another
-    tensor than source.
+    :raises NotYet: if there is no error but the values are wrong, or if the error is about another
+    tensor than `source`.
     """
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
@@ -676,9 +681,10 @@ def _fired(
 def _refuse_more_missing(
     answer: Callable[..., Program], mapped: bool, written: bool, description: str
 ) -> None:
-    """Raise `NotYet` if more is missing than source's tile, or its values, and does not show.
+    """Raise `NotYet` if the program has a second fault that the first one hides.
 
-    The check maps source, or writes it. Then the program has to work.
+    The first fault is that `source` is unmapped or unwritten. The check repairs it; then the
+    program must work.
     """
     graph = graph_of()
     values = np.random.default_rng(206).normal(size=7).astype(np.float32)
@@ -734,7 +740,7 @@ def _refuse_more_missing(
 
 
 def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
-    """Raise `NotYet` if target has other values than source."""
+    """Raise `NotYet` if `target` has other values than `source`."""
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         actual = engine.read_tensor("check target")
@@ -760,16 +766,16 @@ def _refuse_other_target(engine: Engine, description: str, values: Array) -> Non
 
 
 def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Array) -> None:
-    """Raise `NotYet` if target has `values`, but not because they are copied from source.
+    """Raise `NotYet` if `target` has the right values although they are not copied from `source`.
 
-    The program runs again with the values `later` in source.
+    The program runs again with the values `later` in `source`.
     """
     with answering(description):
         engine.write_tensor("set source", later)
         engine.write_tensor("set target", -later)
         engine.run()
     where = difference(engine.read_tensor("check target"), later, 0)
-    # a program that fills source itself fills it again
+    # A program that fills `source` itself overwrites the values `later`.
     if where and any(
         difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
     ):
@@ -830,7 +836,7 @@ def _to_zero(answer: Answer) -> Passed:
 
 
 def _loops(answer: Answer, run: Ran) -> None:
-    """Raise `NotYet` if the program has no RepeatWhileTrue, or does not take 1 in each round."""
+    """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."

@@ -26,11 +26,11 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array, DType
 
-# budget, as a multiple of a good answer's cost; with expr.Square the cost is a tenth more
+# The budget, as a multiple of a good answer's cost. An answer with expr.Square costs 10 % more.
 SLACK = 1.15
 MOST_SETS = 4  # Mean and variance need partial sums, their totals, and a step for each result.
 BY_HAND = "do a small row by hand, and look at what each call gives."
-ERRORS = 4  # A share may be off by this many standard errors.
+ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
 
 
 def _compute_sets(report: Report) -> int:
@@ -39,12 +39,12 @@ def _compute_sets(report: Report) -> int:
 
 
 def _crossing(report: Report) -> int:
-    """Return the bytes that arrived from other tiles."""
+    """Return the number of bytes that tiles received from other tiles."""
     return int(report.exchange_bytes_per_tile[0].sum())
 
 
 def _drawn(seed: int, *shape: int) -> Array:
-    """Return random multiples of a quarter, of both signs, all different and none of them 0."""
+    """Return random multiples of a quarter of both signs, all different and none of them 0."""
     count = int(np.prod(shape))
     numbers: Array = (np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4
     return numbers.astype(np.float32).reshape(shape)
@@ -56,10 +56,7 @@ def _are_near(a: Array, b: Array) -> bool:
 
 
 def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ...]]) -> Trial:
-    """Return a trial of answers that append calls to a program and return tensors.
-
-    `shapes`: the shapes of these tensors.
-    """
+    """Return a trial of answers that append calls and return tensors of these `shapes`."""
     asks = "a tensor"
     step = "return what the last call gave you."
     if len(shapes) > 1:
@@ -74,7 +71,7 @@ def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ..
 def _ran(trial: Trial, answer: Answer) -> Ran:
     """Return a run of the answer.
 
-    :raises NotYet: if the program changes its tensors.
+    :raises NotYet: if the program changes the tensors that it received.
     """
     run = trial.of(answer)
     run.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
@@ -92,9 +89,9 @@ def _right(
     special: str = "",
     dtype: type[DType] = FLOAT,
 ) -> Ran:
-    """Return a run of the answer's program on `inputs`, with row i of each on tile i.
+    """Return a run of the answer's program on `inputs`; row i of each input is on tile i.
 
-    `results` are the right results, and `special` is what is special about the inputs.
+    `results` has the right results, and `special` says what is special about the inputs.
 
     :raises NotYet: if the results are wrong.
     """
@@ -137,7 +134,7 @@ def softmax_of(x: Array) -> Array:
 
 
 def _scores() -> dict[str, Array]:
-    """Return the rows of scores, by what is special about them; the ordinary ones come first."""
+    """Return {what is special about them: rows of scores}; ordinary rows come first."""
     cases: dict[str, Array] = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
@@ -189,7 +186,7 @@ def _softmax(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _adds(values: Array) -> Answers:
-    """Return the form of answers that map a, which the program then adds to its transpose."""
+    """Return the form of answers that map the tensor `a`; the program adds `a` to its transpose."""
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         (a,) = parts
@@ -204,7 +201,7 @@ def _adds(values: Array) -> Answers:
 
 
 def _refuse_unmapped(description: str, graph: Graph, a: Tensor) -> None:
-    """Raise `NotYet` if an element of a is on no tile. It names the first such element."""
+    """Raise `NotYet` for the first element of `a` that is mapped to no tile."""
     is_mapped = np.zeros(a.num_elements, bool)
     for pieces in graph.get_tile_mapping(a, require_complete=False):
         for begin, end in pieces:
@@ -233,7 +230,7 @@ def _refuse_unmapped(description: str, graph: Graph, a: Tensor) -> None:
 
 
 def _held(graph: Graph, a: Tensor) -> list[int]:
-    """Return the number of elements of a on each tile."""
+    """Return the number of elements of `a` on each tile."""
     return [
         sum(end - begin for begin, end in pieces)
         for pieces in graph.get_tile_mapping(a, require_complete=False)
@@ -296,9 +293,10 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
 
 
 def _apart(tiles: Array) -> tuple[str, str, str]:
-    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are separate.
+    """Return `(what moves, why, next step)` if a[i, j] and a[j, i] are on different tiles.
 
-    `tiles` is the tile of each element. The two elements are added to each other.
+    `tiles` has the tile of each element. The program adds the two elements, so they should share a
+    tile.
     """
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
@@ -319,11 +317,11 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
 
 
 def fused_cycles(elements: int) -> int:
-    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile.
+    """Return the modelled cycles of sqrt(x * x + y * y) as one fused operation.
 
-    There is a sync, and one vertex for six worker threads. According to the rates of PopLibs'
-    operations (poplibs/popops/fused.py), two elements take 15 cycles: 1 each for loading both
-    tensors, storing, two products and a sum, and the rest for the root.
+    They are one sync and one vertex for six worker threads. According to the rates of PopLibs'
+    operations (poplibs/popops/fused.py), two elements take 15 cycles. One cycle each goes to
+    loading both tensors, storing, two products and a sum, and the rest to the root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
@@ -403,9 +401,9 @@ def _fused(answer: Callable[..., Tensor]) -> Passed:
 
 
 def moments_of(x: Array) -> Array:
-    """Return the mean and the variance of all of x, from its sum and its sum of squares.
+    """Return the mean and the variance of all elements, from their sum and their sum of squares.
 
-    Each row is added up separately, then the sums of the rows.
+    Each row is summed separately, and then the sums of the rows are summed.
     """
     mean, square = (
         (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
@@ -511,7 +509,7 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
 
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
-    rows = 2 * TILES  # more rows than tiles: rows on one tile have draws of their own, too
+    rows = 2 * TILES  # Two rows share a tile, and they need independent random numbers, too.
     for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x = _drawn(351, *shape)
@@ -571,9 +569,9 @@ KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 4
 def _dropping(
     description: str, keep: float, numbers: list[Array], seeds: list[tuple[int, int]]
 ) -> Trial:
-    """Return a trial of dropout, with a run for each of these rows and their seeds.
+    """Return a trial of dropout, with one run for each element of `numbers` and its seed.
 
-    Answers draw their own masks, so only the elements that both keep are compared.
+    Each answer draws its own masks, so only elements that both answers keep are compared.
     """
     x = numbers[0]
     right = numbers[0] / keep
@@ -598,7 +596,7 @@ def _dropping(
 def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
     """Raise `NotYet` unless the masks look like independent random samples.
 
-    The share of kept elements must be near `keep`, and each element must be drawn independently.
+    The fraction of kept elements must be near `keep`, and each element must be drawn independently.
     """
     count = masks[0].size
     share = float(masks[0].mean())
@@ -617,7 +615,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
             why=why,
             next_step=advice,
         )
-    # two elements with independent probabilities are both kept or both dropped
+    # the probability that two independent elements are both kept or both dropped
     equal_share = keep**2 + (1 - keep) ** 2
     far = ERRORS * 2 * float(np.sqrt(equal_share * (1 - equal_share) / count))
     for where, shifted in _elsewhere(masks[0]):
@@ -641,7 +639,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
 
 
 def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
-    """Yield (where, shifted mask): the mask shifted by rows and by columns, and mirrored."""
+    """Yield `(description, shifted mask)`: shifted by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)
@@ -655,7 +653,7 @@ def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _few_sets(judge: warmups.Judge, most: int, why: str, advice: str) -> warmups.Judge:
-    """Return the same check, which also refuses more than `most` compute sets."""
+    """Return a check that extends `judge`: it also refuses more than `most` compute sets."""
 
     def judged(answer: Answer) -> Passed:
         passed = judge(answer)
@@ -677,7 +675,7 @@ def _few_sets(judge: warmups.Judge, most: int, why: str, advice: str) -> warmups
 
 
 def _by_columns(judge: warmups.Judge) -> warmups.Judge:
-    """Return the same check, which explains a tensor with a number for each row."""
+    """Return a check that extends `judge`: it explains a result with one number per row."""
 
     def judged(answer: Answer) -> Passed:
         try:

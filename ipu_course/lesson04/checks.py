@@ -41,22 +41,22 @@ accumulate = np.maximum.accumulate
 
 
 Piece = Callable[[int, int], tuple[int, int]]  # (begin, end) of piece k of n numbers
-# whether a codelet is right; ... if still blank
+# returns whether a codelet is right, or `...` while the gap is blank
 Test = Callable[[type[Vertex]], bool | EllipsisType]
 BY_HAND = "follow the first few numbers by hand."
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Array:
-    """Return random multiples of a quarter, of both signs, all different."""
+    """Return random multiples of a quarter of both signs, all different."""
     count = int(np.prod(shape))
     numbers: Array = (draw.permutation(4 * count + 60)[:count] - 2 * count) / 4
     return numbers.astype(np.float32).reshape(shape)
 
 
 def _row(count: int, values: Sequence[Array], right: Sequence[Array], description: str) -> Trial:
-    """Return a trial with a row `x` on tile 0, and an equally long `out` next to it.
+    """Return a trial with a row `x` on tile 0, and a row `out` of the same length on the same tile.
 
-    There is one run for each row of `values`, after which `out` must have that row of `right`.
+    There is one run for each row of `values`; after run i, `out` must be `right[i]`.
     """
     tensors = {"x": Var(FLOAT, count, 0, values), "out": Var(FLOAT, count, 0, right=right)}
     return Trial(description, tensors, runs=len(values))
@@ -66,9 +66,9 @@ def _row(count: int, values: Sequence[Array], right: Sequence[Array], descriptio
 
 
 def _rows_of_readings() -> dict[str, Array]:
-    """Return three rows for each case, one per run, by what is special about them.
+    """Return {what is special: three rows}, with one run for each row.
 
-    The ordinary cases come first, and start far below 0.
+    The ordinary cases come first, and begin far below 0.
     """
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
@@ -86,15 +86,15 @@ def _rows_of_readings() -> dict[str, Array]:
 
 
 def _one_long(rows: Array) -> Array:
-    """Return the prefix maxima of all rows, joined into one long row, in the shape of the rows."""
+    """Return the prefix maxima of all rows joined into one long row, in the shape of `rows`."""
     maxima: Array = accumulate(rows.ravel()).reshape(rows.shape)
     return maxima
 
 
 def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
-    """Return (why, next step) if the running maximum starts at the first element of the first run.
+    """Return `(why, next step)` if the maximum begins with the first run's first element.
 
-    If it did not start there, why is "".
+    `why` is "" for any other result.
     """
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
@@ -116,7 +116,7 @@ def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
 
 
 def _refuse_constants(cls: type[Vertex]) -> None:
-    """Raise `NotYet` for a number in the class that has no dtype, and so is no field."""
+    """Raise `NotYet` if a class attribute is a number without a dtype, and so is no field."""
     for name, value in vars(cls).items():
         if plain(value) is not None:
             why = (
@@ -169,7 +169,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
-        # each row depends on the earlier ones
+        # In a later run, the fault may come from the row of an earlier run.
         if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
             call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({cls.__name__}, {call_shape}) opens the turn that wrote it."
@@ -188,11 +188,11 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
 
 
 def six_workers_cycles(length: int) -> int:
-    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers.
+    """Return the modelled cycles of the prefix maximum of `length` numbers on six threads.
 
-    They compute the maximum of each sixth, then the rest. According to docs/model.md, an iteration
-    that compares costs 3, one that also stores costs 4, and a new maximum 1 more. Among n random
-    numbers there are about ln(n) + 1/2 of them.
+    The threads compute the maximum of each sixth, and then the prefix maxima. According to
+    docs/model.md, a loop iteration that compares takes 3 cycles, one that also stores takes 4, and
+    a new maximum takes 1 more. Among n random numbers there are about ln(n) + 1/2 new maxima.
     """
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
@@ -201,8 +201,8 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# All ways to cut a row of this length into six give the same pieces, so other mistakes show
-# separately.
+# All ways to cut a row of this length into six give the same pieces. Mistakes other than wrong cuts
+# can then be recognised.
 EVEN = 30
 
 
@@ -224,7 +224,8 @@ def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial
 
 
 def _in_six(answer: Callable[..., Program]) -> Passed:
-    # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
+    # With this seed, the maxima of the six pieces of 97 numbers rise and fall, so that each known
+    # mistake gives its own result.
     draw = np.random.default_rng(4591)
     lengths = (97, 30, 7, 6, 5, 1)
     reports = []
@@ -279,7 +280,7 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
 
 
 def _least_on_one_tile(length: int) -> Bound:
-    """Return a lower bound on the time to read and write `length` elements on one tile."""
+    """Return a lower bound on the cycles to read and write `length` elements on one tile."""
     touched = 2 * FLOAT.size * length
     memory = -(-touched // MEMORY_BYTES_PER_CYCLE)
     why = f"1 sync ({SYNC}), {number(touched)} bytes of memory of one tile ({memory})"
@@ -287,9 +288,9 @@ def _least_on_one_tile(length: int) -> Bound:
 
 
 def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
-    """Return a run for each row.
+    """Return a run of the answer, which executes the program once for each row.
 
-    :raises NotYet: if the run fails in the same way as a known mistake.
+    :raises NotYet: if the answer fails in the same way as a known mistake.
     """
     run = trial.build(answer)
     try:
@@ -300,9 +301,9 @@ def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return (why, next step) if each vertex of a compute set reads more than the one before it.
+    """Return `(why, next step)` if each vertex of a set reads more elements than the last.
 
-    They write equal numbers of elements. For other compute sets the result is None.
+    The vertices of such a set write equal numbers of elements. Return None if there is no such set.
     """
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
@@ -361,7 +362,7 @@ STEPS = 4  # A repaired program has at most these steps: copy, compute, copy bac
 
 
 def _smoothed(row: Array) -> Array:
-    """Return the average of each element and its right neighbour, all from the old values."""
+    """Return the average of each element and its right neighbour, computed from the old values."""
     return np.append((row[:-1] + row[1:]) / 2, row[-1:])
 
 
@@ -422,7 +423,7 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
 
 
 def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exception:
-    """Return the refusal of an answer with a race, with the results of an unchecked run.
+    """Return the refusal of a race, with the results of a run without the race check.
 
     Any other error is returned unchanged.
     """
@@ -458,7 +459,10 @@ def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exce
 def _who_raced(
     trial: Trial, answer: Callable[..., Program], error: ComputeSetRaceError
 ) -> View | None:
-    """Return a view of what the two vertices named by an error touch; None if it names no two."""
+    """Return a view of the elements that the two racing vertices access.
+
+    Return None if the error does not name two vertices.
+    """
     pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
     name = re.search(r"compute set '(.*?)'", str(error))
     graph = trial.build(answer).graph
@@ -538,9 +542,9 @@ def _whole_numbers(self: Row) -> None:
 
 
 def _codelet(compute: Callable[[Row], None]) -> type[Vertex]:
-    """Return a codelet with this behaviour, whose name and fields do not describe it.
+    """Return a codelet with this compute(); its name and fields do not reveal what it does.
 
-    Some right ones and some faulty ones have x as InOut.
+    Some right and some faulty codelets have x as InOut.
     """
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
     x = InOut[Vector[FLOAT]] if compute in free else Input[Vector[FLOAT]]
@@ -677,9 +681,9 @@ def _kills(answer: Test) -> Passed:
 
 
 def _survives(answer: Test, codelet: type[Vertex]) -> bool:
-    """Return whether a faulty codelet passes the test.
+    """Return whether the learner's test accepts a faulty codelet.
 
-    A test that ends with an error rejects it.
+    A test that ends with an error rejects the codelet.
     """
     try:
         return _accepts(answer, codelet)
@@ -695,9 +699,9 @@ LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 
 
 @cache
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Return the worker cycles of one vertex in an engine.
+    """Return the worker cycles of one vertex, as an engine counts them.
 
-    Its row has `length` numbers, in which the maximum changes `new` times.
+    Its row has `length` numbers, in which the running maximum changes `new` times.
     """
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
@@ -710,7 +714,7 @@ def _measured(cls: type[Vertex], length: int, new: int) -> float:
 def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     cls = codelet_of(codelets, 'check("04.5")')
     right = [_measured(given_to("04.5")["Peaks"], *case) for case in LENGTHS]
-    # mypy takes Vertex.__hash__ for that of the class
+    # mypy confuses Vertex.__hash__ with the hash of the class.
     if [_measured(cls, *case) for case in LENGTHS] != right:  # type: ignore[arg-type]
         raise NotYet(
             f"the codelet {cls.__name__}",
@@ -723,7 +727,7 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     for case in LENGTHS:
         message = call(answer, *case)
         value = plain(message)
-        if value is None or not -1e300 < value < 1e300:  # nan, inf, or beyond all floats
+        if value is None or not -1e300 < value < 1e300:  # nan, inf, or larger than every float
             words = returned(message, ", which is no number")
             raise NotYet(
                 call_text(answer, case),
@@ -758,7 +762,7 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
 
 
 def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
-    """Return (what a wrong estimate has left out, next step)."""
+    """Return `(what the wrong estimate leaves out, next step)`."""
     lengths, new = np.array(LENGTHS).T
 
     def near(estimate: Array) -> bool:
@@ -833,9 +837,9 @@ def _on_tile_3(_: Answer, run: Ran) -> None:
 
 
 def _pieces(answer: Piece) -> Passed:
-    """Accept six consecutive pieces whose sizes differ by one at most.
+    """Accept six consecutive pieces whose sizes differ by at most one.
 
-    There are several valid divisions.
+    Several divisions satisfy this.
     """
     actual = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
 
@@ -849,9 +853,9 @@ def _pieces(answer: Piece) -> Passed:
 
 
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
-    """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
+    """Return `(call, actual, expected)` if six pieces do not divide `n` elements evenly, else None.
 
-    If they do, return None. The expected pieces follow from `n` alone.
+    The expected pieces depend only on `n`.
     """
     pairs = list[tuple[int, int]]()
     for k, piece in enumerate(pieces):
@@ -880,9 +884,9 @@ def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, 
 
 
 def _borders(n: int, place: int) -> range:
-    """Return where piece `place` of six even pieces of `n` elements may begin."""
+    """Return the valid first elements of piece `place` of six even pieces of `n` elements."""
     share, longer = divmod(n, 6)
-    fewest = max(0, place - (6 - longer))  # pieces before it that are longer by one
+    fewest = max(0, place - (6 - longer))  # how many earlier pieces are longer by one, at least
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
 

@@ -35,7 +35,7 @@ from ipu_teach.program import Program, Sequence
 from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
-Price = Callable[[int], int]  # worker cycles of a vertex for this many elements
+Price = Callable[[int], int]  # returns the worker cycles of a vertex for a number of elements
 Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
 LATENCY = 69  # The cycles until the first element of an exchange arrives (see docs/model.md).
 
@@ -43,12 +43,13 @@ LATENCY = 69  # The cycles until the first element of an exchange arrives (see d
 def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
     """Return a trial of the product of a random matrix and vector.
 
-    Its numbers are small enough to be exact in FLOAT. `more`: further arguments of the answer.
+    The numbers are small enough for exact products in FLOAT. `more` has further arguments of the
+    answer.
     """
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
-    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
+    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # All are odd, so none is 0.
     matrix = Var(FLOAT, (rows, cols), given=[values])
     vector = Var(FLOAT, (cols,), linearly, given=[numbers])
     return Trial(
@@ -63,14 +64,14 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
 
 
 def _by_step(run: Ran) -> list[Array]:
-    """Return the number of vertices on each tile, for each step that has some."""
+    """Return int[tiles] for each step with vertices: the number of its vertices on each tile."""
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
 
 
 def _fetched(run: Ran, name: str) -> Array:
-    """Return for each tile the bytes of a tensor that its vertices read on other tiles."""
+    """Return int[tiles]: the bytes of the tensor `name` that vertices read from other tiles."""
     tensor = run.tensors[name]
     home = tiles_of(run.graph, tensor).ravel()
     reads = np.zeros((run.trial.tiles, tensor.num_elements), bool)
@@ -88,26 +89,26 @@ def _fetched(run: Ran, name: str) -> Array:
 
 
 def _vertices(run: Ran) -> Array:
-    """Return the number of vertices on each tile, over all steps."""
+    """Return int[tiles]: the number of vertices on each tile, summed over all steps."""
     total: Array = np.sum([np.zeros(run.trial.tiles, np.int64), *_by_step(run)], axis=0)
     return total
 
 
 def _foreign(run: Ran) -> Array:
-    """Return for each tile the bytes of the vector that it must get from other tiles."""
+    """Return int[tiles]: the bytes of the vector that each tile must fetch from other tiles."""
     vector = run.tensors["vector"]
     local = np.bincount(tiles_of(run.graph, vector), minlength=run.trial.tiles)
     return FLOAT.size * (vector.num_elements - local)
 
 
 def _refuse_wrong(run: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a wrong product, with its first wrong row.
+    """Raise `NotYet` for a wrong product; the message quotes its first wrong row.
 
-    The reason is the known mistake that gives the same wrong rows, if there is one.
+    The reason is a known mistake that gives the same wrong rows, if there is one.
     """
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
-        if not why:  # the mistakes of a whole product apply to one in pieces, too
+        if not why:  # The mistakes of 05.1 also apply to a product in pieces.
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
@@ -163,10 +164,7 @@ def _one_per_row(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
-    """Raise `NotYet` for a right product that takes several compute sets.
-
-    It is also refused if it has another number of vertices than rows.
-    """
+    """Raise `NotYet` unless a right product has one compute set of `vertices` vertices."""
     rows = run.tensors["result"].num_elements
     sets = len(run.report.compute_sets)
     if sets > 1:
@@ -228,22 +226,22 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Return the worker cycles of a dot product, or of a sum, by the estimate of tutorial 6."""
+    """Return the worker cycles of a dot product, or of a sum, as tutorial 6 estimates them."""
     return 5 + (elements + 1) // 2
 
 
 def compiled_dot(elements: int) -> int:
-    """Return the worker cycles of `self.a @ self.b`, as compiled; docs/model.md."""
+    """Return the worker cycles of `self.a @ self.b` for `elements` elements (see docs/model.md)."""
     return 12 + 4 * ceil(elements / 2)
 
 
 def compiled_sum(elements: int) -> int:
-    """Return the worker cycles of `self.x.sum()`, as compiled; docs/model.md."""
+    """Return the worker cycles of `self.x.sum()` for `elements` elements (see docs/model.md)."""
     return 12 + 2 * ceil(elements / 2)
 
 
 def quick(elements: int) -> int:
-    """Return the worker cycles of a unit that multiplies, or adds up, 64 numbers in a cycle."""
+    """Return the worker cycles of a fictional unit that processes 64 elements in a cycle."""
     return 1 + elements // 64
 
 
@@ -255,10 +253,11 @@ def plan_cycles(
     dot: Price,
     add: Price,
 ) -> int:
-    """Return the tutorial's estimate for a product, in cycles.
+    """Return the cycles of a matrix-vector product, as tutorial 6 estimates them.
 
-    It distributes the pieces to tiles and the vertices to worker threads, and counts for the
-    fullest. `dot` and `add` return the worker cycles of a vertex.
+    Each row is cut into `pieces` pieces, which are distributed to tiles; each tile distributes its
+    vertices to worker threads. The cycles are those of the fullest tile. `dot` and `add` return the
+    worker cycles of a dot product and of a sum of a number of elements.
     """
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
@@ -279,7 +278,7 @@ def plan_cycles(
 
 @cache
 def _plans() -> dict[str, Plan]:
-    """Return the products to plan: random ones, the tutorial's, and special cases."""
+    """Return {description: plan}: random products, those of tutorial 6, and special cases."""
     draw = np.random.default_rng(502)
     guess = (graphcores_guess, graphcores_guess)
     limits = ((40, 900), (300, 2000), (3, 40), (9, 60))
@@ -330,9 +329,9 @@ def _four_parts(
     dot: Price = graphcores_guess,
     add: Price = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the four parts of a plan that adds them up.
+    """Return the four parts of the learner's estimate, if it is their sum.
 
-    They follow from calls of the plan in which some prices, and the columns, are 0.
+    They are computed by calling the answer with prices, or a number of columns, that are 0.
     """
 
     def free(_: int) -> int:
@@ -346,9 +345,9 @@ def _four_parts(
 
 
 def _beside_ours(answer: Callable[..., int]) -> str:
-    """Return the learner's four parts next to ours, in words.
+    """Return a text that compares the four parts of the learner's estimate with the right ones.
 
-    The result is "" if the learner's parts do not add up, or cannot be computed.
+    The text is "" if the learner's parts do not add up, or cannot be computed.
     """
     try:
         for sizes in ((40, 90, 5, 7), (3, 60, 6, 3), (8, 90, 9, 4), (5, 33, 11, 13)):
@@ -358,7 +357,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
         if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
-        # If the plan adds its parts up, a dearer product changes only its own part.
+        # If the estimate is a sum, a dearer dot product changes only one of its parts.
         dearer = call(answer, *sizes, lambda n: 2 * graphcores_guess(n), graphcores_guess)
         if abs(dearer - estimates - theirs[1]) > 1e-6:
             return ""
@@ -369,7 +368,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
             else f"{part} {right}"
             for part, learner_part, right in zip(parts, theirs, ours, strict=True)
         ]
-    except Exception:  # the result is not a number, or the answer needs columns
+    except Exception:  # The result is not a number, or the answer fails without columns.
         return ""
     rows, cols, pieces, tiles = sizes
     return (
@@ -395,14 +394,14 @@ SLACK = 1.1
 def split_cycles(pieces: int) -> int:
     """Return the modelled cycles of the product of ROWS x COLS, with each row cut into `pieces`.
 
-    They are the estimate plus two syncs and two latencies.
+    They are the estimate of `plan_cycles` plus two syncs and two latencies.
     """
     plan = plan_cycles(ROWS, COLS, pieces, TILES, dot=compiled_dot, add=compiled_sum)
     return 2 * (SYNC + LATENCY) + plan
 
 
 def split_budget() -> int:
-    """Return the budget: 10 % more than cutting each row into two pieces for each worker."""
+    """Return the budget in cycles: 10 % more than with two pieces per row and worker."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -462,7 +461,7 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
 
 
 def _lengths(run: Ran, pieces: int) -> list[int]:
-    """Return the sorted lengths of the pieces, in the compute set with one vertex per piece."""
+    """Return the sorted lengths of the pieces, in the compute set with `pieces` vertices."""
     sets = ([*compute_set.tables.values()] for compute_set in run.graph.compute_sets)
     lengths = list[int]()
     for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
@@ -472,7 +471,7 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
 
 
 def _too_late(run: Ran) -> tuple[str, str]:
-    """Return (why, next step) for a right product of ROWS x COLS that is slow."""
+    """Return `(why, next step)` for a right product of ROWS x COLS that exceeds its budget."""
     first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
     pieces = max(1, first.num_vertices // ROWS)
     on = _vertices(run)
@@ -583,15 +582,15 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
 M = 104
 K = 256
 N = 208
-SHARE_OF_BYTES = 0.55  # The allowed share of the fastest plan's bytes.
-SHARE_OF_CYCLES = 1.2  # The allowed multiple of the fastest plan's cycles.
+SHARE_OF_BYTES = 0.55  # The answer may use this fraction of the fastest plan's bytes.
+SHARE_OF_CYCLES = 1.2  # The answer may take this multiple of the fastest plan's cycles.
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
-    """Return a trial of the product [m, k] x [k, n], and the right result."""
+    """Return `(trial, right result)` for the product [m, k] x [k, n]."""
     draw = np.random.default_rng([m, k, n])
-    # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
-    # in FLOAT.
+    # The left numbers are odd and above 2,048, so HALF cannot represent them. The right numbers are
+    # small, so that sums are exact in FLOAT.
     left = 2 * draw.integers(1024, 2048, (m, k)) + 1
     right = draw.integers(-7, 8, (k, n))
     tensors = {
@@ -617,21 +616,21 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
 
 @cache
 def _fastest_plan() -> Report:
-    """Return the report of the plan that the library chooses if memory does not matter."""
+    """Return the report of the library's product with the plan that ignores the memory limit."""
     return _matmul(M, K, N, "the fastest plan")[0].of(poplin.mat_mul).report
 
 
 def frugal_budget() -> tuple[int, int]:
-    """Return the (bytes of the fullest tile, modelled cycles) that a product may take.
+    """Return `(bytes of the fullest tile, modelled cycles)`: the budget of the product.
 
-    They are shares of the fastest plan's.
+    Both are multiples of the figures of the fastest plan.
     """
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
 
 def fullest(report: Report) -> int:
-    """Return the bytes of the fullest tile."""
+    """Return the number of bytes on the fullest tile."""
     return int(report.memory.held_per_tile.max())
 
 
@@ -701,10 +700,11 @@ NEEDS = {
 
 
 def _cut_of(answer: Callable[..., Tensor], steps: int) -> str:
-    """Return in words which dimension an answer cuts; "" if that is not clear.
+    """Return which dimension an answer cuts, in words; "" if that is not clear.
 
-    An answer of this many supersteps is compared with products that cut one dimension into equal
-    pieces. It must take the same bytes and cycles as one of them, for two shapes.
+    `steps` is the number of supersteps of the answer. The answer is compared with products that cut
+    one dimension into equal pieces. It must take the same bytes and cycles as one of them, for two
+    shapes.
     """
     trials = [_matmul(*shape, "a product in pieces")[0] for shape in ((M, K, N), (40, 96, 64))]
     for cut, pieces in (("rows", steps), ("columns", steps // 2), ("inner", (steps + 1) // 2)):
@@ -716,15 +716,15 @@ def _cut_of(answer: Callable[..., Tensor], steps: int) -> str:
 
 
 def _figures(trial: Trial, answer: Callable[..., Tensor]) -> tuple[int, float]:
-    """Return the bytes of the fullest tile and the cycles of an answer."""
+    """Return `(bytes of the fullest tile, cycles)` of an answer."""
     report = trial.of(answer).report
     return fullest(report), report.total_cycles
 
 
 def _in_turn(cut: str, pieces: int = 4) -> Callable[[Graph, Tensor, Tensor, Sequence], Tensor]:
-    """Return a function that multiplies in equal pieces, one after another.
+    """Return a function that multiplies two matrices in equal pieces, one after another.
 
-    `cut`: "rows", "columns", or "inner" for the inner dimension.
+    `cut` is the dimension that is cut: "rows", "columns", or "inner" for the inner dimension.
     """
 
     def product(graph: Graph, a: Tensor, b: Tensor, prog: Sequence) -> Tensor:
@@ -744,7 +744,7 @@ def _in_turn(cut: str, pieces: int = 4) -> Callable[[Graph, Tensor, Tensor, Sequ
 
 @cache
 def _that_fit() -> list[str]:
-    """Return the cuts that are within both budgets, of "rows", "columns" and "inner"."""
+    """Return which cuts are within both budgets: a list of "rows", "columns" and "inner"."""
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -763,9 +763,9 @@ def _which_cut(answer: str) -> Passed:
 
 
 def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
-    """Return (place and value, expected value, why, next step) of the first wrong element.
+    """Return `(position and value, expected value, why, next step)` of the first wrong element.
 
-    The run is a wrong product, and `exact` is the right one.
+    `exact` is the right product.
     """
     actual = run.result
     left, right = (run.trial.tensors[name].given[0] for name in "ab")
@@ -800,9 +800,9 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """Return the share of all panels' cells that contain a weight.
+    """Return the fraction of panel cells that contain a weight.
 
-    The k x n weights are placed into panels of deep x wide cells one by one.
+    The k x n weights are placed one by one into panels of deep x wide cells.
     """
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
@@ -810,7 +810,7 @@ def cells_used(k: int, n: int, deep: int, wide: int) -> float:
 
 @cache
 def _weights() -> dict[str, tuple[int, ...]]:
-    """Return the cases (k, n, deep, wide), by what is special about them."""
+    """Return {what is special: (k, n, deep, wide)} for the check."""
     draw = np.random.default_rng(505)
     cases: dict[str, tuple[int, ...]] = {}
     for i in range(6):

@@ -1,7 +1,8 @@
 """Lesson 06, Profiling: the reports in the questions, correct results and known mistakes.
 
-The reports are of programs drawn at random here. The right answers (which variables are live, the
-bytes per tile, what was changed) follow from how the programs were drawn, and not from the reports.
+The reports are of random programs that this module builds. The right answers (which variables are
+live, the bytes per tile, what was changed) are derived from the random choices, not from the
+reports.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ Parted = TypeVar("Parted", bound=tuple[object, ...])
 
 
 def _parts(result: Parted, description: str, expected: str, length: int) -> Parted:
-    """Return the parts of an answer's result, with plain Python numbers.
+    """Return the parts of an answer's result as a tuple, with numbers as plain Python numbers.
 
     :raises NotYet: if the result does not have `length` parts.
     """
@@ -94,8 +95,8 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
-TABLE = "palette"  # The name of a constant.
-# seeds for which each known mistake gives its own wrong result, as a test checks
+TABLE = "palette"  # The name of the constant in each program.
+# With these seeds, each known mistake gives a different result; a test checks this.
 CLEAR = (401, 2762, 3302)
 
 
@@ -112,11 +113,12 @@ class Layer(Vertex):
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A program of steps, each of which reads two variables and writes a whole third one.
+    """A random program whose steps each read two variables and overwrite a third one.
 
-    `names` and `sizes` (FLOATs per tile) are of the variables, the last of which is a constant.
-    `steps`: the variables that each step reads, and the one that it writes. `away`: for each step,
-    how many tiles its vertices are from their data.
+    `names` has the names of the variables, and `sizes` int[variables, tiles] has their FLOATs on
+    each tile. The last variable is a constant. Each element of `steps` is ((first variable read,
+    second variable read), variable written). `away` has for each step the distance, in tiles,
+    between its vertices and their data.
     """
 
     names: tuple[str, ...]
@@ -128,7 +130,7 @@ class Layers:
     def live(self) -> Array:
         """bool[steps, variables]: which variables are live before, during or after a step.
 
-        It is computed from the last step to the first.
+        A variable is live if this step accesses it, or a later step reads its current value.
         """
         is_live = np.zeros((len(self.steps), len(self.names)), bool)
         needed: set[int] = set()
@@ -141,19 +143,19 @@ class Layers:
 
     @property
     def bytes(self) -> Array:
-        """int64[variables]: bytes on all tiles together."""
+        """int64[variables]: the bytes of each variable on all tiles together."""
         total: Array = FLOAT_BYTES * self.sizes.sum(axis=1)
         return total
 
     @property
     def held(self) -> Array:
-        """int64[steps, tiles]: bytes of the live variables."""
+        """int64[steps, tiles]: the bytes of the variables that are live."""
         bytes_per_step: Array = FLOAT_BYTES * self.live.astype(np.int64) @ self.sizes
         return bytes_per_step
 
     @property
     def copies(self) -> Array:
-        """int64[steps, tiles]: bytes of the copies that vertices have of other tiles' data."""
+        """int64[steps, tiles]: the bytes of vertices' copies of other tiles' data."""
         rows = [
             np.roll(self.sizes[list({*reads, writes})].sum(axis=0), away) * bool(away)
             for (reads, writes), away in zip(self.steps, self.away, strict=True)
@@ -163,14 +165,14 @@ class Layers:
 
     @property
     def split(self) -> Split:
-        """The bytes that are always live, and the most bytes of others that are live at once."""
+        """The pair (bytes that are always live, maximum of the other live bytes)."""
         others = self.live[:, :-1].astype(np.int64) @ self.bytes[:-1]
         return int(self.bytes[-1]), int(others.max())
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
-        """Return the names of the three largest variables, the largest first.
+        """Return the names of the three largest of the variables `places`, the largest first.
 
-        `places`: which variables to choose from. `sizes`: the size of each.
+        `sizes` has the size of each variable.
         """
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
@@ -209,8 +211,8 @@ def _layers(
 ) -> Layers:
     """Return a chain of steps, some of which also read the result of an earlier step.
 
-    `away`: how many tiles all vertices are from their data. `again`: the first two variables are
-    written a second time.
+    The vertices of all steps are `away` tiles from their data. With `again`, the first two
+    variables are written a second time.
     """
     sizes = (
         2
@@ -228,9 +230,9 @@ def _layers(
 
 
 def _copying(draw: np.random.Generator, tiles: int) -> Layers:
-    """Return three steps, the last of which has copies of other tiles' data.
+    """Return a program of three steps, the last of which needs copies of other tiles' data.
 
-    Most bytes of variables are live at the second step, and most bytes with the copies at the last.
+    Without copies, most bytes are live at the second step; with copies, at the last step.
     """
     scale = draw.integers(90, 110)
     sizes = np.array([20, 12, 12, 1])[:, None] * scale + 2 * draw.integers(0, 50, (4, tiles))
@@ -239,7 +241,7 @@ def _copying(draw: np.random.Generator, tiles: int) -> Layers:
 
 
 def _peak(case: Layers) -> tuple[int, int]:
-    """Return the fullest tile, and the step at which all tiles together have most bytes live."""
+    """Return `(fullest tile, step)`: at that step, all tiles together have the most live bytes."""
     bytes_held = case.held + case.copies
     return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
@@ -312,8 +314,8 @@ def _told(
 ) -> tuple[str, str, str, str] | None:
     """Return (actual, expected, why, next step) for the first wrong part of an answer to 06.1.
 
-    `tile`, `step` and `names` are what the answer returned for the report. The result is None if
-    all are right.
+    `tile`, `step` and `names` are the parts that the answer returned for the report. Return None if
+    all of them are right.
     """
     first_tile, place = _peak(case)
     largest = case.largest(case.live[place], case.bytes)
@@ -391,7 +393,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
             for _, other in (*_split_cases()[:2], _split_cases()[-1]):
-                with suppress(Exception):  # then there is a case less
+                with suppress(Exception):  # If the answer fails, this case is left out.
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
@@ -417,10 +419,10 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
 
 
 def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
-    """Return why two numbers of bytes are wrong, and the next step.
+    """Return `(why, next step)` for two wrong numbers of bytes.
 
-    The reason is a known mistake for the pair, or one for each number, because there are too many
-    pairs to list. `cases` are (report, actual, right).
+    The reason is a known mistake for both numbers, or one mistake for each number, because there
+    are too many pairs to list. `cases` has (report, actual, right).
     """
 
     def told_of(numbers: Callable[[Split, Split], Split]) -> Reason:
@@ -480,7 +482,7 @@ LONGER = 1.2
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Return the modelled cycles of gathering all rows on tile 0, if the tile were large enough.
+    """Return the modelled cycles of summing all rows on tile 0, if the tile had enough memory.
 
     The fixed cost of steps is left out. According to docs/model.md, a FLOAT takes one cycle to
     arrive, half a cycle to be copied on its tile, and one and a half to be added.
@@ -540,7 +542,7 @@ def _fits(answer: Callable[..., Program]) -> Passed:
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """Return the refusal of an out-of-memory error, in this exercise's terms.
+    """Return the refusal of an out-of-memory error, with the rows of this exercise in its text.
 
     Any other error is returned unchanged.
     """
@@ -562,7 +564,7 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 
 
 def _missummed(run: Ran, rows: Array) -> Reason:
-    """Return why sums are wrong, and the next step.
+    """Return `(why, next step)` for wrong sums.
 
     The reason is a known mistake, or rows or elements that were left out.
     """
@@ -596,18 +598,19 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-# the inputs of the steps, in addition to the readings
+# SIDES has the second inputs of the steps; the first input is the readings.
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # The pair whose variable is on other tiles, but on the same number of tiles.
+AS_MANY = 5  # The index of the pair whose variable moves to as many other tiles.
 
 
 @dataclass(frozen=True)
 class ReportPair:
     """Two reports of one program, before and after a change.
 
-    `changed`: the variable that changed, its step, and the kind of change, one of `KINDS`.
+    `changed` has the variable that changed, the step that uses it, and the kind of change, one of
+    `KINDS`.
     """
 
     before: Report
@@ -616,7 +619,7 @@ class ReportPair:
 
     @property
     def as_many(self) -> bool:
-        """Whether the variable is on other tiles, but on the same number of tiles."""
+        """Whether the changed variable is on other tiles, but on the same number of tiles."""
         tiles = [
             {row.name: row.tiles for row in report.variables}[self.changed[0]]
             for report in (self.before, self.after)
@@ -634,7 +637,7 @@ T = TypeVar("T")
 
 
 class Work(Vertex, Generic[T]):
-    """Adds up a part of the readings, and a part of the other input of a step."""
+    """A vertex that adds up a part of the readings and a part of the second input of its step."""
 
     x: Input[Vector[FLOAT]]
     side: Input[Vector[T]]
@@ -646,11 +649,11 @@ class Work(Vertex, Generic[T]):
 
 @dataclass(frozen=True)
 class Task:
-    """A step of the program: `step` is its name, and `side` its input in addition to the readings.
+    """A step of the program, called `step`; `side` is the name of its second input.
 
-    `size`: elements of that input per tile, of type `dtype`. `together`: rows of it that share a
-    tile. `beside`: the distance of each row from its own tile. `vertices`: vertices that share the
-    work of a tile.
+    The first input is the readings. `size` is the number of elements of the second input on a tile,
+    and `dtype` is their type. `together` rows of it share a tile, and each row is `beside` tiles
+    away from the tile that uses it. `vertices` vertices share the work of a tile.
     """
 
     step: str
@@ -663,12 +666,12 @@ class Task:
 
     @property
     def out(self) -> str:
-        """The variable that it fills: one number per vertex."""
+        """The name of the variable that the step writes, with one number per vertex."""
         return f"{self.step} sums"
 
 
 def _ran(tasks: Iterable[Task], readings: int) -> Report:
-    """Return the report of a run of several tasks in sequence."""
+    """Return the report of a run that executes several tasks in sequence."""
     graph = graph_of()
     program = Sequence()
     x = graph.add_variable(FLOAT, (TILES, readings), "readings")
@@ -699,9 +702,9 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
 
 
 def _pair(seed: int, kind: str, dtype: type[DType] = HALF) -> ReportPair:
-    """Return a pair in which the largest variable and the longest step are unchanged.
+    """Return a pair of reports whose largest variable and longest step are equal.
 
-    `dtype`: the other dtype of a changed type.
+    `kind` is the kind of change. If the type changes, it changes between FLOAT and `dtype`.
     """
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
@@ -742,7 +745,7 @@ def _pairs() -> tuple[ReportPair, ...]:
 
 @cache
 def _same_bytes() -> ReportPair:
-    """Return a pair in which a variable of FLOAT becomes one of INT, of as many bytes."""
+    """Return two reports between which a variable changes from FLOAT to INT of equal size."""
     return _pair(8, TYPE, INT)
 
 
@@ -795,7 +798,7 @@ def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
 
 
 def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str]:
-    """Return (why, next step) for a wrong description of the change of a pair of reports."""
+    """Return `(why, next step)` for a wrong description of the change between two reports."""
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
@@ -853,14 +856,14 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 ROW = 52  # The number of FLOATs in a row.
 WORK = 5_500  # The modelled cycles that a worker thread takes for a row.
-EACH_READ = 100e-6  # The seconds that a read takes, without its rows.
+EACH_READ = 100e-6  # The seconds that a read of no rows would take.
 EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
 AT_ONCE = 256  # The maximum number of rows in a read.
 STARVED = 0.05  # The device may wait for this share of the time at most.
 
 
 class Disc:
-    """Rows on a disc, which can only be read.
+    """Rows of numbers on a simulated disc, which can only be read.
 
     A read takes 100 microseconds, and 0.2 more for each row. `seconds` adds these times up; no real
     time passes.
@@ -881,7 +884,7 @@ class Disc:
         return self._length
 
     def read(self, first: int, count: int) -> Array:
-        """Return the rows first to first + count - 1, as far as they exist, and at most 256."""
+        """Return the existing rows from first to first + count - 1, at most 256 of them."""
         return self._read(first, count)
 
     @property
@@ -899,20 +902,20 @@ Feed = Callable[[Disc], Iterable[Array]]  # yields the rows of a disc
 
 
 def on_the_clock(feed: Feed, disc: Disc) -> Report:
-    """Return the report of a run to which `feed(disc)` passes the rows of a disc one by one.
+    """Return the report of a run that takes the rows of a disc one by one from `feed(disc)`.
 
-    On its host timeline, a read takes the disc's own time, and a step its modelled time. The
-    timeline is therefore the same for every run.
+    In its host timeline, a read takes the time of the simulated disc, and a step takes its modelled
+    time. The timeline is therefore the same in every run.
     """
     return _fed(feed, disc, "feed(disc)").report
 
 
 @dataclass(frozen=True)
 class _Fed:
-    """The result of feeding rows to a program.
+    """The result of a run that was fed with the rows of a disc.
 
-    `seen`: the rows that reached the device. `first`: the time of the first row, in seconds.
-    `more`: whether there were more rows than on the disc.
+    `seen` has the rows that reached the device, and `first` is the time of the first row in
+    seconds. `more` says whether there were more rows than on the disc.
     """
 
     report: Report
@@ -922,7 +925,7 @@ class _Fed:
 
 
 def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
-    """Run as `on_the_clock` does, and return the report with the values that reached the device."""
+    """Feed a program from a disc, and return its report with the values that reached the device."""
     graph = graph_of()
     row, out = (
         graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled")
@@ -963,7 +966,7 @@ def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
 
 
 def _timed(source: Iterable[Array], disc: Disc, waits: list[float]) -> Iterator[Array]:
-    """Yield the rows of `source`, and append the disc's time for each to `waits`, in seconds."""
+    """Yield the rows of `source`; append the seconds that the disc took for each row to `waits`."""
     before = 0.0
     for row in source:
         waits.append(disc.seconds - before)
@@ -972,7 +975,7 @@ def _timed(source: Iterable[Array], disc: Disc, waits: list[float]) -> Iterator[
 
 
 def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
-    """Return the host's timeline of a run, with the times of the disc and of the model."""
+    """Return the host timeline of a run, with the times of the simulated disc and of the model."""
     now = 0.0
     reading = iter(waits)
     events = []
@@ -1063,7 +1066,7 @@ def _feeds(answer: Feed) -> Passed:
 
 
 def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
-    """Return (actual, expected, why, next step) of wrong rows."""
+    """Return `(actual, expected, why, next step)` for wrong rows."""
     place = int(np.argmax((rows != actual_rows).any(axis=1)))
     which = next((i for i, row in enumerate(rows) if np.array_equal(row, actual_rows[place])), -1)
     actual = (
@@ -1093,7 +1096,7 @@ CHANNELS = 78
 
 
 class Total(Vertex):
-    """Sums one channel."""
+    """A vertex that sums one channel."""
 
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -1103,20 +1106,20 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int, tiles: int = TILES) -> int:
-    """Return the modelled cycles of the sums if nothing has to be copied.
+    """Return the modelled cycles of the sums if no data has to be copied.
 
-    Each channel's readings are then contiguous on the tile that adds them. According to
-    docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six workers
-    alternate.
+    The readings of each channel are then contiguous on the tile that adds them. According to
+    docs/model.md, a worker thread sums one FLOAT per cycle of its own and needs 12 cycles more. Six
+    worker threads take turns.
     """
     rounds = -(-channels // (6 * tiles))
     return SYNC + 6 * rounds * (moments + 12)
 
 
 def _summing(description: str, values: Array) -> Trial:
-    """Return a trial of answer(graph, moments, channels), which makes the tensor of readings.
+    """Return a trial of answer(graph, moments, channels), which creates the tensor of readings.
 
-    The trial adds the vertices that sum the channels, on the tiles in their order.
+    The trial adds one vertex for each channel, on consecutive tiles, which sums the channel.
     """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -1217,7 +1220,7 @@ LAYOUTS = ((OTHER, TILES), (OTHER, CHANNELS), (2 * TILES, CHANNELS), (20, 30))  
 def _tiles_of_channels(
     answer: Callable[[Graph, int, int], Tensor], tiles: int, channels: int
 ) -> list[int]:
-    """Return the tile on which each channel begins."""
+    """Return the tile of the first element of each channel."""
     graph = graph_of(tiles)
     first_moment: list[int] = tiles_of(graph, answer(graph, 2, channels))[0].tolist()
     return first_moment
@@ -1263,7 +1266,7 @@ def _tensor(
 
 
 def _why_late(report: Report) -> tuple[str, str]:
-    """Return (what the cycles of the sums are spent on, next step)."""
+    """Return `(what takes the cycles of the sums, next step)`."""
     crossing = int(report.exchange_bytes_per_tile[0].sum())
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""

@@ -53,7 +53,8 @@ RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-STEP = 1e-5  # A weight changes by this. The differences then have a relative error of at most 1e-9.
+# Gradients are differences over this change of a weight, with a relative error of at most 1e-9.
+STEP = 1e-5
 SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
 TwoSlopes = tuple[Array, Array]
 
@@ -76,9 +77,9 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Return batches of several shapes with their gradients, by what is special about them.
+    """Return {what is special: (batch, right gradients)} for batches of several shapes.
 
-    The gradients are computed from differences of the loss alone, without a formula.
+    The gradients are computed from differences of the loss, not from a formula.
     """
     draw = np.random.default_rng(701)
     cases = {}
@@ -148,7 +149,7 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
 
 
 def _beside(label: str, actual: Array, right: Array) -> show.Picture:
-    """Return the actual and the right array as small images on one scale."""
+    """Return the actual and the right array as small images with one colour scale."""
     both = np.array([actual, right], float)
     alt = "; ".join(
         f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
@@ -168,11 +169,11 @@ def _batch_text(answer: Answer, batch: SlopeCase) -> str:
 
 
 def _shapes_of(parts: TwoSlopes) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of a pair of gradients; () if it is no pair of arrays."""
+    """Return the shapes of a pair of gradients; () if `parts` is not a pair of arrays."""
     try:
         weights, bias = parts
         return np.shape(weights), np.shape(bias)
-    except Exception:  # not a pair, or not arrays
+    except Exception:  # `parts` is not a pair, or not of arrays.
         return ()
 
 
@@ -207,9 +208,9 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer, with a `learn` step that only counts.
+    """Build the program of an answer with a `learn` step that only records its inputs.
 
-    Each loss encodes its image, its label and the round.
+    The loss that this step returns encodes its image, its label and the round.
     """
     images, labels, loss, rounds = parts
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
@@ -228,7 +229,7 @@ def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _named(trial_run: Ran) -> None:
-    """Raise `NotYet` unless the answer created its streams under their names."""
+    """Raise `NotYet` unless the answer created its streams under the required names."""
     handles = {stream.handle for stream in trial_run.engine.list_streams()}
     if missing := [name for name in trial_run.trial.streams if name not in handles]:
         actual = f"the streams {', '.join(map(repr, sorted(handles)))}" if handles else "no stream"
@@ -239,7 +240,7 @@ def _named(trial_run: Ran) -> None:
 
 
 def _steps(pixels: Array, labels: Array) -> Trial:
-    """Return a trial of an epoch of batches of four images with three pixels each."""
+    """Return a trial of one epoch, with batches of four images of three pixels each."""
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     description = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
@@ -334,7 +335,7 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
 
 
 def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
-    """Return the verdict on a value that was read too early, in terms of the exercise."""
+    """Return the refusal of an answer that reads a value before it is written."""
     actual = said_by(error)
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
@@ -352,8 +353,8 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # --- 07.3 -----------------------------------------------------------------------------------------
 
-# An accuracy may be this much below and above that of plain numpy. In 100 random orders of the
-# batches, the accuracy differed by -0.03 to 0.007.
+# The accuracy may be at most LOW below and HIGH above that of plain numpy. In 100 random orders of
+# the batches, it differed by -0.03 to 0.007.
 LOW = 0.04
 HIGH = 0.02
 # The maximum accuracy on test labels that are all wrong: `TURNED` was added to each. A right answer
@@ -367,11 +368,11 @@ FEWER = 263  # A smaller number of test images.
 
 @cache
 def _digits(tests: str) -> datasets.Dataset:
-    """Return 750 of the digits in our own order, with one of several sets of tests.
+    """Return 750 of the digits in a fixed random order, with one of three sets of test images.
 
-    `tests`: "" for the lesson's own; "turned", with random-like labels that no sound answer can
-    predict; "early", a smaller set that weights of one epoch classify correctly, and those of three
-    do not, with others.
+    `tests` is "" for the test images of the lesson. With "turned", all their labels are wrong, so
+    no sound answer can predict them. With "early", the set is smaller and begins with images that
+    the weights after one epoch classify correctly, and those after three epochs do not.
     """
     all_digits = datasets.digits()
     order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
@@ -398,7 +399,7 @@ def _pixels(images: Array) -> Array:
 
 
 def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
-    """Return the weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
+    """Return (weights, bias) after 0 to `EPOCHS` epochs, computed by numpy in float64."""
     parameters: list[tuple[Array, Array]] = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
     batches = list(
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
@@ -416,9 +417,9 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """Return the shares of test images that plain numpy classifies correctly.
+    """Return the fraction of test images that numpy's weights classify correctly after each epoch.
 
-    There is one share for each number of epochs, from 0 on.
+    The first one is for the weights before training.
     """
     data = _digits(tests)
     return [
@@ -428,18 +429,18 @@ def _shares(tests: str) -> list[float]:
 
 
 def _read(weights: Array, bias: Array, images: Array) -> Array:
-    """Return the classes that the weights predict for these images, in numpy."""
+    """Return the classes that the weights predict for `images`, computed by numpy."""
     labels: Array = _scores(_pixels(images), weights, bias).argmax(axis=1)
     return labels
 
 
 def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
-    """Return how many of these images the weights classify correctly."""
+    """Return the number of `images` that the weights classify correctly."""
     return int((_read(weights, bias, images) == labels).sum())
 
 
 def _trainer(data: datasets.Dataset) -> Engine:
-    """Return an engine with the lesson's two programs: an epoch, and the test."""
+    """Return an engine with the two programs of the lesson: an epoch of training, and the test."""
     graph = graph_of()
     images = graph.add_variable(FLOAT, (BATCH, PIXELS), "images")
     labels = graph.add_variable(UNSIGNED_INT, BATCH, "labels")
@@ -490,9 +491,9 @@ def _trainer(data: datasets.Dataset) -> Engine:
 
 @dataclass(frozen=True)
 class _Trained:
-    """The result of a training: the returned share, the final weights, and what ran.
+    """The result of a training: the returned fraction, the final weights, and what was run.
 
-    `ran` and `tests_ran`: how many epochs and how many tests ran.
+    `ran` and `tests_ran` are the numbers of epochs and of tests that were run.
     """
 
     tried: str
@@ -506,7 +507,7 @@ class _Trained:
 
     @property
     def tests_right(self) -> int:
-        """The number of its test images that the weights classify correctly."""
+        """The number of test images that the final weights classify correctly."""
         return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
 
 
@@ -519,7 +520,7 @@ def _train(answer: Callable[..., float]) -> Passed:
         loads[0] += 1
         load(device)
 
-    setattr(engine, "load", counted_load)  # noqa: B010  # on this engine alone
+    setattr(engine, "load", counted_load)  # noqa: B010  # changes only this engine
     runs = []
     for epochs, tests in ((EPOCHS, ""), (3, "early"), (EPOCHS, "turned")):
         data = _digits(tests)
@@ -567,7 +568,7 @@ def _train(answer: Callable[..., float]) -> Passed:
 
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
-    """Raise `NotYet` unless `epochs` epochs ran and the returned share depends on them."""
+    """Raise `NotYet` unless `epochs` epochs were run and the returned fraction depends on them."""
     data = run.data
     actual = f"{run.share:.4g}"
     if constant:
@@ -613,9 +614,10 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
 
 
 def _seen_nothing(run: _Trained) -> None:
-    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK.
+    """Raise `NotYet` if the answer has used the test labels for training.
 
-    No sound answer reaches that share.
+    All test labels are wrong here, so no sound answer predicts a larger fraction than `LEAK` of
+    them.
     """
     if run.share <= LEAK:
         return
@@ -647,9 +649,9 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _counted(run: _Trained, shares: list[float]) -> None:
-    """Raise `NotYet` unless the share is the one that the weights give.
+    """Raise `NotYet` unless the returned fraction is the one that the final weights give.
 
-    Rounding may decide one image. `shares`: the shares of plain numpy after each number of epochs.
+    One image may differ because of rounding. `shares` has the fractions of numpy after each epoch.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
@@ -686,9 +688,9 @@ def _counted(run: _Trained, shares: list[float]) -> None:
 
 
 def _share_of(description: str, result: float) -> float:
-    """Return the answer's share as a number from 0 to 1.
+    """Return the answer's result as a float from 0 to 1.
 
-    :raises NotYet: if it is no such number.
+    :raises NotYet: if the result is not such a number.
     """
     share = plain(result)
     if share is None:
@@ -719,13 +721,13 @@ def _share_of(description: str, result: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # Half of a grey level. A smaller difference is no error.
+LEVEL = 1 / 510  # Half of a grey level: a pixel may differ by this much.
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Return a `ready` function that feeds the answer's stream, with one batch per run.
+    """Return a `ready` function that connects the answer's stream, with one batch per run.
 
-    The stream repeats the batch as often as the program asks.
+    The stream repeats the batch as often as the program fetches it.
     """
 
     def ready(run: Ran) -> None:
@@ -764,7 +766,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
 def _grey(batches: list[Array]) -> Trial:
     """Return a trial with two batches of pixels, one per run.
 
-    With the second, remains of the first would show.
+    The second run reveals values that remain from the first.
     """
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
@@ -782,7 +784,7 @@ def _grey(batches: list[Array]) -> Trial:
 
 
 def _misread(trial_run: Ran, run: int) -> Array:
-    """Return bool[images' shape]: which pixels are wrong by more than LEVEL."""
+    """Return bool[shape of the images]: which pixels are wrong by more than `LEVEL`."""
     wrong: Array = ~(
         np.abs(trial_run.came[run]["images"] - trial_run.trial.tensors["images"].right[run])
         <= LEVEL
@@ -843,10 +845,10 @@ def _bytes(answer: Callable[..., Program]) -> Passed:
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """Return the refusal of an error that comes from an unsuitable conversion of bytes.
+    """Return the refusal of an error that is caused by a wrong conversion of bytes.
 
-    The error is about a factor that no byte has, or a batch of constant size. Any other error is
-    returned unchanged.
+    The error is about a factor that no byte has, or about a batch of constant size. Any other error
+    is returned unchanged.
     """
     message = said_by(broken.error)
     rows, columns = batch.shape
@@ -871,7 +873,7 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
 
 def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
-    """Return the refusal of a wrong pixel at `place`, with the reason."""
+    """Return the refusal of a wrong pixel at the index `place`, with the reason."""
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
@@ -911,7 +913,7 @@ READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 @dataclass(frozen=True)
 class Reader:
-    """The reader that is passed to an answer: like the lesson's own, without its clock."""
+    """The batch reader that is passed to an answer: the lesson's reader without its clock."""
 
     at_once: int
     steps: int
@@ -920,9 +922,9 @@ class Reader:
 
 
 class _Clock:
-    """The time of a reader, in training steps.
+    """A batch reader's simulated time, measured in training steps.
 
-    The reader has `at_once` batches, and then needs `steps` steps to read more.
+    The reader has `at_once` batches, and then needs `steps` training steps to read more.
     """
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
@@ -934,7 +936,7 @@ class _Clock:
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # the device has waited for it
+        self.there_at = min(self.there_at, self.now)  # The device has waited for the read to end.
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)
@@ -943,11 +945,12 @@ class _Clock:
         return batch
 
 
-Feeds = Callable[..., tuple[DataStream, StreamCallback]]  # a stream, and what feeds it
+# returns a stream and the callback that fills it
+Feeds = Callable[..., tuple[DataStream, StreamCallback]]
 
 
 def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream, StreamCallback]:
-    """Run a program that fetches each of the clock's batches, and return what the answer returned.
+    """Fetch each batch of the clock in a program; return the answer's stream and callback.
 
     :raises NotYet: if batches arrive in another order, or too many are taken ahead.
     """
@@ -972,7 +975,7 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
         engine.connect_stream_to_callback(stream.handle, callback)
         engine.run()
     _in_order(description, np.array(received), clock.batches)
-    if clock.ahead > MOST_READY + 1:  # plus the one in progress
+    if clock.ahead > MOST_READY + 1:  # The transfer in progress counts, too.
         actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
         why = f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
         advice = "leave them with the reader: prefetch takes one, into its array."
@@ -1038,7 +1041,7 @@ def _read_ahead(answer: Feeds) -> Passed:
 
 
 class _Marked(StreamCallback):
-    """A callback whose arrays hold NaN until the answer's `fetch` fills them."""
+    """A callback whose arrays contain NaN until the answer's `fetch` fills them."""
 
     def __init__(self, callback: StreamCallback) -> None:
         self.callback = callback
@@ -1076,7 +1079,7 @@ def _counting_up(answer: Answer) -> Passed:
 
 
 def _counted_up(callback: StreamCallback, description: str) -> list[float]:
-    """Run a program that fetches 5 arrays of the callback, and return their first numbers.
+    """Run a program that fetches 5 arrays of the callback, and return the first number of each.
 
     :raises NotYet: if the arrays are not filled with 1, 2, …, 5.
     """
@@ -1126,9 +1129,9 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
 def _pair(
     description: str, returned_value: tuple[DataStream, StreamCallback], size: int
 ) -> tuple[DataStream, StreamCallback]:
-    """Return a stream and its callback.
+    """Return the stream and the callback that the answer returned.
 
-    :raises NotYet: if the answer returns anything else.
+    :raises NotYet: if the answer returned anything else.
     """
     expected = "a stream, and the StreamCallback that feeds it"
     if not isinstance(returned_value, (tuple, list)) or len(returned_value) != 2:
@@ -1175,7 +1178,7 @@ def _pair(
 
 
 def _in_order(description: str, received: Array, batches: Array) -> None:
-    """Raise `NotYet` unless every step got its own batch."""
+    """Raise `NotYet` unless step i received batch i."""
     if np.array_equal(received, batches):
         return
     step = int(np.argmax((received != batches).any(axis=1)))

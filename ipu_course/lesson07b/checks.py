@@ -1,7 +1,7 @@
 """The exercises of lesson 07b, A small CNN: correct results and known mistakes.
 
-Values are small integers where possible, so that sums in any order have the same bits. Where the
-cost decides, it is compared with the library's own version on the machine of the check.
+Values are small integers where possible, so that sums in any order are equal. If an exercise has a
+budget, the cost is compared with the library's own version on the same machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ipu_teach.types import Array
 
 
 def _whole(draw: np.random.Generator, shape: Shape) -> Array:
-    """Return random small integers without zeros."""
+    """Return random small integers, none of them zero, as an array of this shape."""
     values: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
     return values
 
@@ -51,17 +51,14 @@ def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
-    """Return the elements in each window, one row per window."""
+    """Return the elements of `x` in each window, one row per window."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
     patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
     return patches
 
 
 def _view(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(*tensors, *more), which returns a view of them.
-
-    The program computes nothing.
-    """
+    """Build an empty program for answer(*tensors, *more), which returns a view of the tensors."""
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
@@ -103,7 +100,7 @@ LAYERS = (
 
 
 def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array, Array]:
-    """Return the gradients of x, w and the bias, window by window, each by its definition."""
+    """Return the gradients of x, w and the bias of a convolution, computed window by window."""
     k = len(w)
     sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     wide = np.pad(x.astype(float), sides)
@@ -120,10 +117,10 @@ def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array
 def backward_trial(
     layer: Shape, drawn: Callable[[np.random.Generator, Shape], Array] = _whole
 ) -> tuple[Trial, tuple[Array, Array, Array]]:
-    """Return a trial of answer(graph, x, w, dy, padding, program), and the right gradients.
+    """Return `(trial, right gradients)` for answer(graph, x, w, dy, padding, program).
 
-    The answer returns three gradients. `layer`: (batch, rows, columns, channels in, channels out,
-    size of the kernel, padding). `drawn`: a function that draws the numbers of a tensor.
+    The answer returns three gradients. `layer` is (batch, rows, columns, channels in, channels out,
+    size of the kernel, padding). `drawn` is a function that returns random numbers of a shape.
     """
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
@@ -176,18 +173,18 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
-NEAR = 1e-5  # The allowed error of sums in FLOAT, relative to the largest.
+NEAR = 1e-5  # The allowed error of sums in FLOAT, relative to the largest sum.
 
 
 def _normal(draw: np.random.Generator, shape: Shape) -> Array:
-    """Return random numbers that HALF cannot hold."""
+    """Return normally distributed random numbers, most of which HALF cannot represent."""
     return draw.standard_normal(shape).astype(np.float32)
 
 
 def _built_alike(trial: Trial, answer: Answer) -> Ran:
     """Return a run of the answer.
 
-    :raises NotYet: if a known mistake stops with the same error.
+    :raises NotYet: if a known mistake fails with the same error.
     """
     try:
         return trial.through(answer, "07b.2")
@@ -222,11 +219,11 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # The shape of the input of the layer that waits.
+WIDE = (4, 14, 14, 32)  # The input's shape of the layer whose cycles are measured.
 
 
 def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
-    """Return the report of a 3x3 layer, and the tile of each zero around its input.
+    """Return `(report, tiles)` of a 3x3 layer: `tiles` has the tile of each zero around its input.
 
     `around(graph, x, 1)` adds the zeros.
     """
@@ -252,7 +249,7 @@ def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Return the modelled cycles of the layer if the library places the zeros."""
+    """Return the modelled cycles of the layer if the library adds and maps the zeros."""
 
     def padded(graph: Graph, x: Tensor, padding: int) -> Tensor:
         widths = [0, padding, padding, 0]
@@ -265,7 +262,7 @@ def spread_cycles(tiles: int = MANY) -> int:
 def _with_graph(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, *tensors, *more), which returns a tensor.
 
-    Only the code that fills the tensor runs.
+    The program only fills the tensor.
     """
     return _view(partial(answer, graph), trial, graph, parts)
 
@@ -298,7 +295,7 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
 
 
 def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
-    """Return the gradient at x of a maximum pooling; equal maxima share it."""
+    """Return the gradient of the input x of a maximum pooling; equal maxima share it."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
     largest = windows == windows.max((2, 3), keepdims=True)
     shares = largest * (dy / largest.sum((2, 3)))[..., None, None]
@@ -346,7 +343,7 @@ ACROSS = 16  # The columns of such a panel.
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
-    """Return the share of the multiply-add units that have work."""
+    """Return the fraction of the multiply-add units that have work."""
     deep = places * ins // groups
     wide = outs // groups
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
@@ -372,14 +369,14 @@ def _busy(answer: Callable[..., float]) -> Passed:
 EPOCHS = 2
 LOW = 0.94
 HIGH = 0.995
-TRAININGS = 3  # The best of this many trainings counts, so that luck does not decide.
+TRAININGS = 3  # The best of this many trainings counts, so that one bad order is no failure.
 
 
 @cache
 def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
-    """Return the digits sorted by label, and both halves as small images.
+    """Return (digits sorted by label, training images, test images); both sets have small images.
 
-    Each training has the images of a label in another order.
+    Each value of `training` puts the images of a label into another order.
     """
     data = datasets.digits()
     small = given_to("07b.6")["small"]
@@ -391,7 +388,7 @@ def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
 
 @cache
 def _network() -> Network:
-    """Return the lesson's network, which each training loads again."""
+    """Return the network of the lesson, whose initial weights each training loads again."""
     network: Network = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     return network
 
@@ -410,7 +407,7 @@ class Network(Protocol):
 
 
 class _Watched:
-    """The lesson's network, with a record of an answer's calls."""
+    """The network of the lesson, with a record of an answer's calls."""
 
     def __init__(self, cnn: Network, allowed: int, training: int) -> None:
         self.cnn = cnn
@@ -418,7 +415,7 @@ class _Watched:
         self.allowed = allowed
         self.losses = list[float]()
         self.rates = list[float]()
-        self.followed = 0.0  # share of the kept statistics that comes from batches
+        self.followed = 0.0  # the fraction of the running statistics that comes from batches
         self.kinds = list[int]()
         self.kept = list[float]()
         self.read_of = list[int]()
@@ -428,7 +425,7 @@ class _Watched:
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
-        """Run a step, and note images that are not from the training half."""
+        """Run a training step, and record images that are not from the training half."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
             known_label = self.known.get(np.ascontiguousarray(image).tobytes())
             if known_label is None:
@@ -447,19 +444,19 @@ class _Watched:
         return self.losses[-1]
 
     def keep(self, share: float) -> None:
-        """Update the running statistics with those of the last batch."""
+        """Update the running statistics with those of the last batch, weighted by `share`."""
         self.kept.append(float(share))
         self.followed += (1 - self.followed) * float(share)
         self.cnn.keep(share)
 
     def read(self, images: Array) -> Array:
-        """Return the digits that the network predicts."""
+        """Return the digits that the network predicts for `images`."""
         self.read_of.append(len(images))
         return self.cnn.read(images)
 
 
 class _TooMany(Exception):
-    """The answer ran more steps than are allowed."""
+    """Raised if the answer takes more training steps than are allowed."""
 
 
 def _trained(answer: Callable[..., float | EllipsisType]) -> Passed:
@@ -482,17 +479,17 @@ def _description() -> str:
 
 
 def _allowed() -> int:
-    """Return the number of steps that an answer may take."""
+    """Return the number of training steps that an answer may take."""
     return EPOCHS * (len(_digits()[1]) // _network().batch)
 
 
 def _training(
     answer: Callable[..., float | EllipsisType], training: int
 ) -> tuple[_Watched, float | None, float, Callable[[], float]]:
-    """Return (record of the calls, returned value, the share of test images that is read right).
+    """Return (record of the calls, returned value, test accuracy, training accuracy) of a training.
 
-    The last part is a function that returns the same share of the training images. In each
-    training, the images come in another order.
+    The accuracies are fractions of images that are classified correctly. The last one is a function
+    that computes it. Each value of `training` puts the images into another order.
 
     :raises NotYet: if the answer takes more steps than are allowed.
     """
@@ -520,7 +517,8 @@ def _training(
     return watched, None if share is None else float(share), right, on_images
 
 
-CLOSE = 0.85  # With at least this share of right test images, a training may have had bad luck.
+# A training with at least this test accuracy may be repeated with another order of images.
+CLOSE = 0.85
 MIXED = "the batches were mixed, and the statistics kept."
 
 
@@ -569,7 +567,7 @@ SHUFFLE = "draw a new order in each epoch: np.random.default_rng(epoch).permutat
 
 
 def _too_few(watched: _Watched) -> tuple[str, str]:
-    """Return (why, next step) for a training after which the network classifies too few images."""
+    """Return `(why, next step)` for a training that classifies too few images."""
     steps = len(watched.losses)
     if np.mean(watched.kinds) < 4:
         why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."

@@ -1,8 +1,8 @@
 """The exercises of lesson 08, Recomputation and liveness: correct results and known mistakes.
 
-Orders of work are lists of (kind, layer). The memory in use at each step, and the least that is
-enough, are computed here from the positions of the saved layers, and by executing a list on
-numbers, independently of the answers' own method.
+An answer's steps are a list of (kind, layer). This module computes the memory in use at each step
+from the list, and the smallest sufficient memory from the positions of the saved layers. It also
+executes such a list on numbers. Both are independent of the method of an answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Order = list[tuple[str, int]]
 class Listed(Order):
     """A list of steps that a verdict quotes as the call that builds it.
 
-    An answer gets a plain list, because it gets a copy.
+    Only the check uses this class: an answer gets a copy, which is a plain list.
     """
 
     said = ""
@@ -65,17 +65,17 @@ class Listed(Order):
 
 
 def _listed(layers: int, keep: Collection[int]) -> Listed:
-    """Return the kit's own list, as plain tuples."""
+    """Return the list of steps that the library's `recompute` gives, as plain tuples."""
     listed = Listed((step.kind, step.layer) for step in recompute(layers, keep))
     listed.said = f"recompute({layers}, {sorted(keep)})"
     return listed
 
 
 def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
-    """Return the inputs in memory while each step runs.
+    """Return the total size of the inputs in memory while each step runs.
 
-    An input is in memory from the step that makes it (layer 0's from the start) to its last read
-    before it is made again.
+    The input of a layer is in memory from the step that computes it to its last read before it is
+    computed again. The input of layer 0 is in memory from the start.
     """
     is_alive = np.zeros((len(steps), len(sizes)), bool)
     for layer in range(len(sizes)):
@@ -88,18 +88,15 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of inputs of these sizes.
-
-    The inputs of the layers in `keep` are saved.
-    """
+    """Return the peak memory of inputs of these sizes if the layers in `keep` save theirs."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
 def computed_again(keep: Collection[int]) -> int:
     """Return how many layers are recomputed if the inputs of the layers in `keep` are saved.
 
-    Between two saved inputs, all layers are recomputed except the last, which makes the saved one.
-    None are recomputed after the last saved input.
+    Between two saved inputs, all layers are recomputed except the last one, whose result is the
+    second saved input. No layer after the last saved input is recomputed.
     """
     starts = sorted({0, *keep})
     return starts[-1] - len(starts) + 1
@@ -109,7 +106,7 @@ def computed_again(keep: Collection[int]) -> int:
 
 
 def _last_read(steps: Order, layer: int) -> int:
-    """Return the place of the last step that reads the input of a layer."""
+    """Return the index of the last step that reads the input of a layer."""
     return int(np.flatnonzero([i == layer for _, i in steps])[-1])
 
 
@@ -139,7 +136,7 @@ def _alive(answer: Callable[..., int]) -> Passed:
 
 
 def _price(layers: int, every: int) -> tuple[int, int]:
-    """Return (inputs in memory at once, recomputed layers) if every `every`-th input is saved."""
+    """Return `(inputs in memory at once, recomputed layers)` if every `every`-th input is saved."""
     keep = range(0, layers, every)
     return most_alive([1] * layers, keep), computed_again(keep)
 
@@ -192,12 +189,14 @@ def _steps_of(steps: Order, description: str, layers: int) -> Order:
 def follow(
     steps: Order, layers: int, keep: Collection[int]
 ) -> tuple[dict[int, np.float32], int, tuple[str, str]]:
-    """Execute a list of steps on numbers, and return what it computes.
+    """Execute a list of steps on numbers; return (gradients, peak, fault).
 
-    The result is (gradient of each layer's weight, largest number of inputs in memory at once, (the
-    step that cannot be done, why)). After its layer's forward step an input is discarded, unless it
-    is saved or comes after the last saved one; after its backward step every input is discarded. A
-    layer is y = tanh(x * w).
+    `gradients` has the gradient of each layer's weight, `peak` is the largest number of inputs in
+    memory at once, and `fault` is (a step that cannot be executed, why).
+
+    An input that is not saved is discarded after the forward step of its layer, unless it comes
+    after the last saved input. Every input is discarded after its backward step. A layer is y =
+    tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
@@ -208,7 +207,7 @@ def follow(
     forward = 0
     why = ""
     for place, (kind, layer) in enumerate(steps):
-        output = layer + 1  # the layer that reads this one's output
+        output = layer + 1  # the layer that reads the output of `layer`
         if layer not in inputs:
             gone = "was not made yet" if layer > forward else "was dropped, and not made anew since"
             why = f"it reads the input of layer {layer}, which {gone}."
@@ -238,7 +237,7 @@ def follow(
 def _refuse_library(answer: Callable[..., Order]) -> None:
     """Raise `NotYet` if an answer calls the library's `recompute`.
 
-    An error of the answer is left to the cases.
+    Errors of the answer are ignored here; the cases of the check report them.
     """
     library_calls = []
 
@@ -264,7 +263,7 @@ def _refuse_library(answer: Callable[..., Order]) -> None:
 def _schedules(answer: Callable[..., Order]) -> Passed:
     _refuse_library(answer)
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
-    # a set of small integers always iterates in order; a list need not be sorted
+    # An answer must also accept an unsorted list. (Sets of small integers iterate in order.)
     for layers, kept_layers in (*cases, (13, [9, 0, 4])):
         description = call_text(answer, (layers, kept_layers))
         steps = _steps_of(call(answer, layers, kept_layers), description, layers)
@@ -280,17 +279,17 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
 
 
 def _orders(alike: Callable[[Callable[..., Order]], bool], like: Callable[..., Order]) -> bool:
-    """Return whether another answer returns the same steps."""
+    """Return whether another answer, `like`, returns the same steps."""
     return alike(_pairs_of(like))
 
 
 def _pairs_of(answer: Callable[..., Order]) -> Callable[..., Order]:
-    """Return the answer as a function that returns a list of pairs."""
+    """Wrap an answer in a function that returns its steps as a list of pairs."""
     return lambda layers, keep: [(kind, layer) for kind, layer in answer(layers, keep)]
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
-    """Return (actual, expected, why) of a wrong list of steps; None for a right one."""
+    """Return (actual, expected, why) for a wrong list of steps; None for a right one."""
     right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
     slopes, maximum, (stuck, why) = follow(steps, layers, keep)
     if stuck:
@@ -316,9 +315,9 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """Return the lowest peak of memory with k saved inputs, including layer 0's.
+    """Return the lowest peak of memory if k inputs are saved, including the input of layer 0.
 
-    Every choice is tried.
+    All choices of k inputs are tried.
     """
     rest = range(1, len(sizes))
     return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
@@ -361,9 +360,9 @@ Saves = Callable[..., list[int]]  # returns the layers whose inputs are saved
 def _kept_by(
     answer: Saves, cases: list[tuple[Chain, int]]
 ) -> tuple[list[tuple[tuple[Chain, int], list[int]]], Callable[[Saves], bool]]:
-    """Return the layers that an answer saves in each case, and a function to compare others.
+    """Return (case, layers that the answer saves) for each case, and a predicate for other answers.
 
-    The function returns whether another answer saves the same layers.
+    The predicate returns whether another answer saves the same layers in all cases.
     """
     actual = []
     for case in cases:
@@ -378,7 +377,7 @@ def _kept_by(
 
 
 def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
-    """Return the layers whose inputs are saved.
+    """Return the layers whose inputs an answer saves, as a list.
 
     :raises NotYet: if the answer did not return valid layers.
     """
@@ -397,16 +396,16 @@ def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
+# The chain has LAYERS layers, of which ROOM inputs fit in memory, with NUMBERS elements per tile.
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-BESIDES = 9000  # A tile's bytes for weights, code, stacks and gaps: fewer than for two inputs.
+BESIDES = 9000  # The bytes of a tile's weights, code, stacks and gaps: fewer than two inputs.
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
 class Forward(Vertex):
-    """Computes y = tanh(x * w)."""
+    """A vertex that computes y = tanh(x * w)."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -417,7 +416,7 @@ class Forward(Vertex):
 
 
 class Backward(Vertex):
-    """Turns the gradient by y into the gradient by x in place, and computes the gradient by w."""
+    """A vertex that turns y's gradient into x's in place, and computes w's gradient."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -432,10 +431,10 @@ class Backward(Vertex):
 
 
 def chain_cycles(layers: int, again: int, numbers: int) -> int:
-    """Return the modelled cycles of a chain with an even number of elements on each tile.
+    """Return the modelled cycles of a chain of layers with an even number of elements on each tile.
 
-    According to docs/model.md, a tile has one vertex, which gets one cycle of six. A tanh, a
-    product and the loop take 7.5 cycles per element; the backward pass has three more products, two
+    According to docs/model.md, the only vertex of a tile gets one cycle of six. A tanh, a product
+    and the loop take 7.5 cycles per element. The backward pass has three more products, two
     differences and a sum.
     """
     forward = SYNC + 72 + 45 * numbers
@@ -444,7 +443,7 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
-    """Return the report of a chain of layers on tiles with `memory` bytes."""
+    """Return the report of a chain of layers on tiles with `memory` bytes each."""
     graph = Graph(device_of(memory_bytes_per_tile=memory))
     program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
@@ -466,7 +465,7 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
 
 
 def _in_memory(layers: int, kept_layers: Collection[int]) -> View:
-    """Return a view of what is in memory at each step, on tiles that are large enough."""
+    """Return a view of the memory at each step, on tiles that are large enough."""
     return show.liveness(_ran(_listed(layers, {0, *kept_layers}), layers, 100, 4 * MEMORY))
 
 
@@ -505,8 +504,8 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
 
 # --- 08.6 -----------------------------------------------------------------------------------------
 
-# numbers of layers that differ by powers of two, of ten, and by 1, so that no remainder tells them
-# all apart
+# The indices of layers differ by powers of two, by powers of ten, and by 1. An answer that uses
+# only a remainder of the index therefore gives two layers the same random numbers.
 DRAWING = (0, 1, 2, 8, 10, 16, 32, 64, 100)
 ORDER = [*((FORWARD, i) for i in DRAWING), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
 SEEDS = ((8, 6), (9, 6), (8, 7), (6, 8), (8, 6))  # The last pair is equal to the first.
@@ -527,9 +526,9 @@ def _drops(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> None:
-    """Raise `NotYet` if a step uses a tensor that an earlier step of its layer wrote.
+    """Raise `NotYet` if a step reads a tensor that an earlier step of the same layer wrote.
 
-    All steps are built in their order, and run from the last to the first.
+    The steps are built in their order, and executed from the last to the first.
     """
     try:
         _dropping(description, runs_backwards=True).of(answer)
@@ -542,8 +541,8 @@ def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> Non
 def _dropping(description: str, runs_backwards: bool = False) -> Trial:
     """Return a trial of answer(graph, x, seed, kind, layer, program), which appends dropout.
 
-    The answer is called for each step in ORDER, with a program and an x of its own, and returns x
-    after dropout. `runs_backwards`: the program of the last step runs first.
+    The answer is called for each step in `ORDER`, with a program and a tensor x of its own, and
+    returns x after dropout. With `runs_backwards`, the program of the last step runs first.
     """
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 120)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in SEEDS]
@@ -576,7 +575,7 @@ def _undropped(
 ) -> NotYet | None:
     """Return the refusal of dropout that is wrong in a layer; None if all of it is right.
 
-    `runs`: for each run, the result of each step.
+    `runs` has for each run {step: result}.
     """
 
     def refused(
@@ -647,7 +646,7 @@ def _undropped(
 
 
 def _masks(masks: dict[str, Array]) -> show.Picture:
-    """Return the masks of kept elements as small images."""
+    """Return small images that show which elements each mask keeps."""
     shares = "; ".join(
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
     )

@@ -1,8 +1,8 @@
 """The exercises of lesson 09, Streaming memory: correct results and known mistakes.
 
-The check finds out by value what a program did with rows: from the content of a buffer, and from
-the outputs of the layers. If that is wrong, it follows the program in its order to find the row.
-Which transfers share a step is taken from the compiler, so the rule is not repeated here.
+A check compares the content of a remote buffer and the outputs of the layers with the right values.
+If they are wrong, it follows the program step by step to find the wrong row. The compiler decides
+which transfers share a step, so the rule is not repeated here.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ BYTES = "bytes to and from streaming memory"
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """Return the form of answers (graph, buffer, *tensors, *more) that return a program.
+    """Return the form of answers that are called as answer(graph, buffer, *tensors, *more).
 
-    The buffer has `rows` rows of `per_row` elements.
+    Such an answer returns a program. The remote buffer has `rows` rows of `per_row` elements.
     """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -82,7 +82,7 @@ def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
 
 
 def _write(engine: Engine, handle: str, values: Array) -> None:
-    """Write one value into each row of a remote buffer, from row 0 on."""
+    """Write `values[i]` into row i of a remote buffer, for each i."""
     for row, row_values in enumerate(values):
         engine.copy_to_remote_buffer(np.ravel(row_values), handle, row)
 
@@ -93,7 +93,7 @@ def _write(engine: Engine, handle: str, values: Array) -> None:
 def _counting(description: str, rows: int) -> Trial:
     """Return a trial of answer(graph, buffer, x, row, rows), whose program adds 1 to `rows` rows.
 
-    The buffer has two more rows, which are never written.
+    The remote buffer has two more rows, which are never written.
     """
 
     def ready(run: Ran) -> None:
@@ -118,10 +118,9 @@ def _first_rows(rows: int) -> Array:
 
 
 def _seen(run: Ran, rows: int) -> tuple[Array, int, type[BaseException | None]]:
-    """Return (rows, runs, type of an error) at the end of a run.
+    """Return (content of the buffer, completed runs, type of the error) at the end of a run.
 
-    The rows are the content of the buffer, nan where nothing was written; the runs are those that
-    were completed.
+    The content is NaN in rows that were not written.
     """
     contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
@@ -164,7 +163,7 @@ def _counted(answer: Callable[..., Program]) -> Passed:
 
 @cache
 def _depths(name: str) -> tuple[Trial, ...]:
-    """Return the trials of an answer of this name: with 3, 5, 8 and 16 layers."""
+    """Return the trials of the answer called `name`: with 3, 5, 8 and 16 layers."""
     return tuple(_deep(name, layers) for layers in (3, 5, 8, 16))
 
 
@@ -182,13 +181,13 @@ def _deep(name: str, layers: int) -> Trial:
         form=_of_rows(WIDTH * WIDTH, layers),
         runs=2 if layers < 8 else 1,
         ready=lambda run: _write(run.engine, "rows", weights),
-        beside=lambda: _depths(name)[2::-1],  # with 8 layers more mistakes differ than with 5
+        beside=lambda: _depths(name)[2::-1],  # 8 layers distinguish more mistakes than 5
     )
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
-# why memory is over budget, by how much another layer adds: nothing, less than its weights, or
-# more
+# The reasons for a memory over budget: another layer adds no bytes, fewer than its weights, or
+# more.
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one is at work.",
     "the weights share a place, and each layer still has vertices and results of its own.",
@@ -197,9 +196,9 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed.
+    """Return the bytes of the fullest tile if nothing is streamed.
 
-    The weights of `layers` - 1 more layers are added.
+    One layer is in memory, and the weights of `layers` - 1 more layers.
     """
     device = device_of()
     graph = Graph(device)
@@ -224,7 +223,7 @@ def _resident(answer: Callable[..., Program]) -> Passed:
                 draws = partial(show.streaming, trial_run.report)
                 expected = quoted(right[i, j])
                 raise trial_run.refused("09.2", message, expected, advice, draws=draws)
-        if layers == 5:  # 16 layers that are written down one by one would take too long
+        if layers == 5:  # A program that lists 16 layers one by one would run too long.
             _refuse_more_memory(full, 3, 5)
     bars = _refuse_more_memory(full, 8, 16)
     words = "3 and 5 layers, run twice, 8, and 16; 8 take as much memory as 16"
@@ -232,12 +231,12 @@ def _resident(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
-    """Return the bytes on the fullest tile for the larger of two numbers of layers, as bars.
+    """Return the bytes on the fullest tile for `many` layers, next to their budget.
 
-    :raises NotYet: if it takes more bytes than the smaller one, or than two layers would take.
+    :raises NotYet: if they are more than for `few` layers, or than two layers would take.
     """
     peak = {n: int(runs[n].report.memory.held_per_tile.max()) for n in (few, many)}
-    # two layers, and room for copies of the results
+    # The budget is two layers, and 3 % for copies of the results.
     bars = Bars(round(1.03 * one_layer(2)), peak[many], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[few] != peak[many]:
         report = runs[many].report
@@ -272,9 +271,9 @@ Event = tuple[str, int, int]  # ("load", "compute" or "cross", row, IPU)
 
 
 class TwoIPUs:
-    """Two IPUs, each with weights, input and result, and programs for their operations.
+    """Two IPUs with weights, an input and a result each, and programs for their operations.
 
-    It remembers the operation of each program.
+    It records which operation each program is.
     """
 
     def __init__(self, layers: int) -> None:
@@ -289,35 +288,35 @@ class TwoIPUs:
         self.x, self.w, self.y = zip(*layers_of_ipus, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
-        """Return a program that loads row `row` into the weights of an IPU."""
+        """Return a program that loads row `row` of the buffer into the weights of IPU `ipu`."""
         self._there(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
-        """Return a program that computes the layer whose weights an IPU has."""
+        """Return a program that computes, on IPU `ipu`, the layer whose weights that IPU has."""
         self._there(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
     def cross(self, ipu: int) -> Program:
-        """Return a program that copies an IPU's result to the other IPU's input."""
+        """Return a program that copies the result of IPU `ipu` to the input of the other IPU."""
         self._there(ipu, "cross(ipu)")
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
     def _there(self, ipu: int, call: str) -> None:
-        """Raise `PoplarIndexError` for an IPU other than 0 and 1; `call` is the learner's call."""
+        """Raise `PoplarIndexError` unless `ipu` is 0 or 1; `call` is the learner's call."""
         if ipu not in (0, 1):
             actual = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
             raise PoplarIndexError(actual, next_step="layer n computes on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
-        """Return the program, after noting that it is this event."""
+        """Record that `program` is the operation `event`, and return the program."""
         self.known[id(program)] = program, event
         return program
 
     def events(self, program: Program) -> Iterator[Event]:
-        """Yield the events of a program, in its order."""
+        """Yield the operations of a program in execution order."""
         if id(program) in self.known:
             yield self.known[id(program)][1]
             return
@@ -326,7 +325,7 @@ class TwoIPUs:
                 yield from self.events(child)
 
     def run(self, program: Program) -> tuple[Array, Array, Report]:
-        """Return (the output on the IPU of the last layer, the expected output, the report)."""
+        """Return (output on the IPU of the last layer, expected output, report)."""
         x, weights = drawn_layers(self.layers)
         self.graph.create_host_write("x", self.x[0])
         self.graph.create_host_read("y", self.y[(self.layers - 1) % 2])
@@ -339,9 +338,9 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """Return (fault, why) for the first layer that reads a wrong row, in program order.
+    """Return `(fault, why)` for the first layer that reads a wrong row, in program order.
 
-    For a right program it is ("", "").
+    For a right program, return ("", "").
     """
     weights: list[int | None] = [None, None]
     # the rows of weights that the inputs have passed through
@@ -376,9 +375,9 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """Return the least cycles of the alternating layers.
+    """Return the minimum cycles if two IPUs compute layers alternately.
 
-    They are computed from a load, a layer and an inter-IPU copy, each measured alone.
+    They follow from a load, a layer and an inter-IPU copy, each measured alone.
     """
     machine = TwoIPUs(2)
     report = machine.run(
@@ -439,7 +438,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
 def _order(
     answer: Callable[..., Program], layers: int, description: str
 ) -> tuple[TwoIPUs, Program, list[Event]]:
-    """Return the two IPUs, an answer's program for them, and the program's events in order."""
+    """Return (the two IPUs, the answer's program for them, its operations in execution order)."""
     machine = TwoIPUs(layers)
     steps = (machine.load, machine.compute, machine.cross)
 
@@ -454,13 +453,13 @@ def _order(
 
 
 def _like(answer: Answer, layers: int, fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether another answer does the same, and goes wrong at the same place."""
+    """Return whether `like` has the same operations, and goes wrong at the same place."""
     *_, events = _order(like, layers, "")
     return row_read_wrongly(events, layers) == fault and _does_the_same(answer, layers, like)
 
 
 def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
-    """Return whether another answer does the same in as many cycles."""
+    """Return whether `like` has the same operations and takes the same number of cycles."""
     if not _does_the_same(answer, layers, like):
         return False
     machine, program, _ = _order(like, layers, "")
@@ -468,7 +467,7 @@ def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
 
 
 def _does_the_same(answer: Answer, layers: int, like: Answer) -> bool:
-    """Return whether two answers have the same events, for this number of layers and another."""
+    """Return whether two answers have the same operations, for two numbers of layers."""
     both = (
         (sorted(_order(each, number, "")[2]) for each in (answer, like))
         for number in (layers, 3 if layers == 4 else 4)
@@ -527,10 +526,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return (content, nothing stored): streaming memory at the end of a run.
-
-    The second says whether the program stores nothing there.
-    """
+    """Return (content of streaming memory after a run, whether the program writes none)."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
@@ -590,9 +586,9 @@ Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
-    """Return the graph, the program and the device of these transfers on two IPUs.
+    """Return (graph, program, device) for a program that executes `transfers` on two IPUs.
 
-    Names that end with 1 are on the second IPU.
+    Tensors whose names end with 1 are on the second IPU.
     """
     device = device_of(TILES, 2)
     graph = Graph(device)
@@ -608,14 +604,14 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """Return the number of the step that runs each transfer, as the program is compiled."""
+    """Return the index of the step that executes each transfer, as the program is compiled."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
 
 
 def _run_of(transfers: Sequence[Transfer]) -> View:
-    """Return the timeline of a run of these transfers."""
+    """Return the timeline of a run that executes these transfers."""
     graph, program, device = _program_of(transfers)
     engine = Engine(graph, program)
     engine.load(device)
@@ -629,7 +625,8 @@ def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
     """Return `count` random transfers.
 
     A transfer has the kind of the previous one with probability 0.77, so that groups of one kind
-    arise. There are only four names on each IPU and two buffers, so that transfers often conflict.
+    arise. There are only four tensors on each IPU and two buffers, so that transfers often
+    conflict.
     """
     transfers: list[Transfer] = []
     kind = "load"
@@ -659,7 +656,7 @@ FIXED = {
 
 
 def listed(text: str) -> list[Transfer]:
-    """Return the transfers that one line of text lists: "load rows w0, cross x0 y1"."""
+    """Parse a line such as "load rows w0, cross x0 y1" into a list of transfers."""
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 

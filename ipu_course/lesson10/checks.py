@@ -1,6 +1,6 @@
 """The exercises of lesson 10, Many IPUs: correct results and known mistakes.
 
-A budget is the time that the steps of a good answer take, each run alone: a tick of a pipeline, a
+A budget is derived from the cycles of a step that runs alone, such as a tick of a pipeline or a
 round of a ring. The cycles of an answer therefore show how many such steps it takes.
 """
 
@@ -61,7 +61,7 @@ LINK = "bytes over the busiest link"
 
 
 def table_of(stages: int, batches: int) -> list[list[int]]:
-    """Return the micro-batch of each stage at each tick, -1 if there is none."""
+    """Return int[ticks][stages]: the micro-batch of a stage at a tick; -1 if it is idle."""
     table = np.full((batches + stages - 1, stages), -1)
     for s in range(stages):
         table[s : s + batches, s] = np.arange(batches)
@@ -79,12 +79,13 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
 # --- 10.2 -----------------------------------------------------------------------------------------
 
 LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
-# the least largest sum, the least difference and the least sum of squares are three different cuts
+# Here, three criteria give three different cuts: the smallest maximum of the sums, the smallest
+# difference between sums, and the smallest sum of squares.
 UNLIKE = ([2, 12, 6, 3, 8, 5], 4)
 
 
 def slowest(costs: list[int], begins: list[int]) -> int:
-    """Return the cost of the slowest stage, if stages begin with these layers."""
+    """Return the cost of the slowest stage; `begins` has the first layer of each stage."""
     ends = [*begins[1:], len(costs)]
     return max(sum(costs[a:b]) for a, b in zip(begins, ends, strict=True))
 
@@ -93,7 +94,7 @@ def slowest(costs: list[int], begins: list[int]) -> int:
 def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     """Return the lowest possible cost of the slowest stage.
 
-    It is the first limit for which `ipus` IPUs are enough, if each takes as many layers as the
+    It is the lowest limit for which `ipus` IPUs are enough, if each IPU takes as many layers as the
     limit allows.
     """
     for limit in count(max(costs)):
@@ -113,7 +114,7 @@ Cut = tuple[tuple[list[int], int], list[int]]  # costs and IPUs; the first layer
 
 
 def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) -> bool:
-    """Return whether another answer returns the same cuts."""
+    """Return whether another answer, `like`, returns the same cuts in all cases."""
     return all([*like(*case)] == row for case, row in cuts)
 
 
@@ -158,7 +159,7 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
 
 
 def pipelined_cycles(costs: list[int], batches: int) -> int:
-    """Return the cycles of a pipeline whose ticks last as long as the slowest stage at work."""
+    """Return the cycles of a pipeline whose ticks last as long as their slowest busy stage."""
     ticks = table_of(len(costs), batches)
     return sum(max(c for c, b in zip(costs, row, strict=True) if b >= 0) for row in ticks)
 
@@ -169,9 +170,9 @@ Pipeline = tuple[list[Program], list[Tensor], list[Tensor]]
 
 
 def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Return a function that maps a tensor to the tiles of an IPU.
+    """Return a function that maps a tensor to the tiles of the IPU with index `ipu`.
 
-    Each part along the first dimension is distributed over all tiles.
+    Each slice along the first dimension is distributed over all tiles of the IPU.
     """
 
     def place(graph: Graph, tensor: Tensor) -> None:
@@ -182,7 +183,7 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
-    """Return (programs, their input tensors, their output tensors), with one layer on each IPU."""
+    """Return (programs, their inputs, their outputs); stage i is one layer on IPU i."""
     works = list[Program]()
     into = list[Tensor]()
     out = list[Tensor]()
@@ -199,7 +200,7 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
 
 @cache
 def _pipelines(name: str) -> tuple[Trial, ...]:
-    """Return the trials of an answer of this name; the last one is large, for its cost."""
+    """Return the trials of the answer called `name`; only the last one measures the cost."""
     cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
     return tuple(_through_stages(name, *case) for case in cases)
 
@@ -223,7 +224,7 @@ def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: 
     }
 
     def beside() -> Sequence[Trial]:
-        return _pipelines(name)[2:0:-1]  # 4 micro-batches tell more mistakes apart than 2
+        return _pipelines(name)[2:0:-1]  # 4 micro-batches distinguish more mistakes than 2
 
     return Trial(description, tensors, form=form, ipus=stages, agree=_alike, beside=beside)
 
@@ -231,8 +232,9 @@ def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: 
 def _alike(learner_run: Ran, reference_run: Ran) -> bool:
     """Return whether two programs give the same results.
 
-    If there was an error or no result, many programs would match; then they must also stop at the
-    same element, execute the same number of compute sets, and both take samples in or not.
+    If a run has an error or no result, many programs would match. Then both programs must also stop
+    at the same element and execute the same number of compute sets, and both or neither must read
+    samples.
     """
     if learner_run.error is None and not learner_run.blank:
         return equal(learner_run, reference_run)
@@ -244,7 +246,7 @@ def _alike(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def _takes_in(run: Ran) -> bool:
-    """Return whether a Copy reads samples."""
+    """Return whether a Copy of the program reads samples."""
     (samples,) = run.tensors["samples"].get_var_regions()
     sources = (step.source for step in all_of(run.program) if isinstance(step, Copy))
     regions = (s.get_var_regions() for s in sources if isinstance(s, Tensor))
@@ -253,9 +255,9 @@ def _takes_in(run: Ran) -> bool:
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """Return the cycles of one more tick with all stages at work.
+    """Return the cycles of one more tick in which all stages work.
 
-    In a tick, a micro-batch arrives, all stages compute, and all pass on at once.
+    In such a tick a micro-batch arrives, all stages compute, and all send their results on at once.
     """
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
@@ -268,9 +270,9 @@ def tick_cycles(stages: int) -> int:
 
 
 def _costs_alike(answer: Answer, *trials: Trial) -> Callable[[Answer], bool]:
-    """Return a function that tells whether another answer gives the same results at the same cost.
+    """Return a predicate: whether an answer gives the same results at the same cost.
 
-    It compares them in all of these trials. The cycles on the links and in total may differ by 2 %.
+    The cycles on the links and the total cycles may differ by 2 %.
     """
     outcomes = [(trial, trial.outcome(answer)) for trial in trials]
 
@@ -341,9 +343,9 @@ def _built(answer: Callable[..., Program]) -> Passed:
 
 
 def held(ticks: Schedule, stages: int) -> list[int]:
-    """Return the most micro-batches in memory at once in each stage.
+    """Return the maximum number of micro-batches that each stage has in memory at once.
 
-    A micro-batch is in memory at a tick from its forward tick to its backward tick.
+    A micro-batch is in memory from its forward tick to its backward tick, both included.
     """
     when: dict[tuple[str, int], dict[int, int]] = {}
     for t, now in enumerate(ticks):
@@ -359,9 +361,9 @@ def held(ticks: Schedule, stages: int) -> list[int]:
 
 
 def in_rounds(stages: int, batches: int) -> Schedule:
-    """Return a schedule whose ticks are rounds: in each, every stage runs forward and backward.
+    """Return a schedule in which every stage runs forward and backward in each tick.
 
-    The last stage does both with the same micro-batch.
+    The last stage runs both with the same micro-batch.
     """
     last = 2 * (stages - 1)
     every = [
@@ -376,9 +378,9 @@ def in_rounds(stages: int, batches: int) -> Schedule:
 
 
 def in_waves() -> Schedule:
-    """Return a schedule of 3 stages that hold the most after some backward work.
+    """Return a schedule of 3 stages whose memory peaks only after some backward steps.
 
-    Stage 1 begins one tick after stage 0, and so on.
+    Each stage begins one tick after the stage before it.
     """
     waves = ("FBFFBFFFBBBB", "FFBBFFFFBBBB", "FBFBFBFFFBBB")
     ticks: Schedule = [[] for _ in range(len(waves[0]) + 2)]
@@ -415,13 +417,13 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
 
 
 def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
-    """Return a tensor in `many` consecutive pieces."""
+    """Return `many` consecutive pieces of a tensor."""
     n = tensor.num_elements
     return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
 
 
 def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
-    """Return a function that maps each chunk of a tensor to all tiles of an IPU."""
+    """Return a function that spreads each of `many` pieces of a tensor over an IPU's tiles."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
@@ -435,7 +437,7 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
 
 @cache
 def _reductions(name: str) -> tuple[Trial, ...]:
-    """Return the trials of an answer of this name; the last one is large, for its cost."""
+    """Return the trials of the answer called `name`; only the last one measures the cost."""
     return tuple(_reducing(name, *case) for case in ((30, 4), (3, 4), (520, 2), (52_000, 4)))
 
 
@@ -457,18 +459,18 @@ def _reducing(name: str, numbers: int, ipus: int) -> Trial:
         form=appends(together=ipus),
         ipus=ipus,
         agree=_sums_alike,
-        beside=lambda: _reductions(name)[::2],  # 30 numbers and 520; with 3, some have none
+        beside=lambda: _reductions(name)[::2],  # with 30 and 520 numbers, but not with 3
     )
 
 
 def _sums_alike(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same results, and both add or both only copy."""
+    """Return whether two answers give the same results, and both or neither of them add numbers."""
     adds = {run.steps["Execute"] > 0 for run in (learner_run, reference_run)}
     return equal(learner_run, reference_run) and len(adds) == 1
 
 
 def busiest_link(report: Report) -> int:
-    """Return the bytes that a run sends over its busiest link between two IPUs."""
+    """Return the maximum number of bytes that a run sends over one link between two IPUs."""
     ends = joined_ipus(report.target)
     links = Counter[tuple[int, int]]()
     for step in report.steps():
@@ -480,9 +482,9 @@ def busiest_link(report: Report) -> int:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> int:
-    """Return the cycles of 2 (R - 1) rounds, half of which add.
+    """Return the cycles of a ring all-reduce: 2 (`ipus` - 1) rounds, half of which add.
 
-    They are computed from the cycles of a round that runs alone.
+    They follow from the cycles of a round that runs alone.
     """
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
@@ -501,7 +503,7 @@ def ring_cycles(numbers: int, ipus: int) -> int:
 
 
 def _rounds(report: Report) -> show.View:
-    """Return a view of the rounds of a ring.
+    """Return a view of the rounds of a ring all-reduce.
 
     For a program without a ring, it shows which IPUs the others wait for.
     """
@@ -640,16 +642,16 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def groups_of(copies: int, parts: int) -> Groups:
-    """Return (groups of one copy of the model, groups of one part), for numbered replicas.
+    """Return (groups of replicas with the same copy of the model, groups with the same part).
 
-    The replicas hold the parts of a copy in sequence.
+    The parts of a copy are on consecutive replicas.
     """
     numbers = np.arange(copies * parts).reshape(copies, parts)
     return numbers.tolist(), numbers.T.tolist()
 
 
 def _sorted(returned_value: Groups, description: str) -> Groups:
-    """Return the groups as sorted lists.
+    """Return the groups of an answer as sorted lists.
 
     :raises NotYet: if the answer did not return groups.
     """

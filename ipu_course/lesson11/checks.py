@@ -31,15 +31,15 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # The number of mantissa bits, and the exponent bias.
+BITS = {F143: (3, 8), F152: (2, 16)}  # format: (number of mantissa bits, exponent bias)
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
 THROWS = 10_000  # The number of samples of each value.
-# standard deviations allowed for these samples: a fair answer is refused about once in 140,000
-# verdicts
+# A result may be off by this many standard deviations. A right answer is then refused about once in
+# 140,000 verdicts.
 SIGMAS = 5
-# ordinary values, then negative ones, subnormal halves, and exact halves
+# ordinary values, then negative values, subnormal HALF numbers, and exact HALF numbers
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -48,7 +48,7 @@ VALUES = np.array(
 
 
 def halves_around(value: float) -> tuple[Fraction, Fraction]:
-    """Return the largest half that is not above a value, and the smallest that is not below it."""
+    """Return the two HALF numbers nearest to `value`: one at most, one at least as large."""
     exact = Fraction(value)
     power = 0
     while abs(exact) >= Fraction(2) ** (power + 1):
@@ -63,7 +63,7 @@ Rounding = Callable[[Array, np.random.Generator], Array]
 
 
 def _thrown(answer: Rounding, seed: int = 1101) -> Array:
-    """Return float64[values, samples]: an answer's stochastic rounding of each value."""
+    """Return float64[values, samples]: the learner's rounding of each number in `VALUES`."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(seed))
@@ -85,7 +85,8 @@ def _thrown(answer: Rounding, seed: int = 1101) -> Array:
 
 def _chances(answer: Rounding) -> Passed:
     samples = _thrown(answer)
-    between = VALUES.astype(np.float16) != VALUES  # exact halves are checked separately
+    # Values that HALF represents exactly are checked separately.
+    between = VALUES.astype(np.float16) != VALUES
 
     def rounds_alike(like: Rounding) -> bool:
         drawn = samples[between]
@@ -140,9 +141,9 @@ def _chances(answer: Rounding) -> Passed:
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the sum of `times` steps.
+    """Return `(mean, standard deviation)` of the sum of `times` steps.
 
-    After each step, the sum is rounded stochastically to the grid.
+    After each step, the sum is rounded stochastically to a multiple of `grid`.
     """
     exact = Fraction(step)
     pitch = Fraction(grid)
@@ -172,7 +173,7 @@ def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
 
 
 def decoded(code: int, mantissa_bits: int, bias: int) -> float:
-    """Return the value of a byte; nan for 0x80."""
+    """Return the value of an 8-bit code; nan for 0x80."""
     if code == 0x80:
         return float("nan")
     exponent, rest = divmod(code & 0x7F, 1 << mantissa_bits)
@@ -183,17 +184,17 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _midpoints(form: QuarterFormat) -> frozenset[float]:
-    """Return the magnitudes halfway between two numbers of a format."""
+    """Return the magnitudes halfway between two neighbouring numbers of a format."""
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     return frozenset((a + b) / 2 for a, b in pairwise(sizes))
 
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Return values to encode: a format's numbers, and values between and beyond them.
+    """Return values to encode: the numbers of a format, and values between and beyond them.
 
-    They are midpoints of two numbers and values near those, and values that are too small or too
-    large.
+    The other values are midpoints of two numbers, values near midpoints, and values that are too
+    small or too large for the format.
     """
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
@@ -206,10 +207,10 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 
 def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
-    """Return a key that sorts values: ordinary ones first, and midpoints last.
+    """Return a sort key for values: ordinary values first, and midpoints last.
 
     Between them are values that are too large, or smaller than all normal numbers. Positive values
-    come before negative ones, and small before large.
+    come before negative ones, and small values before large ones.
     """
     largest, smallest = (decoded(code, *BITS[form]) for code in (127, 1 << BITS[form][0]))
     is_special = not smallest <= abs(value) <= largest
@@ -218,9 +219,9 @@ def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """Return the byte of a value: the nearest code, and the even one of two equally near.
+    """Return the 8-bit code nearest to a value; of two equally near codes, return the even one.
 
-    For values that are too large, it is the largest code.
+    Values that are too large get the largest code.
     """
     bits, bias = BITS[form]
     remaining = []
@@ -281,20 +282,20 @@ def _hex(code: Number) -> str:
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST = 0.5  # The smallest standard deviation that is allowed.
-MOST = 2.0  # The largest standard deviation that is allowed.
+LEAST = 0.5  # The smallest allowed standard deviation of a product.
+MOST = 2.0  # The largest allowed standard deviation of a product.
 
 
 @cache
 def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
-    """Return x, w1, w2 and dy, all with standard deviation 1."""
+    """Return random (x, w1, w2, dy) of two layers, all with standard deviation 1."""
     draw = np.random.default_rng(1104).standard_normal
     a, b, c = widths
     return draw((batch, a)), draw((a, b)), draw((b, c)), draw((batch, c))
 
 
 def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
-    """Return the five products without a factor."""
+    """Return the five products of the forward and backward pass, without scaling factors."""
     h = x @ w1
     dh = dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
@@ -342,7 +343,7 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
 
 
 def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Sequence[int]) -> None:
-    """Raise `NotYet` if a factor changes with the numbers, for layers of equal shape."""
+    """Raise `NotYet` if a scaling factor depends on values, and not only on shapes."""
     factors = []
     for size in (1, 3):
         layers = [size * part for part in _layers(*shape)]
@@ -360,7 +361,7 @@ def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Seque
 
 
 def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
-    """Return (actual, expected) if a product is wrong, or its standard deviation is off.
+    """Return `(actual, expected)` if a product is wrong or its standard deviation is not near 1.
 
     Otherwise return ("", "").
     """
@@ -383,7 +384,7 @@ def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """The operands of a product, and its allowed error relative to the largest result."""
+    """The operands of a product, and the allowed error relative to the largest result."""
 
     said: str
     a: Array
@@ -402,18 +403,19 @@ def _operands() -> tuple[Operands, ...]:
         ("one large feature, and little asked", (26, 512, 26), 64, 0.25, 0.03),
         ("small numbers", (26, 512, 39), 1, 2.0**-6, 0.005),
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
-        # an element near 0 has a large error of its own
+        # With numbers of both signs, an element near 0 has a large relative error.
         ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
         ("numbers of both signs, and little asked", (26, 512, 26), 1, 1.0, 0.01),
-        # between the error of the device and that of one sum after sixteen products
+        # The limit is between the error of the device and that of one rounding after sixteen
+        # products.
         ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
-        # between the error from the exact product and that from the product in float16
+        # The limit is between the errors relative to the exact product and to the float16 product.
         ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
     ):
         m, k, n = sizes
         a = draw((m, k)) * size
         b = draw((k, n))
-        a[0] *= 0.1  # makes one row of results smaller
+        a[0] *= 0.1  # One row of results is smaller than the others.
         if "both signs" in message:
             a, b = 2 * a - 1, 2 * b - 1
         if "large" in message or "short" in message:
@@ -487,12 +489,12 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
 STEPS = 3
 RATE = 0.4
-SIZES = (1.0, 2.0**-9, 900.0)  # The sizes of targets.
+SIZES = (1.0, 2.0**-9, 900.0)  # Each training multiplies its targets by one of these factors.
 NEAR = 0.1  # The allowed error, relative to the loss in double precision.
 
 
 class _Wrong(NotYet):
-    """A tensor was converted to 8 bits in another way than required; the training stops there."""
+    """Raised if a tensor is converted to 8 bits in a wrong way; it ends the training."""
 
 
 # (w, x, t, rate, function that converts a tensor to 8 bits) -> the new w
@@ -501,7 +503,10 @@ Update = Callable[..., Array]
 
 @dataclass
 class Descent:
-    """An answer's steps of a linear regression, and the 8-bit tensors that it made."""
+    """The training steps of a linear regression by an answer, and the 8-bit tensors that it made.
+
+    `size` is the scale of the targets.
+    """
 
     answer: Update
     size: float
@@ -511,7 +516,7 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
-        self.now = self.w  # at the beginning of a step
+        self.now = self.w  # the weights at the beginning of the current step
         self.weights = list[Array]()
         self.casts = list[tuple[str, QuarterFormat, int]]()
         self.last: tuple[Array, QuarterFormat] | None = None
@@ -526,14 +531,14 @@ class Descent:
             self.wrong = wrong
 
     def _step(self, w: Array) -> Array:
-        """Return the weights after a step of the answer.
+        """Return the weights after one training step of the answer.
 
         :raises _Wrong: if a tensor was converted in another way than required, or not at all.
         """
         before = len(self.casts)
         self.now = w
 
-        # a plain function, because no method is copied
+        # `call` copies arguments; it leaves a plain function as it is, but not a bound method.
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
@@ -590,24 +595,24 @@ class Descent:
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
     def name_of(self, values: Array) -> str:
-        """Return which tensor has the shape of `values`, or that shape turned round."""
+        """Return the name of the tensor with the shape of `values`, or with it transposed."""
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)
         return shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
 
     def like(self, descent: Descent) -> bool:
-        """Return whether another answer gave the same results, and made the same 8-bit tensors."""
+        """Return whether another answer gave the same results and made the same 8-bit tensors."""
         pairs = zip(self.weights, descent.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
         return same and {*self.casts} == {*descent.casts}
 
     def loss(self, w: Array) -> float:
-        """Return half the mean squared error of the weights `w`."""
+        """Return half the mean squared error with the weights `w`."""
         return float(((self.x @ w - self.t) ** 2).mean() / 2)
 
     @property
     def exact(self) -> float:
-        """The loss in double precision."""
+        """The loss of the same training in float64."""
         w = self.w
         for _ in range(STEPS):
             w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)
@@ -615,22 +620,23 @@ class Descent:
 
 
 def scale_for(largest: Fraction, form: QuarterFormat) -> int:
-    """Return the smallest scale at which a magnitude does not exceed the largest number."""
+    """Return the smallest scale at which the magnitude `largest` fits into the 8-bit format."""
     end = Fraction(form.grid.largest)
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
 
 def _refuse_wide(answer: Update, descent: Descent) -> None:
-    """Raise `NotYet` if a product uses a tensor as it was, and not its 8 bits.
+    """Raise `NotYet` if a product uses an original tensor instead of its 8-bit version.
 
-    In three more steps, one of x, w and the error has no number but 0 in its 8 bits. If a product
-    still depends on the tensor, it uses the wide one.
+    In three more steps, one of x, w and the error becomes 0 when it is converted to 8 bits. If a
+    product still depends on this tensor, it uses the original.
     """
 
     def step(zero: str) -> tuple[Array, list[tuple[str, Array, Array]]]:
-        """Return (the new w, the tensors that were made 8 bits: name, values, 8 bits).
+        """Return (new w, converted tensors) of a step; `zero` becomes 0 in 8 bits.
 
-        A tensor that was transposed is transposed back.
+        The converted tensors are (name, original, 8-bit version). A transposed tensor is transposed
+        back.
         """
         converted: list[tuple[str, Array, Array]] = []
         shapes = [part.shape for part in (descent.w, descent.x, descent.t)]
@@ -650,7 +656,7 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
     for zero, product in (("x", "x @ w"), ("w", "x @ w"), ("error", "")):
         updated, converted = step(zero)
         if zero not in [name for name, *_ in converted]:
-            continue  # x of an earlier call
+            continue  # The answer has converted x in an earlier call.
         errors = [values for name, values, _ in converted if name == "error"]
         rounded = [narrow for name, _, narrow in converted if name == "w" != zero]
         if any(np.allclose(updated, narrow, rtol=1e-9, atol=0) for narrow in rounded):
@@ -675,7 +681,7 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
 
 
 def _is_multiple(values: Array, of: Array) -> bool:
-    """Return whether an array is a multiple of another one, except for rounding."""
+    """Return whether the array `values` is a multiple of the array `of`, except for rounding."""
     norms = float(np.linalg.norm(values) * np.linalg.norm(of))
     return values.shape == of.shape and abs(float((values * of).sum())) >= (1 - 1e-9) * norms > 0
 

@@ -36,7 +36,7 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 Bands = Callable[[list[int], int], Sequence[int]]  # returns the first row of each tile
-# returns the products of several patterns; None for one that is beyond the budget
+# returns the product for each pattern; None for a pattern with more blocks than the budget
 Multiplies = Callable[..., list[Array | None]]
 Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients, blocks to move
 
@@ -46,10 +46,10 @@ Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients
 def drawn(
     rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
 ) -> CSRMatrix:
-    """Return a random matrix of `rows` by `columns` blocks, each of `b` by `b` numbers.
+    """Return a random sparse matrix of `rows` by `columns` blocks, each of `b` by `b` numbers.
 
-    `blocks` blocks are present, and none in the `empty` rows. The values are whole numbers plus a
-    half, from -29.5 to 30.5, so that none is 0.
+    `blocks` blocks are present, and none of them in the `empty` rows. The values are whole numbers
+    plus a half, from -29.5 to 30.5, so that none is 0.
     """
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
@@ -68,7 +68,7 @@ def drawn(
 
 @cache
 def _products() -> tuple[Trial, ...]:
-    """Return trials of a vertex's matrix and its operand; ordinary ones first."""
+    """Return trials with a sparse matrix for one vertex and its operand, ordinary ones first."""
     trials = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 5, ()),
@@ -111,7 +111,7 @@ def _by_hand(answer: type[Vertex]) -> Passed:
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # The fullest tile may have this multiple of the minimum.
+NEAR = 1.1  # The fullest tile may have this multiple of the minimum number of blocks.
 
 
 @cache
@@ -131,9 +131,10 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """Return the length of the fullest band in the best division of rows into `parts` bands.
+    """Return the minimum size of the fullest band, over all divisions of the rows.
 
-    It uses dynamic programming over the parts.
+    A band is a group of consecutive rows; there are `parts` bands, and `counts` has the number of
+    blocks in each row. The method is dynamic programming over the bands.
     """
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
@@ -185,7 +186,7 @@ def _bands(answer: Bands) -> Passed:
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
-    """Return what is wrong with numbers that are not valid first rows; "" if they are valid."""
+    """Return why numbers are not valid first rows of bands; "" if they are valid."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     last = 0
@@ -203,7 +204,7 @@ DENSITIES = tuple(1 / 2**i for i in range(1, 8))
 
 @cache
 def _chip() -> Target:
-    """Return the target whose plans are compared."""
+    """Return the target for which the plans of the library are compared."""
     return IPUModel("bow").create_device().target
 
 
@@ -211,7 +212,8 @@ def _chip() -> Target:
 def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
     """Return the modelled cycles of [size, size] x [size, n].
 
-    The first is that of the dense product, then that of the static one, by density.
+    The first value is the dense product. The second is {density: cycles of the static sparse
+    product}.
     """
     dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
     blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
@@ -223,14 +225,14 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """Return the largest density at which the static product is faster than the dense one."""
+    """Return the largest density at which the static sparse product beats the dense one."""
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
 
 
 def _both(size: int, n: int, block: int) -> View:
-    """Return a view of the cycles by density, of the dense product and of the static one."""
+    """Return a view of the cycles by density, for the dense and the static sparse product."""
     dense, sparse = planned(size, n, block)
     return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
 
@@ -251,13 +253,13 @@ def _break_even(answer: Callable[[int, int, int], float]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET = 12  # The maximum number of blocks.
-TOO_MANY = (3, 8)  # The numbers of the patterns with more blocks.
+BUDGET = 12  # The maximum number of blocks of a pattern.
+TOO_MANY = (3, 8)  # The indices of the patterns with more blocks than `BUDGET`.
 
 
 @cache
 def _ten() -> tuple[Array, list[CSRMatrix]]:
-    """Return x, and ten patterns of 5 x 6 blocks of 4 x 4."""
+    """Return `(x, patterns)`: ten sparse matrices of 5 x 6 blocks of 4 x 4 numbers."""
     patterns = []
     for number in range(10):
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
@@ -267,7 +269,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 
 @dataclass
 class Watched:
-    """The number of engines that an answer created and of their runs, and the arrays it read."""
+    """A record of an answer's engines, of their runs, and of the arrays that it read."""
 
     engines: int = 0
     runs: int = 0
@@ -277,9 +279,9 @@ class Watched:
 def _compiled(
     answer: Multiplies, description: str, first_ones: int = 10
 ) -> tuple[list[Array | None], Watched]:
-    """Return an answer's results for ten patterns, and what it did with engines.
+    """Return an answer's results for the patterns, and a record of what it did with engines.
 
-    `first_ones`: only this many of the patterns.
+    Only the first `first_ones` of the ten patterns are used.
     """
     x, patterns = _ten()
     m, k = patterns[0].shape
@@ -314,7 +316,7 @@ def _compiled(
 
 
 def _refuse_engines(description: str, engines: int) -> None:
-    """Raise `NotYet` unless the answer compiled one engine."""
+    """Raise `NotYet` unless the answer created exactly one engine."""
     if not engines:
         advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
         raise NotYet(
@@ -337,7 +339,7 @@ def _refuse_engines(description: str, engines: int) -> None:
 
 
 def _refuse_host(description: str, results: Sequence[Array | None], watched: Watched) -> None:
-    """Raise `NotYet` unless each product was read from the engine, which ran for each."""
+    """Raise `NotYet` unless the engine ran for each product, and each product was read from it."""
     count = sum(product is not None for product in results)
     if watched.runs < count:
         raise NotYet(
@@ -383,10 +385,7 @@ def _one_engine(answer: Multiplies) -> Passed:
 
     @cache
     def first_products() -> list[Array | None]:
-        """Return the learner's result for half of the patterns.
-
-        They are enough to distinguish mistakes.
-        """
+        """Return the learner's results for half the patterns: enough to tell mistakes apart."""
         return _compiled(answer, description, 5)[0]
 
     def multiplies_alike(like: Multiplies) -> bool:
@@ -435,9 +434,10 @@ def _are_near(first: Array | None, second: Array | None) -> bool:
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """Return how many steps buckets travel round the ring.
+    """Return how many steps the buckets move around the ring.
 
-    It is counted block by block in a ring of lists.
+    `counts` is the number of blocks of each bucket, and `slots` the number that a bucket can store.
+    The steps are counted block by block.
     """
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
@@ -482,9 +482,9 @@ LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that mov
 def moved_blocks(
     is_present: Array, weights: Array, slopes: Array, moved: int
 ) -> tuple[Array, Array]:
-    """Return which blocks are present after the move, and their values.
+    """Return `(present, weights)` after the move: present blocks, and values of all blocks.
 
-    It sorts the positions of blocks.
+    `moved` blocks are removed and as many are added.
     """
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
@@ -506,8 +506,7 @@ def moved_blocks(
 
 @cache
 def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth:
-    """Return a random layer: the blocks that are not zero, the weights, the gradients, and `moved`,
-    the number of blocks to move."""
+    """Return a random layer: (present blocks, weights, gradients, number of blocks to move)."""
     draw = np.random.default_rng(1206 + rows)
     is_present = draw.permutation(rows * columns).reshape(rows, columns) < blocks
     weights = draw.standard_normal((rows, columns, b, b)) * is_present[:, :, None, None]

@@ -1,6 +1,6 @@
-"""Graphs of torch modules: two stored captures, and any module of the learner's.
+"""Computation graphs of torch modules: two stored graphs, and those of the learner's modules.
 
-The captures are stored next to the digits.
+The stored graphs are files in the folder of the digits.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CAPTURES = ("perceptron", "cnn")
 
 
 def captured(module: str | Module, *example: Tensor) -> ir.Ir:
-    """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module.
+    """Return the computation graph of a torch module, or a stored graph: "perceptron" or "cnn".
 
-    A module comes with an example of its inputs, and only a module needs torch.
+    For a module, `example` has an example of each input. Only this case needs torch.
 
-    :raises ModelError: if there is no such capture, or the module cannot be captured.
+    :raises ModelError: if there is no such stored graph, or the module cannot be captured.
     """
     if example:
         from ipu_teach.frontends.pytorch.capture import capture_module

@@ -23,7 +23,7 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
 
-# lowers an operation, called with (low, x, slope), or its gradient, called with g as well
+# lowers an operation, called with (low, x, slope), or its gradient, called with (low, x, slope, g)
 Lowers = Callable[..., Tensor]
 # batch, iterations, rate and both weights of a run; None for a value that was not written
 State = tuple[float | None, ...]
@@ -34,7 +34,7 @@ State = tuple[float | None, ...]
 def samples_of(
     batch: int, iterations: int, accumulation: int, replicas: int, stages: int, training: bool
 ) -> int:
-    """Return the samples of a call, counted: each update takes micro-batches, on each replica."""
+    """Return the number of samples of a call, by counting micro-batches and replicas."""
     updates = range(iterations)
     micro_batches = range(accumulation) if training else range(1)
     return len(
@@ -56,9 +56,9 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """Return (rows of the outputs, losses) that a call returns.
+    """Return `(rows of the outputs, number of losses)` that a call returns.
 
-    It iterates over the micro-batches.
+    They are counted by iterating over the micro-batches.
     """
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -85,19 +85,19 @@ CLASSES = 3
 
 
 def _start() -> Array:
-    """Return the weights with which every model begins."""
+    """Return the initial weights of every model in this check."""
     return np.random.default_rng(1302).uniform(-1, 1, (PIXELS, CLASSES)).astype(np.float32)
 
 
 def _one_layer() -> keras.Model:
-    """Return a model of one layer, with the weights of `_start`."""
+    """Return a model of one layer with the initial weights of `_start`."""
     model = keras.Sequential([keras.layers.Dense(CLASSES, input_shape=(PIXELS,))])
     model.set_weights([_start(), np.zeros(CLASSES, np.float32)])
     return model
 
 
 def _counted(models: list[keras.Model]) -> keras.Model:
-    """Return a new model of one layer, which is also appended to `models`."""
+    """Return a new model of one layer, and append it to `models`."""
     models.append(_one_layer())
     return models[-1]
 
@@ -107,7 +107,7 @@ def plain_loop(
 ) -> list[Array]:
     """Return [weights, bias] after gradient descent, batch by batch.
 
-    The samples that do not fill a call of `steps` batches are left out.
+    A call takes `steps` batches. Samples that do not fill a whole call are left out.
     """
     w = _start().astype(float)
     b = np.zeros(CLASSES)
@@ -124,7 +124,7 @@ def plain_loop(
 
 @contextmanager
 def _machine() -> Iterator[None]:
-    """Use the four tiles during a block, whatever was configured before."""
+    """Context manager: use a machine of four tiles, whatever was configured before."""
     before = [*ipu._configured]
     config = ipu.IPUConfig()
     config.ipu_model.tiles_per_ipu = 4
@@ -201,10 +201,7 @@ def _other_loop(
     steps: int,
     rate: float,
 ) -> tuple[str, str]:
-    """Return (why, next step) for wrong weights.
-
-    It tries other training loops than the required one.
-    """
+    """Return `(why, next step)` for wrong weights, by trying typical wrong loops."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -237,7 +234,7 @@ def _other_loop(
 def _whose(
     model: keras.Model, runs: int, wanted: int, *, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
-    """Return (why, next step) for another number of runs of the device than `wanted`."""
+    """Return `(why, next step)` if the device ran `runs` times instead of `wanted` times."""
     sizes = [size for mode, size in model._runs if mode == "fit"]
     if sizes != [batch]:
         why = f"the batches have {', '.join(map(str, sizes))} digits, and asked are {batch}."
@@ -260,7 +257,7 @@ def _whose(
 
 
 def _runs(model: keras.Model, description: str) -> int:
-    """Return how often the device ran a model's program.
+    """Return how often the device ran the program of a model.
 
     :raises NotYet: if the answer returned no model, or one that did not run.
     """
@@ -285,13 +282,13 @@ SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)), (0.0, (6,)), (1.0, (2, 3)))
 
 
 def like(x: ir.Value, *others: ir.Value, slope: float) -> ir.Out:
-    """Return the shape and dtype of the first operand."""
+    """Return the shape and dtype of an operation's result: those of its first operand `x`."""
     return ir.Out(x.shape, x.dtype)
 
 
 @contextmanager
 def rows(answer: Lowers) -> Iterator[None]:
-    """Define, during a block, two operations that an answer lowers."""
+    """Context manager: define two operations, whose lowering is the learner's answer."""
 
     def lowered_to(low: ir.Lowering, x: ir.Value, slope: float, *g: ir.Value) -> Tensor:
         tensor = answer(low, x, slope, *g)
@@ -318,7 +315,7 @@ def rows(answer: Lowers) -> Iterator[None]:
 
 
 def _x(place: int) -> Array:
-    """Return numbers of both signs, all different, including zero."""
+    """Return numbers of both signs and zero, all different, for the case with the index `place`."""
     n = int(np.prod(SLOPES[place][1]))
     drawn = np.random.default_rng(1304).permutation(n) / 8 - (n // 2) / 8
     return drawn.reshape(SLOPES[place][1]).astype(np.float32)
@@ -326,9 +323,9 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The results for all slopes.
+    """The results of an answer for all slopes.
 
-    `came`: for each slope (forward, gradient, final value of x).
+    `came` has for each slope (forward result, gradient, final value of x).
     """
 
     came: list[tuple[Array, Array, Array]]
@@ -338,10 +335,7 @@ class Lowered:
 
 @cache
 def lowered(answer: Lowers) -> Lowered:
-    """Run an answer's operations on 13 tiles, and return the results.
-
-    For each slope, the forward operation and the gradient run once.
-    """
+    """Run the operations of an answer on 13 tiles, once for each slope, and return the results."""
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -362,7 +356,7 @@ def lowered(answer: Lowers) -> Lowered:
 
 
 def _alike(lowering: Lowered, reference_answer: Lowers) -> bool:
-    """Return whether another answer gives the same results in as many compute sets."""
+    """Return whether another answer gives the same results with the same number of compute sets."""
     theirs = lowered(reference_answer)
     pairs = zip(lowering.came, theirs.came, strict=True)
     same = all(np.array_equal(a, b) for pair, two in pairs for a, b in zip(pair, two, strict=True))
@@ -370,7 +364,7 @@ def _alike(lowering: Lowered, reference_answer: Lowers) -> bool:
 
 
 def _refuse_condition_first(description: str, error: BaseException) -> None:
-    """Raise `NotYet` for an error about a Select whose first operand is the condition."""
+    """Raise `NotYet` if the error shows that the first operand of a Select is the condition."""
     message = getattr(error, "tried", "")
     if message.startswith("Select was given two dtypes") and "is BOOL, and" in message:
         raise NotYet(
@@ -413,18 +407,18 @@ def _lowering(answer: Lowers) -> Passed:
 
 @dataclass
 class StandIn:
-    """A substitute for a `Run` that records how it was compiled and what was written to it."""
+    """A substitute for a `Run`, which records how it was compiled and the values written to it."""
 
     batch: int
     iterations: int
     held: dict[str, float] = field(default_factory=dict)
 
     def write(self, name: str, value: float | Array) -> None:
-        """Record a value, as `Run.write` writes it."""
+        """Record a value instead of writing it, with the arguments of `Run.write`."""
         self.held[name] = float(np.asarray(value).ravel()[0])
 
 
-# (batch, iterations, rate, w, v) of a call, and what is new in it compared with the last
+# Each call has (batch, iterations, rate, w, v), and a text on what differs from the previous call.
 CALLS = (
     ((16, 4, 0.5, 1.0, 5.0), "nothing was compiled before"),
     ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),
@@ -441,7 +435,7 @@ CALLS = (
 
 
 def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
-    """Return for each call (programs compiled so far, state of the call's run)."""
+    """Return for each call (programs compiled so far, values written to the call's run)."""
     stand_ins = []
     cache_ = dict[tuple[int, int], StandIn]()
     compiled = []
@@ -489,10 +483,10 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Return {name: bytes} of the results of the forward pass that the backward pass reads.
+    """Return {name: bytes} of the forward pass's results that the backward pass reads.
 
-    A read of a view counts as a read of the tensor that the view shows. Inputs and variables are
-    no results, so they are not included.
+    If the backward pass reads a view, the viewed tensor counts. Inputs and variables are not
+    results, so they are not included.
     """
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
@@ -505,7 +499,7 @@ def kept_by(graph: ir.Ir) -> dict[str, int]:
 
 
 def _narrow() -> ir.Ir:
-    """Return a graph in two dtypes, in which a value is read only through two views."""
+    """Return a computation graph in two dtypes, with a value that is read through two views."""
     graph = ir.Ir()
     x = graph.input((6, 4), "x")
     w = graph.variable(np.ones((2, 12), np.float16), "w")
@@ -518,7 +512,10 @@ def _narrow() -> ir.Ir:
 
 
 def _part() -> ir.Ir:
-    """Return a graph that reads a value only through a slice, and integers that it made itself."""
+    """Return a computation graph in which a value is read only through a slice.
+
+    It also reads integers that it computed itself.
+    """
     graph = ir.Ir()
     x = graph.input((6, 8), "x")
     table = graph.variable(np.ones((8, 5), np.float32), "table")
@@ -532,7 +529,7 @@ def _part() -> ir.Ir:
 
 @cache
 def graphs() -> dict[str, ir.Ir]:
-    """Return the graphs with their backward passes."""
+    """Return {name: computation graph}; each graph includes its backward pass."""
     several = {"the CNN": captured("cnn"), "the perceptron": captured("perceptron")}
     several |= {"a graph of HALF": _narrow(), "a graph with a slice": _part()}
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
@@ -573,7 +570,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
             continue
         refused = refusing("13.6", keeps_alike)
         wrong = {n for n in (*right, *sizes) if right.get(n) != sizes.get(n)}
-        # An answer may have collected its names in a set, so their order says nothing.
+        # An answer may collect names in a set, so their order is ignored.
         outputs = (v.name for op in graph.ops for v in op.outs)
         place = {name: number for number, name in enumerate(outputs)}
         first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))

@@ -49,28 +49,31 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
-PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of the part within the rim
-NEAR = 1.05  # All tiles together may fetch this multiple of the minimum.
+PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of a block, without the rim
+NEAR = 1.05  # All tiles together may fetch this multiple of the minimum number of elements.
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
-    """Return the (begin, end) of each of `parts` parts of 1 to n."""
+    """Return `(begin, end)` of each of `parts` nearly equal parts of the numbers 1 to n."""
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
 def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
-    """Return the block of a plate on each tile."""
+    """Return the block of each tile, if a plate is cut into `down` x `across` blocks.
+
+    The plate is the grid of numbers on which the stencil works.
+    """
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
 def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
-    """Map each block to its tile, and the rim to the tiles of the blocks next to it."""
+    """Map each block to its tile, and the plate's rim to the tiles of the adjacent blocks."""
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
 
 
 def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
-    """Yield the blocks, extended by the rim next to them."""
+    """Yield the blocks, extended by the elements of the plate's rim next to them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
@@ -79,7 +82,7 @@ def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[Pla
 
 
 def stepped(plate: Array, steps: int) -> Array:
-    """Return a plate after its steps, computed on whole plates in float64."""
+    """Return a plate after `steps` steps of the stencil, computed by numpy on the whole plate."""
     rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
     for _ in range(steps):
         around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
@@ -88,9 +91,9 @@ def stepped(plate: Array, steps: int) -> Array:
 
 
 def _plate(message: str, shape: tuple[int, int], blocks: Sequence[PlateBlock], pairs: int) -> Trial:
-    """Return a trial of a plate of integers from -120 to 130, with 2 * `pairs` steps.
+    """Return a trial with a plate of random integers from -120 to 130, and 2 * `pairs` steps.
 
-    A step divides a sum by 4, which is exact.
+    A step divides a sum by 4, which is exact in floating point.
     """
     rows, columns = shape
     draw = np.random.default_rng(1400 + rows)
@@ -110,7 +113,7 @@ def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
-    """Return a view of an answer's values at the end of its first run, or else of its last."""
+    """Return a view of the values at the end of an answer's first run, or of its last run."""
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -123,7 +126,7 @@ def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
 
 @cache
 def _plates() -> tuple[Trial, ...]:
-    """Return the cases, ordinary ones first."""
+    """Return the trials with plates, ordinary ones first."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
         _plate("13 strips of a plate of 13 x 3", (13, 3), blocks_of(13, 3, 13, 1), pairs=1),
@@ -159,7 +162,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_more_steps(run: Ran, pairs: int) -> None:
-    """Raise `NotYet` if vertices write numbers of a block oftener than in 2 * `pairs` steps."""
+    """Raise `NotYet` if vertices write a block's numbers more often than 2 * `pairs` steps do."""
     plates = [run.tensors["plate"], run.tensors["other"]]
     written = sum(
         times * len(places)
@@ -179,7 +182,7 @@ def _refuse_more_steps(run: Ran, pairs: int) -> None:
 
 
 def _executions(program: Program, times: int = 1) -> Iterator[tuple[ComputeSet, int]]:
-    """Yield each compute set of a program, and how often it runs."""
+    """Yield (compute set, number of executions) for each compute set of a program."""
     if isinstance(program, Execute):
         yield program.compute_set, times
     for child in program.children():
@@ -188,7 +191,7 @@ def _executions(program: Program, times: int = 1) -> Iterator[tuple[ComputeSet, 
 
 
 def _refuse_elsewhere(run: Ran, blocks: int) -> None:
-    """Raise `NotYet` unless exactly the tiles that have a block have vertices."""
+    """Raise `NotYet` unless vertices are on exactly those tiles that have a block."""
     tables = (
         table for compute_set in run.graph.compute_sets for table in compute_set.tables.values()
     )
@@ -215,7 +218,10 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
 
 
 def _written(graph: Graph, compute_set: ComputeSet, tensor: Tensor) -> Iterator[tuple[Array, int]]:
-    """Yield (elements, tile) for each part of a contiguous FLOAT tensor that a vertex writes."""
+    """Yield (indices, tile) for each part of a contiguous FLOAT tensor that a vertex writes.
+
+    The tile is that of the vertex.
+    """
     for table in compute_set.tables.values():
         for name, edge in table.edges.items():
             if not edge.written or edge.dtype is not FLOAT:
@@ -228,8 +234,10 @@ def _written(graph: Graph, compute_set: ComputeSet, tensor: Tensor) -> Iterator[
 
 
 def _written_elsewhere(graph: Graph, tensor: Tensor) -> Iterator[tuple[int, int, int]]:
-    """Yield (element, tile of the vertex, tile of the element) of vertices that write a contiguous
-    FLOAT tensor from another tile."""
+    """Yield (element, tile of the vertex, tile of the element) for writes to another tile.
+
+    `tensor` is a contiguous FLOAT tensor.
+    """
     homes = tiles_of(graph, tensor).ravel()
     for compute_set in graph.compute_sets:
         for places, tile in _written(graph, compute_set, tensor):
@@ -247,7 +255,7 @@ CUTS = {
     "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
     "a number a tile": (3, 4, 12),
-    # 7 x 6 blocks would fetch hardly more than 6 x 7, but the plate has 6 rows
+    # 7 x 6 blocks would fetch hardly more than 6 x 7 blocks, but the plate has only 6 rows.
     "42 numbers on 42 tiles": (6, 7, 42),
     "one tile": (7, 9, 1),
     "a chip": (1472, 1472, 1472),
@@ -255,9 +263,9 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """Return how many elements all tiles fetch in total.
+    """Return the number of elements that all tiles together fetch in a step.
 
-    A tile fetches the elements of its block's slice that are on other tiles.
+    A tile fetches the elements from other tiles that the stencil needs for its block.
     """
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
@@ -271,13 +279,16 @@ def fetched(rows: int, columns: int, down: int, across: int) -> int:
 
 @cache
 def least(rows: int, columns: int, tiles: int) -> int:
-    """Return the fewest elements fetched in a step, over all grids of blocks."""
+    """Return the minimum number of elements fetched in a step, over all grids of blocks."""
     ways = ((d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0)
     return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
 
 
 def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> View | None:
-    """Return a picture of a plate's tile mapping, or None if there are more than 64 tiles."""
+    """Return a picture of a plate's tile mapping; None for more than 64 tiles.
+
+    `way` is (blocks down, blocks across).
+    """
     if way[0] * way[1] > 64:
         return None
     graph = Graph(device_of(way[0] * way[1]))
@@ -326,7 +337,7 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
 
 
 def rows_of(n: int, edges: Edges) -> list[list[int]]:
-    """Return the sorted neighbours of each vertex."""
+    """Return the sorted neighbours of each vertex of a graph."""
     near: list[set[int]] = [set() for _ in range(n)]
     for a, b in edges:
         near[a].add(b)
@@ -335,15 +346,12 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return the number of neighbours before each row, followed by their total."""
+    """Return the total length of the rows before each row, and of all rows at the end."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Return the distance of each vertex from `begin`; -1 if it is not reachable.
-
-    It is computed with a queue.
-    """
+    """Return the distance of each vertex from `begin`; -1 if it is unreachable."""
     distance_of = {begin: 0}
     queue = [begin]
     for vertex in queue:
@@ -354,20 +362,21 @@ def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """Return `many` random edges between `n` vertices."""
+    """Return `many` random edges of a graph with `n` vertices."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
 
 def star_of(n: int) -> list[tuple[int, int]]:
-    """Return the edges of a star, in which vertex 0 is connected to all others."""
+    """Return the edges of a star graph, in which vertex 0 is connected to all others."""
     return [(0, leaf) for leaf in range(1, n)]
 
 
 class Reach(Vertex):
-    """A step of a wave on one tile.
+    """One step of a breadth-first search on one tile.
 
-    It finds the unreached vertices that have a neighbour at distance `level`.
+    The vertex finds those graph vertices without a distance that have a neighbour at distance
+    `level`.
     """
 
     ends: Input[Vector[INT]]
@@ -388,7 +397,7 @@ class Reach(Vertex):
 
 
 class Log(Vertex):
-    """Write the level of a wave behind those of the waves before it."""
+    """A vertex that appends the level of a search step to a list of the levels so far."""
 
     level: Input[INT]
     levels: InOut[Vector[INT]]
@@ -402,11 +411,12 @@ class Log(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return the program of one wave. `parts` is (distance, level, grew, levels).
+    """Return the program of one step of a breadth-first search, called a wave.
 
-    The program copies all distances to tile 0. Each tile reads this copy, and writes the distances
-    of its own vertices and its element of `grew`: the number of vertices that it has reached. The
-    level goes to the first element of `levels` that is -1, if there is one.
+    `parts` is (distance, level, grew, levels). The program copies all distances to tile 0. Each
+    tile reads this copy, and writes the distances of its own vertices and its element of `grew`:
+    the number of vertices that it has reached. The first element of `levels` that is -1, if any, is
+    set to the level.
     """
     distance, level, grew, levels = parts
     before = graph.add_variable(INT, distance.shape, "before")
@@ -428,19 +438,22 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
 
 
 def _shares(n: int) -> list[tuple[int, int]]:
-    """Return the (begin, end) of each tile's share of `n` elements, in equal parts."""
+    """Return `(begin, end)` for each tile, if `n` elements are divided into equal parts."""
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
 def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(graph, wave, level, grew), which returns it."""
+    """Build the program of answer(graph, wave, level, grew), which returns it.
+
+    `wave` is the program of one search step.
+    """
     wave = _wave(graph, trial.more[0], parts)
     return one_program(call_made(answer, trial.tried, graph, wave, *parts[1:3]), trial.tried), []
 
 
 @cache
 def _graphs() -> tuple[Trial, ...]:
-    """Return the graphs, each of which is searched twice on one engine."""
+    """Return trials with graphs, each of which is searched twice by one engine."""
     trials = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
@@ -457,7 +470,8 @@ def _graphs() -> tuple[Trial, ...]:
         starts = [np.where(np.arange(n) == begin, 0, -1) for begin in begins]
         right = [np.array(distances(rows, begin)) for begin in begins]
         distance = Var(INT, n, _evenly, given=starts, right=right)
-        level = Var(INT, (), 0, right=[values.max() for values in right])  # tells mistakes apart
+        # some mistakes leave another level
+        level = Var(INT, (), 0, right=[values.max() for values in right])
         tensors = {"distance": distance, "level": level}
         tensors["grew"] = Var(INT, TILES, by_rows)
         levels = [np.append(np.arange(values.max() + 1), [-1] * 20)[:20] for values in right]
@@ -468,20 +482,20 @@ def _graphs() -> tuple[Trial, ...]:
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
-    """Map an equal number of elements to each tile."""
+    """Map equal numbers of consecutive elements to the tiles."""
     for tile, (begin, end) in enumerate(_shares(len(tensor))):
         graph.set_tile_mapping(tensor[begin:end], tile)
 
 
 def _waves(run: Ran) -> int:
-    """Return the number of waves in the first run."""
+    """Return the number of search steps (waves) in the first run."""
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
 def _searched_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same distances, in waves from the same levels.
+    """Return whether two answers give the same distances, with search steps at the same levels.
 
-    Both must also leave level at 0, or neither.
+    In addition, either both answers or neither must leave `level` at 0.
     """
     if len(run.came) != len(reference_run.came) or run.endless != reference_run.endless:
         return False
@@ -494,7 +508,7 @@ def _searched_alike(run: Ran, reference_run: Ran) -> bool:
 
 
 def _levels(levels: Array) -> str:
-    """Return the levels of the waves of a run, in words."""
+    """Return the levels of the search steps of a run as text."""
     waves = [str(level) for level in levels if level >= 0]
     few = waves[:6] + ["…"] * (len(waves) > 6)
     more = " or more" if len(waves) == len(levels) else ""
@@ -505,11 +519,11 @@ def _search(answer: Callable[..., Program]) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Answer) -> bool:
-        """Return whether a mistake gives the same results on all graphs.
+        """Return whether a known mistake gives the same results as the learner on all graphs.
 
-        One graph does not distinguish the ends of the loop.
+        A single graph does not distinguish the conditions that end the loop.
         """
-        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # small runs first
         return all(
             _searched_alike(run, reference_run) and _waves(run) == _waves(reference_run)
             for run, reference_run in pairs
@@ -549,14 +563,14 @@ def _search(answer: Callable[..., Program]) -> Passed:
 
 # --- 14.4 -----------------------------------------------------------------------------------------
 
-# modelled cycles of one step of the two fingers, with one of six workers busy: 5 % above fingers
-# that start at the beginnings of both rows
+# The budget in modelled cycles for one step of the two fingers, with one of six workers busy. It is
+# 5 % above the cost of fingers that start at the beginnings of both rows.
 PER_STEP = 85
 FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
 
 def triples(rows: Sequence[Sequence[int]]) -> int:
-    """Return the number of triangles, by trying all triples of vertices."""
+    """Return the number of triangles in a graph, by testing all triples of vertices."""
     near = [set(row) for row in rows]
     return sum(
         c in near[a] and c in near[b]
@@ -565,15 +579,15 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """Return the most steps of the two fingers, summed over all edges.
+    """Return the maximum number of steps of two fingers that compare sorted rows, over all edges.
 
-    Each edge counts once, from its smaller vertex to its larger.
+    Each edge counts once, from its smaller vertex to its larger one.
     """
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer that is a codelet, with one vertex for each pair of bounds."""
+    """Build the program for a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("count")
     *lists, bounds, counts = parts
@@ -585,13 +599,13 @@ def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _total(run: Ran) -> int:
-    """Return the number of triangles that a run counted; -1 if it ended in an error."""
+    """Return the number of triangles that a run counted; -1 if it ended with an error."""
     return int(np.sum(run.came[0]["counts"])) if run.came else -1
 
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Return the cases, ordinary ones first; in the last one, the cost decides."""
+    """Return trials that count triangles, ordinary ones first; the last measures the cost."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]
@@ -624,7 +638,7 @@ def _knots() -> tuple[Trial, ...]:
 
 def _triangles(answer: type[Vertex]) -> Passed:
     runs = [trial.through(answer, "14.4") for trial in _knots()]
-    runs.sort(key=lambda run: finger_steps(run.trial.more[0]))  # the small ones first
+    runs.sort(key=lambda run: finger_steps(run.trial.more[0]))  # small runs first
     totals = [_total(run) for run in runs]
 
     def counts_alike(like: Answer) -> bool:
@@ -654,8 +668,9 @@ def _triangles(answer: type[Vertex]) -> Passed:
 # --- 14.5 -----------------------------------------------------------------------------------------
 
 Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
-FAIR = 1.1  # A tile may have this multiple of the mean, or the mean rounded up if that is more.
-FEW = 1.6  # A wave may take this multiple of its cycles with the fewest cuts.
+# A tile may have this multiple of the mean number of edges, or the mean rounded up if that is more.
+FAIR = 1.1
+FEW = 1.6  # A search step may take this multiple of its cycles with the fewest cut rows.
 
 
 @cache
@@ -673,7 +688,7 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
 
 
 class Look(Vertex):
-    """Find the pieces of rows that have a neighbour at distance `level`."""
+    """A vertex that marks the pieces of rows that have a neighbour at distance `level`."""
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -690,7 +705,7 @@ class Look(Vertex):
 
 
 class Settle(Vertex):
-    """Give a distance to the vertices that have none and of which a piece was hit."""
+    """A vertex that sets the distance of graph vertices that have none and have a marked piece."""
 
     ends: Input[Vector[INT]]
     hit: Input[Vector[INT]]
@@ -709,9 +724,9 @@ class Settle(Vertex):
 
 
 def cycles_of_wave(rows: Sequence[Sequence[int]], pieces: Pieces) -> int:
-    """Return the modelled cycles of a wave from vertex 0, with these pieces of the rows.
+    """Return the modelled cycles of one search step from vertex 0, with `pieces` of the rows.
 
-    As in the notebook, all tiles look through their pieces, and then settle.
+    As in the notebook, all tiles search their pieces, and then set the distances.
     """
     n, tiles = len(rows), len(pieces)
     graph = Graph(device_of(tiles))
@@ -749,7 +764,7 @@ def cycles_of_wave(rows: Sequence[Sequence[int]], pieces: Pieces) -> int:
 
 
 def filled(offsets: Sequence[int], tiles: int) -> Pieces:
-    """Return the pieces that fill one tile after another, cut only where a tile is full."""
+    """Return pieces that fill one tile after another; a row is cut only where a tile is full."""
     ends = [offsets[-1] * tile // tiles for tile in range(tiles + 1)]
     return [
         [
@@ -762,7 +777,7 @@ def filled(offsets: Sequence[int], tiles: int) -> Pieces:
 
 
 def _drawn(offsets: Sequence[int], pieces: Pieces) -> View:
-    """Return a picture of the edges on their tiles."""
+    """Return a picture of the graph's edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
     for tile, pieces_of_tile in enumerate(pieces):
@@ -772,7 +787,7 @@ def _drawn(offsets: Sequence[int], pieces: Pieces) -> View:
 
 
 def _pieces(result: Pieces) -> Pieces | None:
-    """Return an answer's pieces in plain integers; None if it did not return pieces."""
+    """Return an answer's pieces as plain integers; None if it did not return pieces."""
     dealt: Pieces = []
     try:
         for pieces_of_tile in result:
@@ -789,7 +804,7 @@ def _pieces(result: Pieces) -> Pieces | None:
 
 
 def _no_deal(offsets: Sequence[int], pieces: Pieces) -> tuple[str, str]:
-    """Return (actual, expected) for the first wrong piece; ("", "") if all are right."""
+    """Return `(actual, expected)` for the first wrong piece; ("", "") if all pieces are right."""
     times_dealt = np.zeros(offsets[-1], int)
     for tile, pieces_of_tile in enumerate(pieces):
         for vertex, begin, end in pieces_of_tile:
@@ -855,7 +870,7 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
     return Passed(f"{len(cases)} graphs", Bars(budget, yours, "modelled cycles"), actual)
 
 
-# (ends, neighbours, distance, level, hit) of each run: each tells apart what another does not
+# Each run has (ends, neighbours, distance, level, hit). Some mistakes show in one run only.
 LOOKS = (
     ([0, 3, 3, 5, 7, 8], [1, 4, 2, 1, 2, 0, 4, 3], [0, 1, 2, -1, 1], 1, [1, 0, 1, 1, 0]),
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),

@@ -1,9 +1,9 @@
-"""Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and programs of both.
+"""Gaussian belief propagation on tiles, for lesson 15: codelets and programs.
 
-In the programs, the vertices exchange messages. A Gaussian over one variable is two numbers: eta,
-its mean divided by its variance, and lam, one divided by its variance. A variable adds up the
-messages of its factors. A factor passes to each of its two variables the message of the other one,
-weakened.
+A network has variables and factors, each of which is a vertex of the machine; they exchange
+messages. A message is a Gaussian over one variable, given by two numbers: eta, its mean divided by
+its variance, and lam, one divided by its variance. A variable sums the messages of its factors. A
+factor passes to each of its two variables the message of the other variable, weakened.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ipu_teach._support.own_code import add_library
 from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-add_library(__name__)  # its source is an answer of lesson 15
+add_library(__name__)  # Messages must not show its codelets: some are answers of lesson 15.
 
 Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
 
 
 class Belief(Vertex):
-    """A variable: it sends each side the sum of the other sides' messages."""
+    """A variable: it sends to each factor the sum of the prior and the other factors' messages."""
 
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -54,7 +54,7 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A spring that yields: beyond a distance of `far`, it pulls no harder than at `far`."""
+    """A factor whose pull is limited: beyond a distance of `far`, it is as strong as at `far`."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -72,7 +72,7 @@ class Robust(Vertex):
 
 
 def chain(n: int) -> list[Edge]:
-    """Return the edges of a chain: side 1 of each variable to side 0 of the next."""
+    """Return the edges of a chain: side 1 of each variable to side 0 of the next one."""
     return [(i, 1, i + 1, 0) for i in range(n - 1)]
 
 
@@ -92,11 +92,11 @@ def network(
     codelets: tuple[type[Vertex], type[Vertex]],
     rounds: int,
 ) -> Program:
-    """Return a program that runs rounds of messages.
+    """Return a program that executes `rounds` rounds of messages.
 
-    `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2], stiff [edges], far [].
-    `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
-    of factors.
+    `tensors` has prior [n, 2], came and sent [n, sides, 2], belief [n, 2], stiff [edges] and far
+    []. `lies` is (tile of each variable, tile of each factor), and `codelets` is (codelet of
+    variables, codelet of factors).
     """
     variables = graph.add_compute_set("variables")
     factors = graph.add_compute_set("factors")
@@ -128,12 +128,14 @@ def messages(
     far: float = 1.0,
     lies: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> tuple[Engine, dict[str, Tensor]]:
-    """Return a loaded engine, and its tensors by name.
+    """Return `(engine, tensors by name)` for a network; the engine is loaded.
 
-    Each run executes `rounds` rounds, and continues from the last run; then `read_tensor("belief")`
-    returns the means and variances, [n, 2]. `prior` [n, 2]: eta and lam of each variable. `lies`:
-    if omitted, variables are distributed to tiles in order, and a factor is on the tile of its
-    first variable.
+    `prior` [n, 2] has eta and lam of each variable. Each run of the engine executes `rounds` rounds
+    and continues from the previous run. After a run, `read_tensor("belief")` returns the means and
+    variances, [n, 2].
+
+    `lies` is (tile of each variable, tile of each factor). If it is None, variables are distributed
+    over the tiles in order, and each factor is on the tile of its first variable.
     """
     n = len(prior)
     tiles = device.target.num_tiles

@@ -39,9 +39,9 @@ Gaussian = tuple[Array, Array]  # eta and lam
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """Return (eta, lam) of the marginal of a product over the first `keep` variables.
+    """Return `(eta, lam)` of the product of Gaussians, marginalised to the first `keep` variables.
 
-    It is computed from the covariance of these variables.
+    The result is computed from the covariance of these variables.
     """
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
@@ -51,7 +51,7 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return (description, etas, lams, number of kept variables) of each case.
+    """Return (description, etas, lams, number of variables to keep) of each case.
 
     Ordinary cases come first.
     """
@@ -98,7 +98,7 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
         if where := _apart(gaussian, right):
             why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
             advice = "take two Gaussians of two variables, and keep one, by hand."
-            if len(actual) == 1:  # a mistake has to give the same in a second case, too
+            if len(actual) == 1:  # A mistake must match in a second case, too.
                 actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
             expected = f"eta {quoted(right[0])}"
@@ -111,7 +111,7 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
 
 
 def _apart(actual: Gaussian, right: Gaussian) -> str:
-    """Return where eta or lam is wrong, in words; "" if both are right."""
+    """Return where eta or lam is wrong, as text; "" if both are right."""
     for name, part, expected in zip(("eta", "lam"), actual, right, strict=True):
         if where := difference(part, expected):
             return f"{name}: {where}"
@@ -120,17 +120,17 @@ def _apart(actual: Gaussian, right: Gaussian) -> str:
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # The error of float32 after that many rounds, relative to the largest value.
+NEAR = 1e-5  # The allowed float32 error after all rounds, relative to the largest value.
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """Return the tensors of a network for a trial; `network` maps them to tiles."""
+    """Return {name: tensor} of a network for a trial; `network` maps them to tiles."""
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, because it distinguishes mistakes
+        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # is read to distinguish mistakes
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
         "far": Var(FLOAT, (), 0, given=[np.array(far)]),
@@ -138,7 +138,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
 
 
 def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
-    """Return (mean, variance) of each variable, from one dense matrix in float64."""
+    """Return float64[n, 2]: mean and variance of each variable, from one dense matrix."""
     lam = np.diag(prior[:, 1].astype(float))
     for (a, _, b, _), pull in zip(edges, stiff.astype(float), strict=True):
         lam[[a, b], [a, b]] += pull
@@ -160,10 +160,7 @@ def _close(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _trees() -> tuple[Trial, ...]:
-    """Return trials of networks without loops, and of a variable alone.
-
-    An ordinary one comes first.
-    """
+    """Return trials of networks without loops, ordinary ones first; one has a single variable."""
     trials = []
     draw = np.random.default_rng(1502)
     star = [(0, side, side + 1, 0) for side in range(5)]
@@ -195,9 +192,9 @@ def _messages(
     graph: Graph,
     parts: Parts,
 ) -> Built:
-    """Build the program of a network with an answer as one of its two codelets.
+    """Build the program of a network in which the answer is one of the two codelets.
 
-    `codelets(answer)` returns both. Each variable is on the next tile.
+    `codelets(answer)` returns both codelets. Variable i is on tile i.
     """
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = ([i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges])
@@ -206,7 +203,7 @@ def _messages(
 
 
 def _played(trial: Trial, answer: type[Vertex]) -> View:
-    """Return a view of the beliefs of a network as they change, for a refusal."""
+    """Return a view of how the beliefs of a network change, for a refusal."""
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -238,9 +235,9 @@ def _variable(answer: type[Vertex]) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """Return a message after a spring.
+    """Return the message that a spring passes on.
 
-    It is the marginal of both variables, computed from their covariance.
+    It is computed as a marginal, from the covariance of both variables.
     """
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
@@ -260,7 +257,7 @@ FACTORS: tuple[tuple[Message, Message, float, float, float, float], ...] = (
 
 @cache
 def _pairs() -> Trial:
-    """Return a trial of one vertex, with a run for each case in FACTORS."""
+    """Return a trial of one factor vertex, with one run for each case in `FACTORS`."""
     edges: dict[str, list[Array]] = {}
     names = ("from_a", "from_b", "mean_a", "mean_b", "stiff", "far")
     for case in FACTORS:
@@ -278,9 +275,9 @@ def _pairs() -> Trial:
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Return the means at which all robust springs are at rest.
+    """Return the means of the variables at which all robust springs are at rest.
 
-    They are found by repeated dense solves, each with the pulls of the last one.
+    They are computed by repeated dense solves, each with the forces of the previous solution.
     """
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
@@ -292,7 +289,7 @@ def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Ar
 
 @cache
 def _image() -> Trial:
-    """Return a trial with an image of 6 x 5 pixels that has an edge, and noise."""
+    """Return a trial with a noisy image of 6 x 5 pixels that has an edge."""
     height = 6
     width = 5
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
@@ -354,18 +351,19 @@ def _drawn(answer: type[Vertex]) -> show.Picture:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT = 1.1  # The allowed multiple of the reference's bytes.
-FULL = 1.5  # The allowed multiple of an even share of the pixels.
+LIMIT = 1.1  # An answer may exchange this multiple of the reference's bytes.
+FULL = 1.5  # A tile may have this multiple of the mean number of pixels.
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
-    """Return int64[height, width]: the tile of each pixel in the best grid of blocks, one per tile.
+    """Return int64[height, width]: the tile of each pixel, for the best division into blocks.
 
-    Of the grids of `down` x `across` blocks with down * across == tiles and at most `maximum`
-    pixels in a block, the best one cuts the fewest pairs of neighbours. A block may be empty.
+    A division has `down` x `across` blocks with down * across == tiles, one block per tile, and at
+    most `maximum` pixels in a block. The best division separates the fewest pairs of neighbouring
+    pixels. A block may be empty.
 
-    :raises ValueError: if there is no such grid.
+    :raises ValueError: if there is no such division.
     """
 
     def cut(down: int) -> Array:
@@ -383,7 +381,10 @@ def cuts(pixels: Array) -> int:
 
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
-    """Return the bytes that are exchanged in a round."""
+    """Return the bytes that are exchanged in a round of messages.
+
+    `pixels` and `factors` have the tile of each.
+    """
     prior = np.ones((pixels.size, 2))
     lies = (pixels.ravel().tolist(), factors.tolist())
     engine, _ = messages(device_of(tiles), prior, grid(*pixels.shape), 1, stiff=1.0, lies=lies)
@@ -446,7 +447,7 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
 
 
 def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> None:
-    """Raise `NotYet` for a ValueError where every cut of the image into blocks has an empty one."""
+    """Raise `NotYet` for a ValueError if every division into blocks has an empty block."""
     cuts_down = [down for down in range(1, tiles + 1) if tiles % down == 0]
     has_full = any(down <= height and tiles // down <= width for down in cuts_down)
     if isinstance(broken.error, ValueError) and not has_full:
@@ -459,16 +460,16 @@ def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> N
 
 
 def _most(height: int, width: int, tiles: int) -> int:
-    """Return the most pixels that a tile may have."""
+    """Return the maximum number of pixels that a tile may have."""
     return -(-int(2 * FULL) * height * width // (2 * tiles))
 
 
 def _three(
     result: tuple[Array, Array, Array], image: tuple[int, int], tiles: int, description: str
 ) -> list[Array]:
-    """Return an answer's three arrays of tiles.
+    """Return the three arrays of tiles that an answer returned.
 
-    :raises NotYet: if it does not return three such arrays.
+    :raises NotYet: if the answer does not return three such arrays.
     """
     if not isinstance(result, (tuple, list)) or len(result) != 3:
         wanted = "three arrays: pixels, right, down"
@@ -485,7 +486,7 @@ def _three(
             part_array = np.asarray(part)
         except ValueError:  # rows of different lengths
             part_array = np.zeros(0)
-        if not part_array.size and 0 in shape:  # lists have no width where there is no row
+        if not part_array.size and 0 in shape:  # An empty list has no second dimension.
             part_array = np.zeros(shape, int)
         if part_array.shape != shape or part_array.dtype.kind not in "iu":
             kind = "" if part_array.dtype.kind in "iu" else f" of {part_array.dtype}"
@@ -517,7 +518,10 @@ def _three(
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
-    """Return why a placement exchanges more than necessary, as far as that can be recognised."""
+    """Return `(why, next step)` if a placement exchanges more bytes than necessary.
+
+    Both texts are general if no typical cause is found.
+    """
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
     lost = sum(int(((f != a) & (f != b)).sum()) for f, a, b in ends)
@@ -561,10 +565,10 @@ Side = Measured | Callable[[Target], Measured]
 
 
 def keep(paragraph: str, figures: str = "") -> None:
-    """Append a paragraph to the file in the work folder, unless it is already there."""
+    """Append a paragraph to a file in the work folder, unless the file already contains it."""
     stripped = paragraph.strip()
     entry = f"{stripped}\n\n*{figures}*" if figures else stripped
-    with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
+    with suppress(OSError, LessonError, UnicodeError):  # The check goes on without the file.
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
         if stripped not in text:
@@ -577,7 +581,7 @@ def keep(paragraph: str, figures: str = "") -> None:
 class Execution:
     """A program that was run: its report and results.
 
-    `number`: the number of its engine among those that were loaded; -1 if it was run before.
+    `number` is the index of its engine in the order of loading; -1 if it was run before the check.
     """
 
     report: Report
@@ -586,15 +590,15 @@ class Execution:
 
 
 class _Endless(Exception):
-    """A program whose vertices do nothing runs for longer than it did with them."""
+    """Raised if a program runs longer without the work of its vertices than it did with it."""
 
 
 @contextmanager
 def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
-    """Collect the programs of the engines that are loaded in a block, in order.
+    """Context manager: collect the programs of the engines that are loaded in the block, in order.
 
-    `idle`: the number of the program whose vertices do nothing; -1 for none. Its compute sets may
-    run `most` times.
+    `idle` is the index of a program whose vertices do nothing; -1 for none. Its compute sets may
+    run at most `most` times.
     """
     loaded: list[object] = []
     bind = BoundSteps._bind_execute
@@ -622,9 +626,9 @@ def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
 def _right_without_vertices(
     side: Side, ran: Execution, right: dict[str, Array]
 ) -> dict[str, Array]:
-    """Return for each result which elements are right if the program's vertices do nothing.
+    """Return {result: bool array}: the elements that are right without vertices' work.
 
-    If that cannot be found out, as for a pair that was run before, it is none of them.
+    If the program cannot be run in that way, all elements are False.
     """
     none = {name: np.zeros(array.shape, bool) for name, array in right.items()}
     if not callable(side) or ran.number < 0 or half_is_over():
@@ -643,7 +647,7 @@ def _right_without_vertices(
 def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execution) -> None:
     """Raise `NotYet` if most results of the faster program do not come from its vertices.
 
-    Results that the program before has without vertices, too, do not count.
+    Results that the first program also has without the work of its vertices do not count.
     """
     known = _right_without_vertices(faster, ran, ran_before.results)
     if not any(array.any() for array in known.values()):
@@ -662,11 +666,11 @@ def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execu
 
 
 def _side(side: Side, name: str) -> Execution:
-    """Return the report and the results of a program, which is run first if it is a function.
+    """Return the report and the results of a program; a function is called to get them.
 
-    `name`: "before" or "after".
+    `name` is "before" or "after".
 
-    :raises NotYet: if these are no report and no results.
+    :raises NotYet: if these are not a report and results.
     """
     description = f"the program {name}"
     with _engines() as loaded:
@@ -711,7 +715,7 @@ def _side(side: Side, name: str) -> Execution:
 
 
 def _refuse_short(paragraph: str) -> None:
-    """Raise `NotYet` unless the paragraph has enough words."""
+    """Raise `NotYet` unless the paragraph has at least `WORDS` words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
         advice = "say what was slow, how you saw it, what you changed, and what it brought."
@@ -723,7 +727,7 @@ def _refuse_short(paragraph: str) -> None:
 
 def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_short(paragraph)
-    keep(paragraph)  # store it first, so that faulty programs do not lose it
+    keep(paragraph)  # Store the paragraph first, so that it is not lost if a program fails.
     ran_before, ran = _side(before, "before"), _side(faster, "after")
     (old, right), (new, results) = ((r.report, r.results) for r in (ran_before, ran))
     description = "both programs"
@@ -780,7 +784,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
 
 
 def _refuse_idle(old: Report, new: Report) -> None:
-    """Raise `NotYet` if no vertex of the faster program computes, and those of the other do."""
+    """Raise `NotYet` if vertices compute in the first program, but not in the faster one."""
     before, after = (sum(p.executions for p in report.compute_sets) for report in (old, new))
     if before and not after:
         raise NotYet(

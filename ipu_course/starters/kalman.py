@@ -18,7 +18,8 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-# variances: of the first position and slope, and added to the slope in a step
+# WIDE and STEEP: variances of the first position and slope. BENT: variance added to slope per
+# plane.
 WIDE = 100
 STEEP = 1
 BENT = 0.01

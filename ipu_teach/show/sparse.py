@@ -333,24 +333,9 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     :raises InvalidOptionError: unless there are two to six products, with positive numbers for the
         same 2 to 32 densities.
     """
-    names = list(cycles) if isinstance(cycles, Mapping) else []
-    shapes = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
-    good = 2 <= len(names) <= len(palette.HUES) and 2 <= len(shapes[0]) <= 32
-    good = good and all(
-        cycles_by_density.keys() == shapes[0].keys() for cycles_by_density in shapes
-    )
-    if not good or not all(
-        _above_0(n)
-        for cycles_by_density in shapes
-        for pair in cycles_by_density.items()
-        for n in pair
-    ):
-        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}, which is not a dict
-            of two to six curves with positive numbers for the same 2 to 32 densities.
-            next:  give the cycles of each product by density:
-            {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
-    at = sorted(shapes[0], reverse=True)
-    table = np.array([[cycles_by_density[d] for d in at] for cycles_by_density in shapes], float)
+    names, curves = _checked_curves(cycles)
+    at = sorted(curves[0], reverse=True)
+    table = np.array([[cycles_by_density[d] for d in at] for cycles_by_density in curves], float)
     labels = [f"1/{1 / d:.0f}" if abs(1 / d - round(1 / d)) < 1e-6 else f"{d:.3g}" for d in at]
     wins = [[labels[i] for i in np.flatnonzero(row < table[0])[:1]] for row in table[1:]]
     by = [
@@ -394,6 +379,25 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
             ),
         )
     )
+
+
+def _checked_curves(
+    cycles: Mapping[str, Mapping[float, float]],
+) -> tuple[list[str], list[dict[float, float]]]:
+    """Return `(names, curves)`: the names of the products, and the cycles of each by density.
+
+    :raises InvalidOptionError: if `cycles` is not as `crossing` describes it.
+    """
+    names = list(cycles) if isinstance(cycles, Mapping) else []
+    curves = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
+    good = 2 <= len(names) <= len(palette.HUES) and 2 <= len(curves[0]) <= 32
+    good = good and all(curve.keys() == curves[0].keys() for curve in curves)
+    if not good or not all(_above_0(n) for curve in curves for pair in curve.items() for n in pair):
+        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}, which is not a dict
+            of two to six curves with positive numbers for the same 2 to 32 densities.
+            next:  give the cycles of each product by density:
+            {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
+    return names, curves
 
 
 def _crossing_curves(names: list[str], labels: list[str], table: Array, unit: str) -> Painted:

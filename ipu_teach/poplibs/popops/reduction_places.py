@@ -331,19 +331,17 @@ def _first_stage(
         for group_kind in zip(*(kind_values.tolist() for kind_values in group_kinds), strict=True)
     ]
     group_shared_cycles, num_parts, worker_part_cycles = np.array(group_costs).T
-    tile_shared_cycles, tile_part_cycles, tile_pieces, tile_bytes, longest_part_cycles = np.zeros(
-        (5, target.num_tiles), np.int64
-    )
-    group_pieces = groups.pieces
-    group_bytes = np.where(group_pieces > 0, groups.columns * groups.rows * dtype.size, 0)
-    for tile_totals, group_values in (
-        *(
-            (tile_shared_cycles, group_shared_cycles),
-            (tile_part_cycles, num_parts * worker_part_cycles),
-        ),
-        *((tile_pieces, group_pieces), (tile_bytes, group_bytes)),
-    ):
-        np.add.at(tile_totals, group_tiles, group_values)
+
+    def by_tile(group_values: Array) -> Array:
+        totals = np.zeros(target.num_tiles, np.int64)
+        np.add.at(totals, group_tiles, group_values)
+        return totals
+
+    tile_shared_cycles = by_tile(group_shared_cycles)
+    tile_part_cycles = by_tile(num_parts * worker_part_cycles)
+    tile_pieces = by_tile(groups.pieces)
+    tile_bytes = by_tile(np.where(groups.pieces > 0, groups.columns * groups.rows * dtype.size, 0))
+    longest_part_cycles = np.zeros(target.num_tiles, np.int64)
     np.maximum.at(longest_part_cycles, group_tiles, worker_part_cycles)
     divided_cycles = num_workers * np.where(
         groups_of_tile <= num_workers,
