@@ -260,7 +260,7 @@ def without_check(source: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """Where the reference answer of an exercise is stored.
+    """The place of an exercise's reference answer: a cell of a solved notebook.
 
     It has the source of the cell without its check(), and the expressions that the cell passes to
     check().

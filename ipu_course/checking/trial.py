@@ -288,7 +288,7 @@ def _kits(cls: type[Vertex]) -> bool:
 def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
     """Yield the instructions of a function.
 
-    Of nested functions, yield only the instructions that load global names.
+    For nested functions, yield only the instructions that load global names.
     """
     yield from dis.get_instructions(code)
     for part in code.co_consts:

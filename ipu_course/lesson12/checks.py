@@ -279,7 +279,7 @@ class Watched:
 def _compiled(
     answer: Multiplies, description: str, first_ones: int = 10
 ) -> tuple[list[Array | None], Watched]:
-    """Return an answer's results for the patterns, and a record of what it did with engines.
+    """Return an answer's results for the patterns, and a record of its engines.
 
     Only the first `first_ones` of the ten patterns are used.
     """
