@@ -292,7 +292,7 @@ def one_vertex(graph, x, out):
 # not yet: a row of 5 numbers, with the largest at its begin
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
-    vertex = graph.add_vertex(compute_set, Top, x=x[1:], out=out)
+    vertex = graph.add_vertex(compute_set, Largest, x=x[1:], out=out)
     graph.set_tile_mapping(vertex, 3)
     return Execute(compute_set)
 
@@ -302,7 +302,7 @@ def one_vertex(graph, x, out):
 # not yet: a row of 5 numbers, with the largest at its end
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
-    vertex = graph.add_vertex(compute_set, Top, x=x[:-1], out=out)
+    vertex = graph.add_vertex(compute_set, Largest, x=x[:-1], out=out)
     graph.set_tile_mapping(vertex, 3)
     return Execute(compute_set)
 
@@ -484,8 +484,8 @@ def in_six(graph, x, out):
     most = graph.add_variable(FLOAT, (len(pieces),), "most")
     graph.set_tile_mapping(most, 0)
     for k, (a, b) in enumerate(pieces):
-        put(graph, first, Largest, x=x[a:b], out=most[k])
-        put(graph, second, PrefixFrom, before=most[:k], x=x[a:b], out=out[a:b])
+        graph.set_tile_mapping(graph.add_vertex(first, Largest, x=x[a:b], out=most[k]), 0)
+        graph.set_tile_mapping(graph.add_vertex(second, PrefixFrom, before=most[:k], x=x[a:b], out=out[a:b]), 0)
     return Sequence(Execute(first), Execute(second))
 
 
@@ -498,13 +498,13 @@ def in_six(graph, x, out):
     most = graph.add_variable(FLOAT, (len(pieces),), "most")
     graph.set_tile_mapping(most, 0)
     for k, (a, b) in enumerate(pieces):
-        put(graph, first, Largest, x=x[a:b], out=most[k])
-        put(graph, second, PrefixFrom, before=most[:k], x=x[a:b], out=out[a:b])
+        graph.set_tile_mapping(graph.add_vertex(first, Largest, x=x[a:b], out=most[k]), 0)
+        graph.set_tile_mapping(graph.add_vertex(second, PrefixFrom, before=most[:k], x=x[a:b], out=out[a:b]), 0)
     return Sequence(Execute(first), Execute(second))
 
 
 # %% 04.2: the last piece takes the rest
-# not yet: the cycles for 29 numbers
+# not yet: the pieces have 1 to 6 numbers
 def in_six(graph, x, out):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     n = x.num_elements
@@ -512,8 +512,8 @@ def in_six(graph, x, out):
     most = graph.add_variable(FLOAT, (len(pieces),), "most")
     graph.set_tile_mapping(most, 0)
     for k, (a, b) in enumerate(pieces):
-        put(graph, first, Largest, x=x[a:b], out=most[k])
-        put(graph, second, PrefixFrom, before=most[:k], x=x[a:b], out=out[a:b])
+        graph.set_tile_mapping(graph.add_vertex(first, Largest, x=x[a:b], out=most[k]), 0)
+        graph.set_tile_mapping(graph.add_vertex(second, PrefixFrom, before=most[:k], x=x[a:b], out=out[a:b]), 0)
     return Sequence(Execute(first), Execute(second))
 
 
@@ -629,6 +629,15 @@ def repaired(graph, a):
 
 # %% 04.3: the last with a zero
 # not yet: follow the last number by hand: it has no right neighbour
+class Middle(Vertex):
+    here: Input[FLOAT]
+    right: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = (self.here + self.right) / 2
+
+
 def repaired(graph, a):
     new = graph.clone(a)
     zero = graph.add_constant(FLOAT, (), 0, "zero")
@@ -636,7 +645,8 @@ def repaired(graph, a):
     step = graph.add_compute_set("means")
     for i in range(len(a)):
         other = a[i + 1] if i + 1 < len(a) else zero
-        put(graph, step, Half, one=a[i], other=other, out=new[i])
+        vertex = graph.add_vertex(step, Middle, here=a[i], right=other, out=new[i])
+        graph.set_tile_mapping(vertex, 0)
     return Sequence(Execute(step), Copy(new, a))
 
 
