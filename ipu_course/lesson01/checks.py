@@ -302,7 +302,7 @@ def _balance(answer: Places) -> Passed:
         description,
         fullest,
         why=why,
-        next_step=advice or "which job is the hardest to place late? Place that one first.",
+        next_step=advice or "try that call in a cell of your own, and write down each tile's jobs.",
         bars=worst,
         draws=partial(_drawn, load),
     )
@@ -493,8 +493,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
     _refuse_wrong(run, right)
     kinds = [step.kind for step in run.report.steps()]
     if len(kinds) > 2:
-        why = "two of these steps do not need each other, and could share a compute set."
-        advice = "put Flip into the compute set of Double or of Pair: it reads readings alone."
+        why, advice = _too_many(run)
         bars = Bars(2, len(kinds), "supersteps")
         raise NotYet(
             trial.tried,
@@ -505,6 +504,25 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
             bars=bars,
         )
     return run
+
+
+def _too_many(run: Ran) -> Reason:
+    """Return (why, next step) for a right program with more than two supersteps."""
+    if any(profile.executions > 1 for profile in run.report.compute_sets):
+        return (
+            "a compute set is executed more than once, and each time is a superstep.",
+            "execute each compute set once.",
+        )
+    sharing = [
+        {table.codelet.__name__ for table in compute_set.tables.values()}
+        for compute_set in run.graph.compute_sets
+    ]
+    if {"Flip"} in sharing:
+        return (
+            "two of these steps do not need each other, and could share a compute set.",
+            "put Flip into the compute set of Double or of Pair: it reads readings alone.",
+        )
+    return "", "write down what each superstep reads, and which of them needs what another makes."
 
 
 def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
@@ -521,7 +539,7 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
                 f"{name} holds nothing",
                 expected=quoted(expected),
                 why=why,
-                next_step=f"put the vertices of {name} back.",
+                next_step=f"let the program execute vertices that write {name}.",
             )
         if where := difference(actual, expected, 0):
             advice = "compare what it reads with the three supersteps."
@@ -791,6 +809,8 @@ LESSON = lesson(
             ([5, 9, 5],),
             ([7],),
             ([60, 50, 40, 30, 20, 10],),
+            ([2000, 1500],),
+            ([5, 9, 3],),
         ),
     ),
     exercise("01.2", _balance),

@@ -222,6 +222,14 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + exchange + max(work)
 
 
+# %% 01.1: rounded to the nearest
+# why:  the exchange was rounded to the nearest cycle: 21 bytes are 5 cycles and a quarter, and a
+#   cycle that has begun is paid in full.
+# next: round the exchange up: -(-bytes // 4), or math.ceil.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return sync + round(max(*bytes_in, *bytes_out) / 4) + max(work)
+
+
 # %% 01.2: round robin
 # clause: the fullest tile works as little as possible
 # why:  this deals the jobs out in turn, however long each is.

@@ -309,7 +309,9 @@ def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
             description,
             f"{len(actual)} of {counted(count, 'sum')}",
             why=why,
-            next_step=advice or "let the round that is repeated have one Copy(total, sums).",
+            next_step=advice
+            or "count the numbers that are fetched and the sums that are sent: each number that "
+            "comes in needs one Copy(total, sums).",
         )
     off = actual - right
     if not why and (off == off[0]).all():
@@ -506,6 +508,14 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
     tensors = {"left": Var(INT, (), 0, [start], [ZERO]), "ticks": Var(INT, (), 0, [ZERO], [start])}
     run = Trial("a countdown", tensors, most_rounds=MOST_ROUNDS).of(answer)
     ticks, left = int(run.came[0]["ticks"]), int(run.came[0]["left"])
+    if abs(start - left - run.rounds) > 1:
+        raise NotYet(
+            f"a countdown from {start:,}, stopped after {MOST_ROUNDS:,} rounds at most",
+            f"{start - left:,} taken from left in {counted(run.rounds, 'round')}",
+            expected="1 in each round",
+            why="the rounds are not counted: a round takes more than 1 from left, or none.",
+            next_step="take 1 from left and add 1 to ticks in the same round.",
+        )
     if abs(ticks + left - start) > 1:
         raise NotYet(
             f"a countdown from {start:,}, stopped after {run.rounds:,} rounds",
@@ -531,9 +541,9 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
     why, advice = run.trial.reason(
-        run, "02.4", advice="follow a countdown from 1 by hand.", nearest=True
+        run, "02.4", advice=f"follow a countdown from {start} by hand.", nearest=True
     )
-    if run.steps["Repeat"] and len({done for _, done, _ in wrong}) == 1:
+    if run.steps["Repeat"] and len(wrong) > 1 and len({done for _, done, _ in wrong}) == 1:
         why = (
             f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the "
             "program was written."
@@ -693,6 +703,7 @@ def _refuse_more_missing(
     graph.create_host_write("set source", source)
     graph.create_host_read("check target", target)
     program = program_of(answer, description, graph, source, target, values, mapped, written)
+    _refuse_partly(graph, source, mapped, written, description)
     if not mapped:
         graph.set_tile_mapping(source, 0)
     elements = {
@@ -729,7 +740,7 @@ def _refuse_more_missing(
             why="source has no values, either.",
             next_step=WHENEVER[UninitialisedReadError],
         ) from None
-    if where := difference(engine.read_tensor("check target"), values, 0):
+    if where := difference(_target_of(engine, description), values, 0):
         done = "writes" if mapped else "maps"
         raise NotYet(
             f"{description}, and the check {done} source",
@@ -739,11 +750,56 @@ def _refuse_more_missing(
         )
 
 
+def _refuse_partly(
+    graph: Graph, source: Tensor, mapped: bool, written: bool, description: str
+) -> None:
+    """Raise `NotYet` if a part of source has a tile, or values, where none of it may."""
+    pieces = [part for parts in graph.get_tile_mapping(source, False) for part in parts]
+    if not mapped and pieces:
+        raise NotYet(
+            description,
+            f"{counted(sum(end - begin for begin, end in pieces), 'element')} of source on a tile",
+            expected="none of them",
+            why="a part of source was mapped.",
+            next_step=ONLY_IF[InvalidTileMappingError],
+        )
+    places = [
+        tensor.positions().ravel()
+        for tensor, _ in graph.initial_values
+        if isinstance(tensor, Tensor) and tensor.dtype is source.dtype
+    ]
+    filled = int(np.isin(source.positions(), np.concatenate([*places, []])).sum())
+    if not written and filled:
+        raise NotYet(
+            description,
+            f"{counted(filled, 'element')} of source with an initial value",
+            expected="none of them",
+            why="a part of source was written.",
+            next_step=ONLY_IF[UninitialisedReadError],
+        )
+
+
+def _target_of(engine: Engine, description: str) -> Array:
+    """Return what target holds after the run.
+
+    :raises NotYet: if the program has not written all of it.
+    """
+    try:
+        return engine.read_tensor("check target")
+    except UninitialisedReadError:
+        raise NotYet(
+            description,
+            "target has elements that nothing has written",
+            expected="a program that copies source into target",
+            why="nothing was written into target, or not all of it.",
+            next_step="return Copy(source, target) in any case.",
+        ) from None
+
+
 def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
-    """Raise `NotYet` if `target` has other values than `source`."""
-    where = difference(engine.read_tensor("check target"), values, 0)
-    if where:
-        actual = engine.read_tensor("check target")
+    """Raise `NotYet` if target has other values than source."""
+    actual = _target_of(engine, description)
+    if where := difference(actual, values, 0):
         blank = np.isnan(actual).all()
         turned = not difference(actual, values[::-1], 0)
         sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
@@ -755,6 +811,9 @@ def _refuse_other_target(engine: Engine, description: str, values: Array) -> Non
             why = "the order is turned round."
         elif (actual == actual[0]).all():
             why = sentence
+            advice = "where written is true: graph.set_initial_value(source, values)."
+        elif np.array_equal(engine._peek("check source"), actual):
+            why = "target is a copy of source, and source holds other numbers than `values`."
             advice = "where written is true: graph.set_initial_value(source, values)."
         raise NotYet(
             description,
@@ -838,7 +897,7 @@ def _to_zero(answer: Answer) -> Passed:
 def _loops(answer: Answer, run: Ran) -> None:
     """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
     if not run.steps[RepeatWhileTrue.__name__]:
-        why = "the number of rounds was fixed when the program was written."
+        why = "nothing in the program goes on for as long as left is not 0."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
         raise NotYet(
             run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
@@ -870,7 +929,13 @@ LESSON = lesson(
     exercise(
         "02.w1",
         warmups.formula(
-            "02.w1", lambda count, grain: -(-count // grain), (101, 4), (8, 4), (3, 4), (50, 7)
+            "02.w1",
+            lambda count, grain: -(-count // grain),
+            (101, 4),
+            (8, 4),
+            (3, 4),
+            (50, 7),
+            (0, 4),
         ),
     ),
     exercise("02.1", _linear),

@@ -192,8 +192,8 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: the number is sent
 # clause: the sum of all so far goes out
-# why:  what came are the numbers themselves: what was fetched is sent, and not the total.
-# next: send total.
+# why:  what came are the numbers themselves: what is sent has nothing of the rounds before in it.
+# next: end a round with popops.add_in_place(graph, total, number, round) and Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -816,6 +816,19 @@ def copying(graph, source, target, values, mapped, written):
     if written:
         graph.set_initial_value(source, 0)
     return Copy(source, target)
+
+
+# %% 02.5: no copy without a tile
+# not yet: return Copy(source, target) in any case
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    program = Sequence()
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+        program.add(Copy(source, target))
+    if written:
+        graph.set_initial_value(source, values)
+    return program
 
 
 # %% 02.w1: without the last

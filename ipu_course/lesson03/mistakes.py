@@ -83,7 +83,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: not divided
-# why:  these are the powers: nothing was divided, and no row adds up to 1.
+# why:  these are the powers, and no row adds up to 1: none was divided by its sum.
 # next: divide by the sum of each row.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
@@ -226,7 +226,7 @@ def place(graph, a):
 
 
 # %% 03.2: by the smaller of both
-# not yet: nothing crosses, and most tiles wait for one
+# not yet: nothing crosses, and the other tiles wait for the fullest
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):
@@ -602,7 +602,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: half of them
-# not yet: that is not chance any more
+# not yet: so many draws with a chance of 0.75 come closer to it
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 0.5, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)

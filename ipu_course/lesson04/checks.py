@@ -33,6 +33,7 @@ from ipu_teach.types import Array
 
 SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
 MANY = 600  # The number of elements in the row whose cycles count.
+FEW = 11  # In a row this short, what does not divide by six weighs most.
 NEAR = 0.1  # The allowed error, relative to the engine's cycles.
 
 LOWEST = np.finfo(np.float32).min
@@ -154,6 +155,9 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         right = difference.right
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
+        if why.startswith("the first run is right"):  # here, state is asked for
+            why = "the first row is right. The next goes on from the largest of the rows before."
+            advice = "follow best from the end of the first row into the second."
         empty = np.flatnonzero(np.isnan(actual))
         if not why and trial_run.unwritten("out"):
             why = "nothing was stored in out."
@@ -271,12 +275,36 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
             bars=bars,
             draws=draws,
         )
+    _refuse_uneven_pieces(answer, _drawn(draw, FEW))
     return Passed(
         f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers",
         bars,
         [*reports, trial_run.report],
         bound=_least_on_one_tile(MANY),
     )
+
+
+def _refuse_uneven_pieces(answer: Callable[..., Program], row: Array) -> None:
+    """Raise `NotYet` if a short row takes too long because of the lengths of its pieces."""
+    description = f"the cycles for {len(row)} numbers"
+    run = _through(answer, _row(len(row), [row], [accumulate(row)], description))
+    bars = Bars(round(SLACK * six_workers_cycles(len(row))), run.cycles, "modelled cycles")
+    pieces = [
+        sizes
+        for compute_set in run.graph.compute_sets
+        for table in compute_set.tables.values()
+        for field, sizes in sizes_of(run.graph, table).items()
+        if table.edges[field].kind == "output" and max(sizes) - min(sizes) > 1
+    ]
+    if bars.yours > bars.budget and pieces:
+        raise NotYet(
+            description,
+            "the right numbers, too late",
+            why=f"the pieces have {min(pieces[0])} to {max(pieces[0])} numbers, and the others "
+            "wait for the longest.",
+            next_step="let the pieces differ by one number at most.",
+            bars=bars,
+        )
 
 
 def _least_on_one_tile(length: int) -> Bound:
@@ -340,6 +368,12 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
             "and a tile has six workers.",
             "cut the row into six pieces, with a vertex each.",
         )
+    if maximum > WORKERS:
+        return (
+            f"there are {maximum} vertices in a compute set. A tile has six workers, and each "
+            "vertex has to be started.",
+            "cut the row into six pieces, with a vertex each.",
+        )
     cost = max((profile.cost for profile in sets), key=lambda cost: cost.compute_duration)
     busy = float(cost.active_cycles[0] / cost.compute_duration)
     longest = max(sets, key=lambda profile: profile.cost.compute_duration)
@@ -393,9 +427,10 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
                     else ""
                 )
                 message = f"in run {difference.run + 1}, {difference.words}"
-                raise run.refused(
-                    "04.3", message, quoted(difference.right), advice=BY_HAND, why=why
-                )
+                advice = BY_HAND
+                if count > 1 and same(list(run.came[0]["a"][:-1]), list(right[0][:-1])):
+                    advice = "follow the last number by hand: it has no right neighbour, and stays."
+                raise run.refused("04.3", message, quoted(difference.right), advice=advice, why=why)
             reports.append(run.report)
             steps = len(run.report.steps())
             if steps > STEPS:
@@ -541,6 +576,11 @@ def _whole_numbers(self: Row) -> None:
         self.out[i] = best
 
 
+def _nothing_right(self: Row) -> None:
+    for i in range(len(self.x)):
+        self.out[i] = min(self.x) - 1
+
+
 def _codelet(compute: Callable[[Row], None]) -> type[Vertex]:
     """Return a codelet with this compute(); its name and fields do not reveal what it does.
 
@@ -626,6 +666,14 @@ def _kills(answer: Test) -> Passed:
         explanation[compute] = of(answer, _codelet(compute))
     right = [explanation[compute] for compute in RIGHT]
     alive = [(fault, advice) for compute, fault, advice in MUTANTS if explanation[compute]]
+    if not any(right) and len(alive) == len(MUTANTS):
+        raise NotYet(
+            description,
+            "False for the right codelets, and True for all six faulty ones",
+            expected="True for the right ones",
+            why="True and False have changed places.",
+            next_step="return True where everything fits, and False where something does not.",
+        )
     if not any(right):
         why = "it says no to a codelet that is right." + (
             "" if alive else " It says no to everything."
@@ -656,6 +704,15 @@ def _kills(answer: Test) -> Passed:
             expected="True",
             why=why,
             next_step="look at values alone: x and out after the run.",
+        )
+    if len(alive) == len(MUTANTS) and not _survives(answer, _codelet(_nothing_right)):
+        raise NotYet(
+            description,
+            "True for all six faulty ones",
+            expected="False",
+            why="it says no to a codelet that is wrong in every place of every row, and yes to "
+            "those that are right in some.",
+            next_step="let one row that does not fit be enough for False.",
         )
     if len(alive) == len(MUTANTS):
         why = "it says yes to everything."
@@ -783,6 +840,8 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
     if near(right + lengths - 2 * new):
         why = "it counts those that are not larger. A new largest is what takes a cycle more."
         return why, "count it new times."
+    if near(right + new):
+        return "a new largest costs one cycle more, and here it is two.", "add `new` once."
     if near(right - new):
         return (
             "a new largest number costs a cycle more, for it is read once more.",
@@ -848,7 +907,8 @@ def _pieces(answer: Piece) -> Passed:
 
     for n, pieces in actual.items():
         if fault := _uneven(answer, n, pieces):
-            raise refusing("04.w3", gives_the_same)(*fault, SIDE)
+            advice = f"write down (begin, end) of the six pieces of {n}."
+            raise refusing("04.w3", gives_the_same)(*fault, advice)
     return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*actual.values()])
 
 
@@ -890,22 +950,41 @@ def _borders(n: int, place: int) -> range:
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
 
-SIDE = "write down (begin, end) of the six pieces of 97: each begins where the one before it ends."
 ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
-HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
+HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
-ONE_VERTEX = Trial(
-    "a row of 5 numbers",
-    {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[np.array(8.0)])},
-)
+# rows of 5 numbers, by where the largest of them is
+WHERE = {"in it": ROW, "at its begin": np.sort(ROW)[::-1], "at its end": np.sort(ROW)}
+ONE_VERTEX = [
+    Trial(
+        f"a row of 5 numbers, with the largest {where}",
+        {"x": Var(FLOAT, 5, 3, [row]), "out": Var(FLOAT, (), 3, right=[np.array(8.0)])},
+    )
+    for where, row in WHERE.items()
+]
+
+
+def _halves(answer: type[Vertex]) -> Passed:
+    passed = warmups.vertex("04.w1", HALVES, "out")(answer)
+    HALVES.of(answer).refuse_changed("read self.x[i], and store in self.out[i] alone.")
+    return passed
+
+
+def _one_vertex(answer: Answer) -> Passed:
+    evidence = [
+        warmups.program("04.w2", trial, "out", _on_tile_3)(answer).evidence for trial in ONE_VERTEX
+    ]
+    return Passed(
+        "a row of 5 numbers, with the largest in it, at its begin and its end", evidence=evidence
+    )
 
 
 LESSON = lesson(
     "04",
     question("04.0", (PredictedValue("", "times as long"),)),
-    exercise("04.w1", warmups.vertex("04.w1", HALVES, "out"), takes=("a codelet",)),
+    exercise("04.w1", _halves, takes=("a codelet",)),
     exercise("04.1", _prefix_max, takes=("a codelet",)),
-    exercise("04.w2", warmups.program("04.w2", ONE_VERTEX, "out", _on_tile_3)),
+    exercise("04.w2", _one_vertex),
     exercise("04.w3", _pieces),
     exercise("04.2", _in_six),
     exercise("04.3", _repaired),

@@ -817,8 +817,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.3: in a copy that nobody fetches
-# why:  a is as it was: the new numbers did not get there.
-# next: end with a Copy into a.
+# why:  a is as it was: the new numbers did not get there, or are the old ones.
+# next: let each vertex read its right neighbour's old number, and see that the result ends in a.
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")

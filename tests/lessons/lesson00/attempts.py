@@ -4,21 +4,21 @@ from math import floor, isqrt, sqrt
 
 
 # %% 00.1: divmod
-# passed: on 7 fixed sets of numbers
+# passed: on 8 fixed sets of numbers
 def chip_figures(tiles, workers, megabytes):
     size, left = divmod(megabytes * 10**6, tiles)
     return [workers * tiles, size]
 
 
 # %% 00.1: numpy
-# passed: on 7 fixed sets of numbers
+# passed: on 8 fixed sets of numbers
 def chip_figures(tiles, workers, megabytes):
     import numpy as np
     return np.array([np.int64(tiles) * workers, np.floor_divide(megabytes * 1_000_000, tiles)])
 
 
 # %% 00.1: fractions, and one thread after the other
-# passed: on 7 fixed sets of numbers
+# passed: on 8 fixed sets of numbers
 def chip_figures(tiles, workers, megabytes):
     from fractions import Fraction
     threads = sum(workers for tile in range(tiles))
@@ -86,10 +86,23 @@ def chip_figures(tiles, workers, megabytes):
     return workers * tiles, int(megabytes * 1e6 / tiles + 0.5)
 
 
+# %% 00.1: divided first, in floats
+# not yet: What is special here: the bytes come out even
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, int(megabytes / tiles * 1_000_000)
+
+
 # %% 00.w1: divmod
 # passed: on 5 fixed sets of numbers
 def tile_of(i, tiles):
     return divmod(i, tiles)[1]
+
+
+# %% 00.w1: the bits below a power of two
+# clause: after the last tile again from tile 0 on
+# not yet: tile_of(13, 13) came: 12 expected: 0 next: try that call
+def tile_of(i, tiles):
+    return i & (tiles - 1)
 
 
 # %% 00.3: pieces that follow each other

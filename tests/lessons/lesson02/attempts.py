@@ -1,7 +1,15 @@
 # %% given
 from ipu_teach import FLOAT, INT, InOut, Input, Vertex
 from ipu_teach.poplibs import popops
-from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
+from ipu_teach.program import (
+    Copy,
+    Execute,
+    If,
+    Repeat,
+    RepeatWhileFalse,
+    RepeatWhileTrue,
+    Sequence,
+)
 
 
 class Add(Vertex):
@@ -27,9 +35,15 @@ def added(graph, x, total):
 
 
 # %% 02.w1: as often as it fits, and the rest
-# passed: on 4 fixed sets of numbers
+# passed: on 5 fixed sets of numbers
 def grains_of(count, grain):
     return len(range(0, count, grain))
+
+
+# %% 02.w1: at least one grain
+# not yet: grains_of(0, 4) came: 1 expected: 0
+def grains_of(count, grain):
+    return max(1, -(-count // grain))
 
 
 # %% 02.1: past the end
@@ -180,6 +194,44 @@ def running_sum(graph, numbers, sums, count):
     return Repeat(count, body)
 
 
+# %% 02.2: the total added to the number, which is sent
+# like: the number is sent
+def running_sum(graph, numbers, sums, count):
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
+    one = Sequence(Copy(numbers, number))
+    popops.add_in_place(graph, number, total, one)
+    one.add(Copy(number, sums))
+    return Repeat(count, one)
+
+
+# %% 02.2: a sum that never comes back
+# like: the number is sent
+def running_sum(graph, numbers, sums, count):
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
+    one = Sequence(Copy(numbers, number))
+    one.add(Copy(popops.add(graph, total, number, one), sums))
+    return Repeat(count, one)
+
+
+# %% 02.2: the first before the loop
+# not yet: 6 of 7 sums next: count the numbers that are fetched and the sums that are sent
+def running_sum(graph, numbers, sums, count):
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
+    one = Sequence(Copy(numbers, number))
+    popops.add_in_place(graph, total, number, one)
+    one.add(Copy(total, sums))
+    return Sequence(Copy(numbers, total), Repeat(count - 1, one))
+
+
 # %% 02.w2: numpy's transpose
 # passed: on 4 fixed sets of numbers
 def source_tile(rows, i, j):
@@ -233,6 +285,14 @@ def to_zero(graph, left):
     zero = graph.add_constant(INT, (), 0)
     graph.set_tile_mapping(zero, 0)
     return RepeatWhileTrue(Sequence(), left, Copy(zero, left))
+
+
+# %% 02.w3: a zero at once
+# not yet: nothing in the program goes on for as long as left is not 0
+def to_zero(graph, left):
+    zero = graph.add_constant(INT, left.shape, 0, "zero")
+    graph.set_tile_mapping(zero, 0)
+    return Copy(zero, left)
 
 
 # %% 02.4: a question asked beforehand
@@ -338,6 +398,34 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(look, more, body)
 
 
+# %% 02.4: all of it in one round
+# clause: counts the rounds in
+# not yet: 2,000 taken from left in 1 round
+def countdown(graph, left, ticks):
+    zero = graph.add_constant(INT, (), 0, "zero")
+    graph.set_tile_mapping(zero, 0)
+    return RepeatWhileTrue(Sequence(), left, Sequence(Copy(left, ticks), Copy(zero, left)))
+
+
+# %% 02.4: one tick after the loop
+# not yet: next: follow a countdown from 5 by hand
+def countdown(graph, left, ticks):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    program = Sequence(RepeatWhileTrue(Sequence(), left, body))
+    popops.add_in_place(graph, ticks, 1, program)
+    return program
+
+
+# %% 02.4: 64 rounds that look
+# not yet: needs more rounds than were written down
+def countdown(graph, left, ticks):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    popops.add_in_place(graph, ticks, 1, body)
+    return Repeat(64, If(left, body, Sequence()))
+
+
 # %% 02.5: every element on its tile
 # passed: each error in turn
 def copying(graph, source, target, values, mapped, written):
@@ -362,7 +450,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: only a part unmapped
-# passed: each error in turn
+# clause: If not mapped, source has no tile
+# not yet: a part of source was mapped
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 2)
     graph.set_tile_mapping(source if mapped else source[1:], 3)
@@ -406,3 +495,27 @@ def copying(graph, source, target, values, mapped, written):
     if written:
         graph.set_initial_value(source, values)
     return Copy(target, source)
+
+
+# %% 02.5: numbers of its own
+# not yet: target is a copy of source, and source holds other numbers
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if written:
+        graph.set_initial_value(source, range(source.num_elements))
+    return Copy(source, target)
+
+
+# %% 02.5: all but the last written
+# clause: if not written, nothing is in it
+# not yet: a part of source was written
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    graph.set_initial_value(
+        source if written else source[:-1], values if written else values[:-1]
+    )
+    return Copy(source, target)
