@@ -212,7 +212,9 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
         why = f"all of the work is on tile 0, and {len(on) - 1} tiles look on."
     elif np.all(on[:-1] == share) and on[-1] == share + more:
         why = "what // leaves over was all given to the last tile."
-    elif np.array_equal(on, np.diff(np.minimum(np.arange(len(on) + 1) * on[0], on.sum()))):
+    elif on[full] == -(-on.sum() // len(on)) and np.array_equal(
+        on, np.diff(np.minimum(np.arange(len(on) + 1) * on[full], on.sum()))
+    ):
         why = (
             "the rows of a tile were rounded up, so that the first tiles take all before the last "
             "ones are reached."

@@ -244,7 +244,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: all on tile 0
 # clause: dealt out to the tiles as evenly as can be
-# not yet: twelve tiles look on
+# not yet: 12 tiles look on
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]

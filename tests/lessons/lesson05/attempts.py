@@ -1,6 +1,3 @@
-
-
-
 # %% given
 import numpy as np
 
@@ -85,7 +82,9 @@ def one_per_row(graph, matrix, vector, result):
     compute_set = graph.add_compute_set("rows")
     for tile, (begin, end) in enumerate(poputil.balanced_partition(rows, graph.target.num_tiles)):
         for r in range(begin, end):
-            v = graph.add_vertex(compute_set, Row, {"row": matrix[r], "vector": vector, "product": result[r]})
+            v = graph.add_vertex(
+                compute_set, Row, {"row": matrix[r], "vector": vector, "product": result[r]}
+            )
             graph.set_tile_mapping(v, tile)
             graph.set_tile_mapping(matrix[r], tile)
             graph.set_tile_mapping(result[r], tile)
@@ -258,7 +257,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
     length = (cols + pieces - 1) // pieces
     sums = (rows + tiles - 1) // tiles
     come = ((most + rows - 1) // rows) * length
-    return come + (most + 5) // 6 * 6 * dot(length) + sums * pieces + (sums + 5) // 6 * 6 * add(pieces)
+    return (
+        come + (most + 5) // 6 * 6 * dot(length) + sums * pieces + (sums + 5) // 6 * 6 * add(pieces)
+    )
 
 
 # %% 05.2: workers in one line
@@ -409,7 +410,9 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
     for p, (begin, end) in enumerate(poputil.balanced_partition(cols, pieces)):
         for r in range(rows):
             tile = number * tiles // (rows * pieces)
-            v = graph.add_vertex(multiply, Dot, a=matrix[r, begin:end], b=vector[begin:end], out=partials[p, r])
+            v = graph.add_vertex(
+                multiply, Dot, a=matrix[r, begin:end], b=vector[begin:end], out=partials[p, r]
+            )
             graph.set_tile_mapping(v, tile)
             graph.set_tile_mapping(matrix[r, begin:end], tile)
             graph.set_tile_mapping(partials[p, r], tile)
@@ -425,7 +428,9 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 # passed: each cut as asked
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
-    pieces = pieces or min(range(1, min(cols, 64) + 1), key=lambda p: planned(rows, cols, p, tiles, dot, add))
+    pieces = pieces or min(
+        range(1, min(cols, 64) + 1), key=lambda p: planned(rows, cols, p, tiles, dot, add)
+    )
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
     multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
     for piece in range(pieces):
@@ -470,7 +475,9 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 def in_pieces(graph, matrix, vector, result, pieces=None):
     graph.set_tile_mapping(vector, 0)
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
-    pieces = pieces or min(range(1, cols + 1), key=lambda p: planned(rows, cols, p, tiles, guess, guess))
+    pieces = pieces or min(
+        range(1, cols + 1), key=lambda p: planned(rows, cols, p, tiles, guess, guess)
+    )
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
     multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
     for piece in range(pieces):
@@ -608,7 +615,7 @@ def filled(k, n, deep, wide):
 
 # %% 05.1: rounded to the nearest tile
 # not yet: tiles whose numbers of vertices differ by one at most next:
-class Product(Vertex):
+class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -617,12 +624,12 @@ class Product(Vertex):
         self.out = self.a @ self.b
 
 
-def product_by_rows(graph, matrix, vector, result):
+def one_per_row(graph, matrix, vector, result):
     tiles, rows = graph.target.num_tiles, len(matrix)
     work = graph.add_compute_set("rows")
     for row in range(rows):
         tile = min(round(row * tiles / rows), tiles - 1)
-        part = graph.add_vertex(work, Product, a=matrix[row], b=vector, out=result[row])
+        part = graph.add_vertex(work, DotProduct, a=matrix[row], b=vector, out=result[row])
         for thing in (part, matrix[row], result[row]):
             graph.set_tile_mapping(thing, tile)
     return Execute(work)
@@ -646,7 +653,7 @@ def two_halves(graph, row, vector, halves):
     middle = sum(divmod(size, 2))
     work = graph.add_compute_set("halves")
     pieces = (row[:middle], vector[:middle]), (row[middle:], vector[middle:])
-    for half, (a, b) in zip(halves, pieces, strict=True):
+    for half, (a, b) in zip((halves[0], halves[1]), pieces, strict=True):
         vertex = graph.add_vertex(work, Dot, a=a, b=b, out=half)
         graph.set_tile_mapping(vertex, 0)
     return Execute(work)
