@@ -1,6 +1,3 @@
-
-
-
 # %% given
 import numpy as np
 
@@ -51,6 +48,7 @@ def loss_slopes(images, labels, weights, bias):
         z = images @ w + b
         z = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
         return -z[range(len(labels)), labels].mean()
+
     h, slopes = 1e-5, []
     for k, a in enumerate((weights, bias)):
         slope = np.zeros(a.shape)
@@ -143,6 +141,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 # passed: a program that does not grow
 def whole_epoch(graph, images, labels, loss, learn, steps):
     from ipu_teach.program import RepeatWhileTrue
+
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
     c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
@@ -290,6 +289,7 @@ def train(engine, data, epochs):
 # passed: 3 and 12 epochs
 def train(engine, data, epochs):
     from fractions import Fraction
+
     engine.load()
     connect(engine, data)
     while epochs:
@@ -304,7 +304,9 @@ def train(engine, data, epochs):
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     poputil.map_tensor_linearly(graph, raw)
-    fetch = Sequence(Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
     floats = popops.cast(graph, raw, FLOAT, fetch)
     fetch.add(Copy(popops.mul(graph, floats, 1 / 255, fetch), images))
     return fetch
@@ -314,9 +316,12 @@ def fetch_bytes(graph, images):
 # passed: every grey level
 def fetch_bytes(graph, images):
     from ipu_teach import HALF
+
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "bytes")
     graph.set_tile_mapping(raw, 5)
-    fetch = Sequence(Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
     half = popops.cast(graph, raw, HALF, fetch)
     popops.cast_with_output(graph, half, images, fetch)
     popops.mul_in_place(graph, images, 1 / 255, fetch)
@@ -425,7 +430,9 @@ def read_ahead(graph, reader, size):
         def fetch(self, array):
             np.copyto(array, reader.next_batch())
 
-    return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=min(reader.at_once, 16)), Ahead()
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=min(reader.at_once, 16)
+    ), Ahead()
 
 
 # %% 07.5: always 16, made outside
@@ -445,7 +452,9 @@ class Ahead(StreamCallback):
 
 
 def read_ahead(graph, reader, size):
-    return graph.add_host_to_device_fifo("images", FLOAT, size, options={"bufferingDepth": 16}), Ahead(reader)
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, options={"bufferingDepth": 16}
+    ), Ahead(reader)
 
 
 # %% 07.5: a list, and one transfer more
@@ -461,4 +470,73 @@ def read_ahead(graph, reader, size):
         def fetch(self, array):
             array.put(range(size), reader.next_batch())
 
-    return [graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps + 1), Ahead()]
+    return [
+        graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps + 1),
+        Ahead(),
+    ]
+
+
+# %% 07.3: rounded to two digits
+# not yet: rounded to 2 digits after the point
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return round(float(engine.read_tensor("num_correct") / len(data.test_labels)), 2)
+
+
+# %% 07.4: a rounded factor
+# clause: pixel / 255 in images
+# not yet: every pixel is 0.9996 times as large as it should be
+def fetch_bytes(graph, images):
+    stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements)
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    program = Sequence(Copy(stream, raw))
+    popops.cast_with_output(graph, raw, images, program)
+    popops.mul_in_place(graph, images, 0.00392, program)
+    return program
+
+
+# %% 07.4: a factor of four places
+# not yet: every pixel is 0.9945 times as large as it should be
+def fetch_bytes(graph, images):
+    stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements)
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    program = Sequence(Copy(stream, raw))
+    popops.cast_with_output(graph, raw, images, program)
+    popops.mul_in_place(graph, images, 0.0039, program)
+    return program
+
+
+# %% 07.w2: 1 more than the array holds
+# not yet: 7 became 8, and 100 became 101
+class Counting(StreamCallback):
+    def fetch(self, array):
+        array += 1
+
+
+# %% 07.w2: counted within an array
+# not yet: the places of one array have different numbers
+class Counting(StreamCallback):
+    def fetch(self, array):
+        array[:] = np.arange(1, len(array) + 1)
+
+
+# %% 07.5: SUCCESS without a batch
+# not yet: a call said SUCCESS and took none
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if reader.ready():
+                array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    depth = min(16, reader.steps)
+    stream = graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=depth)
+    return stream, Ahead()
