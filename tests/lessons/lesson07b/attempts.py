@@ -1,6 +1,3 @@
-
-
-
 # %% given
 """Mistakes of lesson 07b written otherwise."""
 
@@ -51,7 +48,9 @@ def windows(size, k, stride, padding):
 # passed: 8 shapes
 def patches(x, k, stride=1):
     rows, columns = x.shape[1] - k + 1, x.shape[2] - k + 1
-    seen = [x[:, i : i + rows : stride, j : j + columns : stride] for i in range(k) for j in range(k)]
+    seen = [
+        x[:, i : i + rows : stride, j : j + columns : stride] for i in range(k) for j in range(k)
+    ]
     return concat(seen, 3).flatten(0, 3)
 
 
@@ -140,7 +139,9 @@ def backward(graph, x, w, dy, p, program):
     dw = poplin.mat_mul(graph, rows.transpose(), seen, program).transpose()
     turned = concat([w[k - 1 - i, k - 1 - j].transpose() for i in range(k) for j in range(k)], 0)
     q = k - 1 - p
-    dx = poplin.mat_mul(graph, patches(popops.pad(graph, dy, [0, q, q, 0], [0, q, q, 0]), k), turned, program)
+    dx = poplin.mat_mul(
+        graph, patches(popops.pad(graph, dy, [0, q, q, 0], [0, q, q, 0]), k), turned, program
+    )
     return [dx.reshape(x.shape), dw.reshape(w.shape), popops.reduce(graph, rows, [0], program)]
 
 
@@ -149,7 +150,9 @@ def backward(graph, x, w, dy, p, program):
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     db = popops.reduce(graph, dy.flatten(0, 3), [0], program)
-    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), dy.flatten(0, 3), program)
+    dw = poplin.mat_mul(
+        graph, patches(zeros_around(graph, x, p), k).transpose(), dy.flatten(0, 3), program
+    )
     back = w.dim_shuffle([0, 1, 3, 2]).reverse(1).reverse(0).flatten(0, 3)
     dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), back, program)
     return dx.reshape(x.shape), dw.reshape(w.shape), db
@@ -304,7 +307,9 @@ def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for place, share in enumerate(shares):
         a, b = divmod(place, k)
-        dx[a : a + (down - 1) * stride + 1 : stride, b : b + (across - 1) * stride + 1 : stride] += share
+        dx[
+            a : a + (down - 1) * stride + 1 : stride, b : b + (across - 1) * stride + 1 : stride
+        ] += share
     return dx
 
 
@@ -374,7 +379,11 @@ def busy(places, ins, outs, groups):
 # passed: sets of numbers
 def busy(places, ins, outs, groups):
     deep, wide = places * ins // groups, outs // groups
-    full = [min(16, deep - d) * min(16, wide - w) for d in range(0, deep, 16) for w in range(0, wide, 16)]
+    full = [
+        min(16, deep - d) * min(16, wide - w)
+        for d in range(0, deep, 16)
+        for w in range(0, wide, 16)
+    ]
     return sum(full) / (256 * len(full))
 
 
@@ -474,7 +483,9 @@ def variance_of(n, total, squares):
 # passed: as of one batch
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
-    mean = popops.mul(graph, together(popops.reduce(graph, x, [0], program), program), 1 / n, program)
+    mean = popops.mul(
+        graph, together(popops.reduce(graph, x, [0], program), program), 1 / n, program
+    )
     away = popops.square(graph, popops.sub(graph, x, mean, program), program)
     total = together(popops.reduce(graph, away, [0], program), program)
     return mean, popops.mul(graph, total, 1 / n, program)
@@ -497,7 +508,10 @@ def statistics(graph, x, replicas, together, program):
     for t in (x, popops.square(graph, x, program)):
         mine = popops.mul(graph, popops.reduce(graph, t, [0], program), 1 / x.shape[0], program)
         parts.append(popops.mul(graph, together(mine, program), 1 / replicas, program))
-    return [parts[0], popops.sub(graph, parts[1], popops.mul(graph, parts[0], parts[0], program), program)]
+    return [
+        parts[0],
+        popops.sub(graph, parts[1], popops.mul(graph, parts[0], parts[0], program), program),
+    ]
 
 
 # %% 07b.7: averages of both
@@ -518,3 +532,61 @@ def statistics(graph, x, replicas, together, program):
     mean = popops.mul(graph, popops.reduce(graph, x, [0], program), 1 / n, program)
     away = popops.square(graph, popops.sub(graph, x, mean, program), program)
     return mean, popops.mul(graph, popops.reduce(graph, away, [0], program), 1 / n, program)
+
+
+# %% 07b.1: as many windows across as down
+# not yet: count the windows down and the windows across
+def patches(x, k, stride=1):
+    count = windows(x.shape[1], k, stride, 0)
+    end = (count - 1) * stride + 1
+    parts = [x[:, i : i + end : stride, j : j + end : stride] for i in range(k) for j in range(k)]
+    return concat(parts, 3).reshape((x.shape[0] * count * count, k * k * x.shape[3]))
+
+
+# %% 07b.2: dy padded like x
+# like: the padding of the way there, reshaped
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    seen = patches(zeros_around(graph, x, p), k).transpose()
+    dw = poplin.mat_mul(graph, seen, flat, program).reshape(w.shape)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    behind = patches(zeros_around(graph, dy, p), k)
+    dx = poplin.mat_mul(graph, behind, turned, program).reshape(x.shape)
+    return dx, dw, popops.reduce(graph, dy, [0, 1, 2], program)
+
+
+# %% 07b.3: zeros of FLOAT
+# clause: x with p zeros on each side of its field
+# error in the answer: FLOAT and of HALF
+def padded(graph, x, p):
+    for axis in (1, 2) if p else ():
+        zeros = graph.add_constant(FLOAT, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        poputil.map_tensor_linearly(graph, zeros)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+# %% 07b.4: whole numbers for slopes
+# clause: Return the slope of each element of x
+# not yet: x has whole numbers
+def pool_back(x, dy, k, stride):
+    dx = np.zeros_like(x)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        top = x[part] == x[part].max()
+        dx[part] = dx[part] + top * dy[i, j] / top.sum()
+    return dx
+
+
+# %% 07b.7: a generator of both
+# not yet: return mean, variance
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    mean = popops.mul(graph, popops.reduce(graph, x, [0], program), 1 / n, program)
+    squares = popops.reduce(graph, popops.square(graph, x, program), [0], program)
+    squares = popops.mul(graph, squares, 1 / n, program)
+    variance = popops.sub(graph, squares, popops.square(graph, mean, program), program)
+    return (
+        popops.mul(graph, together(t, program), 1 / replicas, program) for t in (mean, variance)
+    )
