@@ -45,7 +45,11 @@ def alive(steps, sizes):
     for place, (kind, layer) in enumerate(steps):
         total = 0
         for i in range(len(sizes)):
-            makes = [-1] if i == 0 else [p for p, (k, j) in enumerate(steps) if k != "backward" and j + 1 == i]
+            makes = (
+                [-1]
+                if i == 0
+                else [p for p, (k, j) in enumerate(steps) if k != "backward" and j + 1 == i]
+            )
             before = [p for p in makes if p <= place]
             if not before:
                 continue
@@ -83,6 +87,7 @@ def alive(steps, sizes):
         here = needed | {layer}
         made = frozenset() if kind == "backward" else frozenset([layer + 1])
         return [sum(map(sizes.__getitem__, here))] + held, here - made
+
     return tuple(walk(steps)[0])
 
 
@@ -212,7 +217,10 @@ def schedule(layers, keep):
     start = 0
     for end in ends:
         lost = range(start, end - 1) if end < layers else ()
-        part = [*(("recompute", i) for i in lost), *(("backward", i) for i in range(end - 1, start - 1, -1))]
+        part = [
+            *(("recompute", i) for i in lost),
+            *(("backward", i) for i in range(end - 1, start - 1, -1)),
+        ]
         back.extendleft(reversed(part))
         start = end
     forward.extend(("forward", i) for i in range(layers))
@@ -246,6 +254,7 @@ def schedule(layers, keep):
         start = max(i for i in {0, *keep} if i < end)
         again = [] if last else [("recompute", i) for i in range(start, end - 1)]
         return again + [("backward", end - 1 - i) for i in range(end - start)] + back(start, False)
+
     return [("forward", i) for i in range(layers)] + back(layers, True)
 
 
@@ -291,6 +300,7 @@ def schedule(layers, keep):
 # passed: 28 at once
 def place(sizes, k):
     from itertools import combinations
+
     best, way = None, None
     for more in combinations(range(len(sizes)), min(k, len(sizes))):
         if 0 in more:
@@ -304,7 +314,9 @@ def place(sizes, k):
 # passed: 28 at once
 def place(sizes, k):
     from itertools import combinations
+
     n = len(sizes)
+
     def peak(keep):
         worst, kept = 0, 0
         for start, end in zip(keep, [*keep[1:], n]):
@@ -313,6 +325,7 @@ def place(sizes, k):
             if end < n:
                 worst = max(worst, kept + sizes[end] + (sizes[end - 1] if end - 1 > start else 0))
         return worst
+
     return min(([0, *more] for more in combinations(range(1, n), min(k, n) - 1)), key=peak)
 
 
@@ -320,6 +333,7 @@ def place(sizes, k):
 # passed: 28 at once
 def place(sizes, k):
     from itertools import combinations
+
     n = len(sizes)
     ways = [{0, *more} for j in range(k) for more in combinations(range(1, n), j)]
     return min(ways, key=lambda keep: max(alive(schedule(n, keep), sizes)))
@@ -364,8 +378,10 @@ def place(sizes, k):
 def keep_for(layers, room):
     def most(k):
         return max(alive(recompute(layers, range(0, layers, k)), [1] * layers))
+
     def again(k):
         return sum(kind == "recompute" for kind, _ in recompute(layers, range(0, layers, k)))
+
     k = min((k for k in range(1, layers + 1) if most(k) <= room), key=again)
     return list(range(0, layers, k))
 
@@ -440,3 +456,53 @@ def drop(graph, x, seed, kind, layer, program):
 def drop(graph, x, seed, kind, layer, program):
     dropped = poprand.dropout(graph, seed, 5 + layer, x, x, 0.5, 1.0, program)
     return popops.add(graph, dropped, dropped, program)
+
+
+# %% 08.w1: its backward, whatever follows
+# clause: the last step that reads
+# not yet: the last step that reads it is no backward
+def last_read(steps, layer):
+    return list(steps).index(("backward", layer))
+
+
+# %% 08.1: layer 0's input to the end
+# clause: what a later step reads before it is made anew
+# not yet: no step reads layer 0's input again
+def alive(steps, sizes):
+    held = []
+    for place, (kind, layer) in enumerate(steps):
+        there = {0, layer} | ({layer + 1} if kind != "backward" else set())
+        decided = set()
+        for later, i in steps[place + 1 :]:
+            if i not in decided:
+                there.add(i)
+            decided |= {i} if later == "backward" else {i, i + 1}
+        held.append(sum(sizes[i] for i in there if i < len(sizes)))
+    return held
+
+
+# %% 08.1: made for nobody
+# clause: what it makes
+# not yet: no step reads what a step makes
+def alive(steps, sizes):
+    held, needed = [], set()
+    for kind, layer in reversed(steps):
+        here = needed | {layer}
+        held.append(sum(sizes[i] for i in here if i < len(sizes)))
+        needed = here if kind == "backward" else here - {layer + 1}
+    return held[::-1]
+
+
+# %% 08.6: a quarter, four times as large
+# not yet: keeps 27 % of the numbers
+def drop(graph, x, seed, kind, layer, program):
+    return poprand.dropout(graph, seed, layer, x, x, 0.25, 4.0, program)
+
+
+# %% 08.6: a reference on tile 0
+# clause: `reference` is a tensor that lies as x does
+# not yet: on another tile than in x
+def drop(graph, x, seed, kind, layer, program):
+    reference = graph.add_variable(FLOAT, x.shape, "reference")
+    graph.set_tile_mapping(reference, 0)
+    return poprand.dropout(graph, seed, layer, x, reference, 0.5, 2.0, program)
