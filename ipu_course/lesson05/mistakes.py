@@ -1631,8 +1631,8 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: pieces that overlap
-# why:  pieces are as long as k / 4, rounded up, and the last one begins before the one before it has
-#   ended.
+# why:  pieces are as long as k / 4, rounded up, and the last one begins before the one before it
+#   has ended.
 # next: let the last piece be shorter: it begins where the one before it ends.
 def frugal(graph, a, b, prog):
     k = a.shape[1]

@@ -71,13 +71,6 @@ def _listed(layers: int, keep: Collection[int]) -> Listed:
     return listed
 
 
-def _listing(*steps: tuple[str, int]) -> Listed:
-    """Return a list of these steps."""
-    listed = Listed(steps)
-    listed.said = repr([*steps])
-    return listed
-
-
 def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
     """Return the inputs in memory while each step runs.
 
@@ -127,8 +120,6 @@ def _last_reads(answer: Callable[..., int]) -> Passed:
         for n, every in ((7, 3), (11, 4), (5, 2))
     }
     cases |= {"it is layer 0": (_listed(5, [0, 2]), 0), "there is one layer": (_listed(1, [0]), 0)}
-    again = _listing((FORWARD, 0), (BACKWARD, 0), (RECOMPUTE, 0))
-    cases |= {"the last step that reads it is no backward": (again, 0)}
     return compare(answer, _last_read, cases, suspects("08.w1"))
 
 
@@ -140,10 +131,6 @@ def _alive(answer: Callable[..., int]) -> Passed:
     cases = {
         name: (_listed(n, keep), draw.permutation(np.arange(3, 30))[:n].tolist())
         for name, (n, keep) in chains.items()
-    }
-    cases |= {
-        "no step reads layer 0's input again": (_listing((FORWARD, 0), (FORWARD, 1)), [5, 7]),
-        "no step reads what a step makes": (_listing((FORWARD, 0)), [5, 7]),
     }
     return compare(answer, alive_while, cases, suspects("08.1"))
 

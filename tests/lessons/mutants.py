@@ -182,6 +182,9 @@ HARMLESS = {
         "for first in range(0, len(disc) + 1, 256):": "a read past the end gives no rows",
         "yield from disc.read(first, 257)": "a read gives at most 256 rows",
     },
+    "08.1": {
+        "needed = here - {layer + 1}": "after a layer's backward nobody needs the next one's input",
+    },
     "08.2": {"segments = layers / every": "k divides the number of layers"},
     "08.4": {
         f"ways = [[0, *more] for more in combinations({numbers}, min(k, n) - 1)]": (

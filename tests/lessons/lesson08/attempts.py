@@ -458,41 +458,6 @@ def drop(graph, x, seed, kind, layer, program):
     return popops.add(graph, dropped, dropped, program)
 
 
-# %% 08.w1: its backward, whatever follows
-# clause: the last step that reads
-# not yet: the last step that reads it is no backward
-def last_read(steps, layer):
-    return list(steps).index(("backward", layer))
-
-
-# %% 08.1: layer 0's input to the end
-# clause: what a later step reads before it is made anew
-# not yet: no step reads layer 0's input again
-def alive(steps, sizes):
-    held = []
-    for place, (kind, layer) in enumerate(steps):
-        there = {0, layer} | ({layer + 1} if kind != "backward" else set())
-        decided = set()
-        for later, i in steps[place + 1 :]:
-            if i not in decided:
-                there.add(i)
-            decided |= {i} if later == "backward" else {i, i + 1}
-        held.append(sum(sizes[i] for i in there if i < len(sizes)))
-    return held
-
-
-# %% 08.1: made for nobody
-# clause: what it makes
-# not yet: no step reads what a step makes
-def alive(steps, sizes):
-    held, needed = [], set()
-    for kind, layer in reversed(steps):
-        here = needed | {layer}
-        held.append(sum(sizes[i] for i in here if i < len(sizes)))
-        needed = here if kind == "backward" else here - {layer + 1}
-    return held[::-1]
-
-
 # %% 08.6: a quarter, four times as large
 # not yet: keeps 27 % of the numbers
 def drop(graph, x, seed, kind, layer, program):
