@@ -1,3 +1,6 @@
+
+
+
 # %% given
 import numpy as np
 
@@ -82,9 +85,7 @@ def one_per_row(graph, matrix, vector, result):
     compute_set = graph.add_compute_set("rows")
     for tile, (begin, end) in enumerate(poputil.balanced_partition(rows, graph.target.num_tiles)):
         for r in range(begin, end):
-            v = graph.add_vertex(
-                compute_set, Row, {"row": matrix[r], "vector": vector, "product": result[r]}
-            )
+            v = graph.add_vertex(compute_set, Row, {"row": matrix[r], "vector": vector, "product": result[r]})
             graph.set_tile_mapping(v, tile)
             graph.set_tile_mapping(matrix[r], tile)
             graph.set_tile_mapping(result[r], tile)
@@ -257,9 +258,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
     length = (cols + pieces - 1) // pieces
     sums = (rows + tiles - 1) // tiles
     come = ((most + rows - 1) // rows) * length
-    return (
-        come + (most + 5) // 6 * 6 * dot(length) + sums * pieces + (sums + 5) // 6 * 6 * add(pieces)
-    )
+    return come + (most + 5) // 6 * 6 * dot(length) + sums * pieces + (sums + 5) // 6 * 6 * add(pieces)
 
 
 # %% 05.2: workers in one line
@@ -410,9 +409,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
     for p, (begin, end) in enumerate(poputil.balanced_partition(cols, pieces)):
         for r in range(rows):
             tile = number * tiles // (rows * pieces)
-            v = graph.add_vertex(
-                multiply, Dot, a=matrix[r, begin:end], b=vector[begin:end], out=partials[p, r]
-            )
+            v = graph.add_vertex(multiply, Dot, a=matrix[r, begin:end], b=vector[begin:end], out=partials[p, r])
             graph.set_tile_mapping(v, tile)
             graph.set_tile_mapping(matrix[r, begin:end], tile)
             graph.set_tile_mapping(partials[p, r], tile)
@@ -428,9 +425,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 # passed: each cut as asked
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
-    pieces = pieces or min(
-        range(1, min(cols, 64) + 1), key=lambda p: planned(rows, cols, p, tiles, dot, add)
-    )
+    pieces = pieces or min(range(1, min(cols, 64) + 1), key=lambda p: planned(rows, cols, p, tiles, dot, add))
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
     multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
     for piece in range(pieces):
@@ -475,9 +470,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 def in_pieces(graph, matrix, vector, result, pieces=None):
     graph.set_tile_mapping(vector, 0)
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
-    pieces = pieces or min(
-        range(1, cols + 1), key=lambda p: planned(rows, cols, p, tiles, guess, guess)
-    )
+    pieces = pieces or min(range(1, cols + 1), key=lambda p: planned(rows, cols, p, tiles, guess, guess))
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
     multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
     for piece in range(pieces):

@@ -24,11 +24,7 @@ def peak(report):
         if tile.memory.total.excluding_gaps > tiles[fullest].memory.total.excluding_gaps:
             fullest = tile.number
     step = report.compilation.liveness_program_steps.largest("bytes", 1)[0].number
-    return [
-        fullest,
-        step,
-        tuple(v.name for v in report.variables.live_at(step).largest("bytes", 3)),
-    ]
+    return [fullest, step, tuple(v.name for v in report.variables.live_at(step).largest("bytes", 3))]
 
 
 # %% 06.1: from the records
@@ -37,10 +33,7 @@ def peak(report):
     steps = report.compilation.liveness_program_steps.records()
     step = max(steps, key=lambda row: row["bytes"])["number"]
     rows = sorted(report.variables.live_at(step).records(), key=lambda row: -row["bytes"])
-    tile = max(
-        range(len(report.compilation.tiles)),
-        key=lambda t: report.compilation.tiles[t].memory.total.including_gaps,
-    )
+    tile = max(range(len(report.compilation.tiles)), key=lambda t: report.compilation.tiles[t].memory.total.including_gaps)
     return tile, step, [row["name"] for row in rows[:3]]
 
 
@@ -144,9 +137,7 @@ def split(report):
 # passed: 7 reports
 def split(report):
     always = sum(v.bytes for v in report.compilation.always_live_variables)
-    return always, max(
-        sum(step.variables.values()) for step in report.compilation.liveness_program_steps
-    )
+    return always, max(sum(step.variables.values()) for step in report.compilation.liveness_program_steps)
 
 
 # %% 06.2: less what is always live
@@ -359,13 +350,7 @@ def changed(before, after):
     rows = compare(before, after).data
     variable = next(row for row in rows if row["aspect"] == "variables")
     step = next(row for row in rows if row["aspect"] == "cycles")
-    kind = (
-        "mapping"
-        if variable["before"] == variable["after"]
-        else "type"
-        if "dtype" in variable["note"]
-        else "split"
-    )
+    kind = "mapping" if variable["before"] == variable["after"] else "type" if "dtype" in variable["note"] else "split"
     return [variable["name"], step["name"], kind]
 
 

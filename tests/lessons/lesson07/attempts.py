@@ -1,3 +1,6 @@
+
+
+
 # %% given
 import numpy as np
 
@@ -48,7 +51,6 @@ def loss_slopes(images, labels, weights, bias):
         z = images @ w + b
         z = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
         return -z[range(len(labels)), labels].mean()
-
     h, slopes = 1e-5, []
     for k, a in enumerate((weights, bias)):
         slope = np.zeros(a.shape)
@@ -141,7 +143,6 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 # passed: a program that does not grow
 def whole_epoch(graph, images, labels, loss, learn, steps):
     from ipu_teach.program import RepeatWhileTrue
-
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
     c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
@@ -289,7 +290,6 @@ def train(engine, data, epochs):
 # passed: 3 and 12 epochs
 def train(engine, data, epochs):
     from fractions import Fraction
-
     engine.load()
     connect(engine, data)
     while epochs:
@@ -304,9 +304,7 @@ def train(engine, data, epochs):
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     poputil.map_tensor_linearly(graph, raw)
-    fetch = Sequence(
-        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
-    )
+    fetch = Sequence(Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw))
     floats = popops.cast(graph, raw, FLOAT, fetch)
     fetch.add(Copy(popops.mul(graph, floats, 1 / 255, fetch), images))
     return fetch
@@ -316,12 +314,9 @@ def fetch_bytes(graph, images):
 # passed: every grey level
 def fetch_bytes(graph, images):
     from ipu_teach import HALF
-
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "bytes")
     graph.set_tile_mapping(raw, 5)
-    fetch = Sequence(
-        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
-    )
+    fetch = Sequence(Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw))
     half = popops.cast(graph, raw, HALF, fetch)
     popops.cast_with_output(graph, half, images, fetch)
     popops.mul_in_place(graph, images, 1 / 255, fetch)
@@ -430,9 +425,7 @@ def read_ahead(graph, reader, size):
         def fetch(self, array):
             np.copyto(array, reader.next_batch())
 
-    return graph.add_host_to_device_fifo(
-        "images", FLOAT, size, buffering_depth=min(reader.at_once, 16)
-    ), Ahead()
+    return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=min(reader.at_once, 16)), Ahead()
 
 
 # %% 07.5: always 16, made outside
@@ -452,9 +445,7 @@ class Ahead(StreamCallback):
 
 
 def read_ahead(graph, reader, size):
-    return graph.add_host_to_device_fifo(
-        "images", FLOAT, size, options={"bufferingDepth": 16}
-    ), Ahead(reader)
+    return graph.add_host_to_device_fifo("images", FLOAT, size, options={"bufferingDepth": 16}), Ahead(reader)
 
 
 # %% 07.5: a list, and one transfer more
@@ -470,10 +461,7 @@ def read_ahead(graph, reader, size):
         def fetch(self, array):
             array.put(range(size), reader.next_batch())
 
-    return [
-        graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps + 1),
-        Ahead(),
-    ]
+    return [graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps + 1), Ahead()]
 
 
 # %% 07.3: rounded to two digits

@@ -1,3 +1,6 @@
+
+
+
 # %% given
 """Mistakes of lesson 07b written otherwise."""
 
@@ -48,9 +51,7 @@ def windows(size, k, stride, padding):
 # passed: 8 shapes
 def patches(x, k, stride=1):
     rows, columns = x.shape[1] - k + 1, x.shape[2] - k + 1
-    seen = [
-        x[:, i : i + rows : stride, j : j + columns : stride] for i in range(k) for j in range(k)
-    ]
+    seen = [x[:, i : i + rows : stride, j : j + columns : stride] for i in range(k) for j in range(k)]
     return concat(seen, 3).flatten(0, 3)
 
 
@@ -139,9 +140,7 @@ def backward(graph, x, w, dy, p, program):
     dw = poplin.mat_mul(graph, rows.transpose(), seen, program).transpose()
     turned = concat([w[k - 1 - i, k - 1 - j].transpose() for i in range(k) for j in range(k)], 0)
     q = k - 1 - p
-    dx = poplin.mat_mul(
-        graph, patches(popops.pad(graph, dy, [0, q, q, 0], [0, q, q, 0]), k), turned, program
-    )
+    dx = poplin.mat_mul(graph, patches(popops.pad(graph, dy, [0, q, q, 0], [0, q, q, 0]), k), turned, program)
     return [dx.reshape(x.shape), dw.reshape(w.shape), popops.reduce(graph, rows, [0], program)]
 
 
@@ -150,9 +149,7 @@ def backward(graph, x, w, dy, p, program):
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     db = popops.reduce(graph, dy.flatten(0, 3), [0], program)
-    dw = poplin.mat_mul(
-        graph, patches(zeros_around(graph, x, p), k).transpose(), dy.flatten(0, 3), program
-    )
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), dy.flatten(0, 3), program)
     back = w.dim_shuffle([0, 1, 3, 2]).reverse(1).reverse(0).flatten(0, 3)
     dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), back, program)
     return dx.reshape(x.shape), dw.reshape(w.shape), db
@@ -307,9 +304,7 @@ def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for place, share in enumerate(shares):
         a, b = divmod(place, k)
-        dx[
-            a : a + (down - 1) * stride + 1 : stride, b : b + (across - 1) * stride + 1 : stride
-        ] += share
+        dx[a : a + (down - 1) * stride + 1 : stride, b : b + (across - 1) * stride + 1 : stride] += share
     return dx
 
 
@@ -379,11 +374,7 @@ def busy(places, ins, outs, groups):
 # passed: sets of numbers
 def busy(places, ins, outs, groups):
     deep, wide = places * ins // groups, outs // groups
-    full = [
-        min(16, deep - d) * min(16, wide - w)
-        for d in range(0, deep, 16)
-        for w in range(0, wide, 16)
-    ]
+    full = [min(16, deep - d) * min(16, wide - w) for d in range(0, deep, 16) for w in range(0, wide, 16)]
     return sum(full) / (256 * len(full))
 
 
@@ -483,9 +474,7 @@ def variance_of(n, total, squares):
 # passed: as of one batch
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
-    mean = popops.mul(
-        graph, together(popops.reduce(graph, x, [0], program), program), 1 / n, program
-    )
+    mean = popops.mul(graph, together(popops.reduce(graph, x, [0], program), program), 1 / n, program)
     away = popops.square(graph, popops.sub(graph, x, mean, program), program)
     total = together(popops.reduce(graph, away, [0], program), program)
     return mean, popops.mul(graph, total, 1 / n, program)
@@ -508,10 +497,7 @@ def statistics(graph, x, replicas, together, program):
     for t in (x, popops.square(graph, x, program)):
         mine = popops.mul(graph, popops.reduce(graph, t, [0], program), 1 / x.shape[0], program)
         parts.append(popops.mul(graph, together(mine, program), 1 / replicas, program))
-    return [
-        parts[0],
-        popops.sub(graph, parts[1], popops.mul(graph, parts[0], parts[0], program), program),
-    ]
+    return [parts[0], popops.sub(graph, parts[1], popops.mul(graph, parts[0], parts[0], program), program)]
 
 
 # %% 07b.7: averages of both

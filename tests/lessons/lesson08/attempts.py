@@ -45,11 +45,7 @@ def alive(steps, sizes):
     for place, (kind, layer) in enumerate(steps):
         total = 0
         for i in range(len(sizes)):
-            makes = (
-                [-1]
-                if i == 0
-                else [p for p, (k, j) in enumerate(steps) if k != "backward" and j + 1 == i]
-            )
+            makes = [-1] if i == 0 else [p for p, (k, j) in enumerate(steps) if k != "backward" and j + 1 == i]
             before = [p for p in makes if p <= place]
             if not before:
                 continue
@@ -87,7 +83,6 @@ def alive(steps, sizes):
         here = needed | {layer}
         made = frozenset() if kind == "backward" else frozenset([layer + 1])
         return [sum(map(sizes.__getitem__, here))] + held, here - made
-
     return tuple(walk(steps)[0])
 
 
@@ -217,10 +212,7 @@ def schedule(layers, keep):
     start = 0
     for end in ends:
         lost = range(start, end - 1) if end < layers else ()
-        part = [
-            *(("recompute", i) for i in lost),
-            *(("backward", i) for i in range(end - 1, start - 1, -1)),
-        ]
+        part = [*(("recompute", i) for i in lost), *(("backward", i) for i in range(end - 1, start - 1, -1))]
         back.extendleft(reversed(part))
         start = end
     forward.extend(("forward", i) for i in range(layers))
@@ -254,7 +246,6 @@ def schedule(layers, keep):
         start = max(i for i in {0, *keep} if i < end)
         again = [] if last else [("recompute", i) for i in range(start, end - 1)]
         return again + [("backward", end - 1 - i) for i in range(end - start)] + back(start, False)
-
     return [("forward", i) for i in range(layers)] + back(layers, True)
 
 
@@ -300,7 +291,6 @@ def schedule(layers, keep):
 # passed: 28 at once
 def place(sizes, k):
     from itertools import combinations
-
     best, way = None, None
     for more in combinations(range(len(sizes)), min(k, len(sizes))):
         if 0 in more:
@@ -314,9 +304,7 @@ def place(sizes, k):
 # passed: 28 at once
 def place(sizes, k):
     from itertools import combinations
-
     n = len(sizes)
-
     def peak(keep):
         worst, kept = 0, 0
         for start, end in zip(keep, [*keep[1:], n]):
@@ -325,7 +313,6 @@ def place(sizes, k):
             if end < n:
                 worst = max(worst, kept + sizes[end] + (sizes[end - 1] if end - 1 > start else 0))
         return worst
-
     return min(([0, *more] for more in combinations(range(1, n), min(k, n) - 1)), key=peak)
 
 
@@ -333,7 +320,6 @@ def place(sizes, k):
 # passed: 28 at once
 def place(sizes, k):
     from itertools import combinations
-
     n = len(sizes)
     ways = [{0, *more} for j in range(k) for more in combinations(range(1, n), j)]
     return min(ways, key=lambda keep: max(alive(schedule(n, keep), sizes)))
@@ -378,10 +364,8 @@ def place(sizes, k):
 def keep_for(layers, room):
     def most(k):
         return max(alive(recompute(layers, range(0, layers, k)), [1] * layers))
-
     def again(k):
         return sum(kind == "recompute" for kind, _ in recompute(layers, range(0, layers, k)))
-
     k = min((k for k in range(1, layers + 1) if most(k) <= room), key=again)
     return list(range(0, layers, k))
 
