@@ -62,7 +62,8 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
         known = "put commas between them, in that order."
     elif not why:
         place = list(map(equals, learner_values, expected)).index(False)
-        why = f"number {place + 1} of them is not." if len(learner_values) > 1 else ""
+        if len(learner_values) > 1:
+            why = f"number {place + 1} of them, {quoted(learner_values[place])}, is wrong."
     raise NotYet(about, actual, why=why, next_step=known or advice)
 
 

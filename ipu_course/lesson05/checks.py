@@ -197,18 +197,22 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
     if on[full] - on[empty] <= 1:
         return
     idle = int((on == 0).sum())
-    why = (
-        f"{counted(idle, 'tile')} {'has' if idle == 1 else 'have'} nothing to do, and wait for it."
-    )
+    share, more = divmod(int(on.sum()), len(on))
+    why = ""
+    if idle:
+        words = "has" if idle == 1 else "have"
+        why = f"{counted(idle, 'tile')} {words} nothing to do, and wait for it."
     advice = "give vertex `row` the tile row * tiles // rows, and matrix[row] and result[row], too."
     if len(on) != TILES and not on[TILES:].any():
         why = f"on {TILES} tiles it is even, and here no more than {TILES} have work to do."
         advice = "ask the graph: graph.target.num_tiles."
     elif on.sum() == on[0]:
-        why = "all of the work is on tile 0, and twelve tiles look on."
-    elif full == len(on) - 1:
+        why = f"all of the work is on tile 0, and {len(on) - 1} tiles look on."
+    elif np.all(on[:-1] == share) and on[-1] == share + more:
         why = "what // leaves over was all given to the last tile."
-    elif on[full] == -(-on.sum() // len(on)):
+    elif on[full] == -(-on.sum() // len(on)) and np.array_equal(
+        on, np.diff(np.minimum(np.arange(len(on) + 1) * on[full], on.sum()))
+    ):
         why = (
             "the rows of a tile were rounded up, so that the first tiles take all before the last "
             "ones are reached."
@@ -561,7 +565,7 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
         trial = Trial(f"a row of {size} numbers", tensors)
         run = trial.of(answer)
         if difference := run.wrong("halves"):
-            advice = "follow a row of four numbers by hand."
+            advice = f"follow a row of {size} numbers by hand."
             raise run.refused("05.w2", difference.words, quoted(difference.right), advice)
         if (maximum := max(profile.num_vertices for profile in run.report.compute_sets)) != 2:
             actual = f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set"
@@ -635,7 +639,7 @@ def fullest(report: Report) -> int:
 
 
 def _frugal(answer: Callable[..., Tensor]) -> Passed:
-    for m, k, n in ((40, 96, 64), (7, 13, 5), (M, K, N)):
+    for m, k, n in ((40, 96, 64), (7, 13, 5), (6, 300, 10), (M, K, N)):
         description = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
         trial, exact = _matmul(m, k, n, description)
         run = trial.of(answer)
@@ -772,7 +776,7 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"
     k = left.shape[1]
-    follow = "multiply [2, 4] x [4, 2] in pieces by hand, and see which pieces meet."
+    follow = f"print where each piece begins and ends, for an inner dimension of {k}."
     why, advice = run.trial.reason(run, "05.4", advice=follow)
     if why:
         return place, quoted(exact[row, column]), why, advice

@@ -244,7 +244,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: all on tile 0
 # clause: dealt out to the tiles as evenly as can be
-# not yet: twelve tiles look on
+# not yet: 12 tiles look on
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -1630,6 +1630,21 @@ def frugal(graph, a, b, prog):
     return c
 
 
+# %% 05.4: pieces that overlap
+# why:  pieces are as long as k / 4, rounded up, and the last one begins before the one before it
+#   has ended.
+# next: let the last piece be shorter: it begins where the one before it ends.
+def frugal(graph, a, b, prog):
+    k = a.shape[1]
+    step = -(-k // 4)
+    c = poplin.mat_mul(graph, a[:, :step], b[:step], prog)
+    for begin in range(step, k, step):
+        begin = min(begin, k - step)
+        part = slice(begin, begin + step)
+        poplin.mat_mul_acc(graph, c, 1, a[:, part], b[part], prog)
+    return c
+
+
 # %% 05.4: the first part twice
 # why:  the first part is multiplied, and then added once more in the loop.
 # next: begin the loop with the second part.
@@ -1809,6 +1824,24 @@ four_parts = 2, 7, 4, 9
 four_parts = 2, 42, 54
 
 
+# %% 05.w1: a part for each piece
+# why:  pieces 0, 1 and 2 are of the same two columns, so that a tile needs one part of the vector.
+# next: count a part once for each of the columns' parts that the tile's pieces need.
+four_parts = 6, 42, 4, 54
+
+
+# %% 05.w1: without its own partial result
+# why:  the estimate counts all four partial results of a row, the tile's own one among them.
+# next: rows of a tile times pieces of a row.
+four_parts = 2, 42, 3, 54
+
+
+# %% 05.w1: a sum for each piece
+# why:  a tile adds up one row: one vertex for its four partial results.
+# next: 6 x 9 cycles for adding up.
+four_parts = 2, 42, 4, 216
+
+
 # %% 05.w1: bytes
 # why:  4 bytes arrive in a cycle: what comes is 2 FLOATs and then 4, a cycle each.
 # next: give cycles, for all four.
@@ -1883,6 +1916,17 @@ def two_halves(graph, row, vector, halves):
     work = graph.add_compute_set("halves")
     for i in range(2):
         vertex = graph.add_vertex(work, Dot, a=row[i::2], b=vector[i::2], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: the first half rounded up
+# why:  of an odd number of numbers, the one in the middle is in the first half here.
+# next: row.num_elements // 2 rounds down: the first half is the shorter one.
+def two_halves(graph, row, vector, halves):
+    half, work = (row.num_elements + 1) // 2, graph.add_compute_set("halves")
+    for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
         graph.set_tile_mapping(vertex, 0)
     return Execute(work)
 

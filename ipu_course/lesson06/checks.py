@@ -111,6 +111,15 @@ class Layer(Vertex):
         self.out = self.x[0] + self.y[0]
 
 
+class Fill(Vertex):
+    """Fills `out` with 1, on a tile that holds nothing of what a step reads."""
+
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Layers:
     """A random program whose steps each read two variables and overwrite a third one.
@@ -198,8 +207,12 @@ class Layers:
             compute_set = graph.add_compute_set(f"find {self.names[out]} {place}")
             for tile in range(tiles):
                 parts = [tensors[i][ends[i][tile] : ends[i][tile + 1]] for i in (x, y, out)]
-                vertex = graph.add_vertex(
-                    compute_set, Layer, dict(zip(("x", "y", "out"), parts, strict=True))
+                fields = dict(zip(("x", "y", "out"), parts, strict=True))
+                has_all = all(part.num_elements for part in parts)
+                vertex = (
+                    graph.add_vertex(compute_set, Layer, fields)
+                    if has_all
+                    else graph.add_vertex(compute_set, Fill, out=fields["out"])
                 )
                 graph.set_tile_mapping(vertex, (tile + self.away[place]) % tiles)
             program.add(Execute(compute_set))
@@ -240,6 +253,18 @@ def _copying(draw: np.random.Generator, tiles: int) -> Layers:
     return Layers(names, sizes, (((3, 3), 0), ((0, 0), 1), ((1, 1), 2)), (0, 0, 1))
 
 
+def _on_one_tile(draw: np.random.Generator, tiles: int) -> Layers:
+    """Return a chain whose constant is on one tile, of which it takes more than any variable does.
+
+    On all tiles together, each variable is larger.
+    """
+    case = _layers(draw, tiles, 4)
+    sizes = case.sizes.copy()
+    sizes[-1] = 0
+    sizes[-1, 0] = sizes[:-1].sum(axis=1).min() - 1
+    return replace(case, sizes=sizes)
+
+
 def _peak(case: Layers) -> tuple[int, int]:
     """Return `(fullest tile, step)`: at that step, all tiles together have the most live bytes."""
     bytes_held = case.held + case.copies
@@ -256,6 +281,7 @@ def _peak_cases() -> tuple[tuple[str, Layers], ...]:
         *(("", _layers(np.random.default_rng([601, draw]), TILES, 7)) for draw in CLEAR),
         ("there are five tiles", _layers(np.random.default_rng(611), 5, 4)),
         ("there is one tile", _layers(np.random.default_rng(612), 1, 5)),
+        ("one variable is on one tile", _on_one_tile(np.random.default_rng(614), 7)),
         ("only two variables are live", _layers(np.random.default_rng(613), 7, 1)),
         (copies, _layers(np.random.default_rng(622), 7, 1, away=1)),
         (COPIES, _copying(np.random.default_rng(631), TILES)),
@@ -494,7 +520,14 @@ def cycles_if_it_fitted(sensors: int, readings: int) -> int:
 
 def _fits(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(603)
-    for sensors, readings in ((SENSORS, 7), (5, 29), (SENSORS, 1), (1, 30), (SENSORS, READINGS)):
+    for sensors, readings in (
+        (SENSORS, 7),
+        (5, 29),
+        (SENSORS, 1),
+        (1, 30),
+        (SENSORS, 1_500),
+        (SENSORS, READINGS),
+    ):
         rows = (
             2 * draw.permutation(sensors * readings).reshape(sensors, readings)[:, ::-1] % 9973
             + 4097.0
@@ -602,7 +635,8 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # The index of the pair whose variable moves to as many other tiles.
+OVERTAKING = 10  # The pair whose variable is larger than another one in FLOAT, and smaller in HALF.
+AS_MANY = 5  # The pair whose variable is on other tiles, but on the same number of tiles.
 
 
 @dataclass(frozen=True)
@@ -760,6 +794,8 @@ def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed
             raise NotYet(
                 description, said_by(broken.error), ", ".join(pair.changed), *COUNTED
             ) from None
+        if returned_value is None and pair.as_many:
+            raise NotYet(description, "None", ", ".join(pair.changed), *COUNTED)
         message = _parts(
             returned_value, description, "a variable, a step, and what kind of change", 3
         )
@@ -785,16 +821,24 @@ def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed
     )
 
 
+@cache
+def _overtaking() -> tuple[ReportPair, ReportPair]:
+    """Return a pair whose changed variable passes another one in size, and its reverse."""
+    pair = _pair(OVERTAKING, TYPE)
+    return pair, ReportPair(pair.after, pair.before, pair.changed)
+
+
 def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
-    for pair in [*(pair for pair in _pairs() if pair.changed[2] == TYPE), _same_bytes()]:
+    types = [pair for pair in _pairs() if pair.changed[2] == TYPE]
+    for pair in [*types, *_overtaking(), _same_bytes()]:
         description = f"{name_of(answer)}(before, after) on two reports"
         actual = call_made(answer, description, pair.before, pair.after)
         if difference(actual, pair.changed[0]):
             advice = "return the name of the row whose note has dtype in it."
-            reports = [(pair.before, pair.after) for pair in _pairs()]
+            reports = [(pair.before, pair.after) for pair in (*_pairs(), *_overtaking())]
             refused = refusing("06.w2", gives_alike(answer, *reports))
             raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
-    return Passed("three pairs of reports", evidence=[pair.changed for pair in _pairs()])
+    return Passed("five pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
 def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str]:
@@ -1072,13 +1116,23 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
     actual = (
         f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
     )
-    if which > place:
+    seen = {row.tobytes() for row in actual_rows}
+    reads = [rows[first : first + AT_ONCE][::-1] for first in range(0, len(rows), AT_ONCE)]
+    if np.array_equal(np.concatenate(reads), actual_rows):
+        why = "the rows of a read come in reverse, the last one first."
+        return actual, f"row {place}", why, "yield the rows of a read from the first one on."
+    if seen.issuperset(row.tobytes() for row in rows):
+        why = "all rows are there, in another order."
+        return actual, f"row {place}", why, "yield the rows in the order they have on the disc."
+    if which > place and seen.isdisjoint(row.tobytes() for row in rows[place:which]):
         return (
             actual,
             f"row {place}",
             f"{counted(which - place, 'row')} went by unseen.",
             "yield each row that was read.",
         )
+    if which > place:
+        return actual, f"row {place}", "", "yield the rows in the order they have on the disc."
     if which >= 0:
         return (
             actual,

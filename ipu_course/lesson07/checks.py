@@ -540,8 +540,9 @@ def _train(answer: Callable[..., float]) -> Passed:
             constant=0 < run.share < 1 and len({one_run.share for one_run in runs}) == 1,
         )
     _seen_nothing(turned_round)
+    digits = _digits_of([full_run, short])
     for run, tests in ((full_run, ""), (short, "early")):
-        _counted(run, _shares(tests))
+        _counted(run, _shares(tests), digits)
     reached = _shares("")[EPOCHS]
     if not reached - LOW <= full_run.share <= reached + HIGH:
         expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}, about what plain numpy reaches"
@@ -648,15 +649,26 @@ def _seen_nothing(run: _Trained) -> None:
     )
 
 
-def _counted(run: _Trained, shares: list[float]) -> None:
-    """Raise `NotYet` unless the returned fraction is the one that the final weights give.
+def _digits_of(runs: list[_Trained]) -> int:
+    """Return to how many digits the shares of all runs were rounded; 0 if they were not."""
+    for digits in range(1, 5):
+        if all(
+            abs(run.share - round(run.tests_right / len(run.data.test_labels), digits)) < 1e-9
+            for run in runs
+        ):
+            return digits
+    return 0
 
-    One image may differ because of rounding. `shares` has the fractions of numpy after each epoch.
+
+def _counted(run: _Trained, shares: list[float], digits: int) -> None:
+    """Raise `NotYet` unless the share is the one that the weights give.
+
+    Rounding may decide one image. `shares`: the shares of plain numpy after each number of epochs.
+    `digits`: to how many digits the learner's shares were rounded; 0 if they were not.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
-    is_integer = abs(run.share * count - round(run.share * count)) < 1e-3
-    if is_integer and abs(run.share - tests / count) < 1.5 / count:
+    if _is_whole(run.share * count) and abs(run.share - tests / count) < 1.5 / count:
         return
     padded = -(-count // BATCH) * BATCH
     why = f"these weights read {tests} of {count} test images right."
@@ -664,13 +676,16 @@ def _counted(run: _Trained, shares: list[float]) -> None:
     if not run.share:
         why = "no hit was counted: the test program did not run after the training."
         advice = "engine.run(1), and then read."
+    elif digits:
+        why = f"the share was rounded to {counted(digits, 'digit')} after the point."
+        advice = "return the hits divided by len(data.test_labels), without rounding."
     elif abs(run.share - tests / padded) < 1e-6:
         why = (
             f"the hits were divided by {padded}: the blank images that fill the last batch were "
             "counted too."
         )
         advice = "divide by len(data.test_labels)."
-    elif abs(run.share * EVERY - tests) < 1.5:
+    elif count != EVERY and _is_whole(run.share * EVERY) and abs(run.share * EVERY - tests) < 1.5:
         why = f"the hits were divided by {EVERY}, and here there are {count} test images."
         advice = "divide by len(data.test_labels)."
     elif abs(run.share * len(run.data.train_labels) - tests) < 1.5:
@@ -685,6 +700,10 @@ def _counted(run: _Trained, shares: list[float]) -> None:
     raise NotYet(
         run.tried, f"{run.share:.4g}", expected=f"{tests / count:.4g}", why=why, next_step=advice
     )
+
+
+def _is_whole(value: float) -> bool:
+    return abs(value - round(value)) < 1e-3
 
 
 def _share_of(description: str, result: float) -> float:
@@ -721,7 +740,7 @@ def _share_of(description: str, result: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # Half of a grey level: a pixel may differ by this much.
+ROUNDING = 1e-6  # More than a division or a product in FLOAT loses for a number from 0 to 1.
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -775,7 +794,10 @@ def _grey(batches: list[Array]) -> Trial:
     def agree(learner_run: Ran, reference_run: Ran) -> bool:
         run = next(run for run in range(len(batches)) if _misread(learner_run, run).any())
         return np.allclose(
-            reference_run.came[run]["images"], learner_run.came[run]["images"], rtol=1e-3, atol=1e-3
+            reference_run.came[run]["images"],
+            learner_run.came[run]["images"],
+            rtol=ROUNDING,
+            atol=ROUNDING,
         )
 
     return Trial(
@@ -784,10 +806,10 @@ def _grey(batches: list[Array]) -> Trial:
 
 
 def _misread(trial_run: Ran, run: int) -> Array:
-    """Return bool[shape of the images]: which pixels are wrong by more than `LEVEL`."""
+    """Return bool[images' shape]: which pixels are wrong by more than ROUNDING."""
     wrong: Array = ~(
         np.abs(trial_run.came[run]["images"] - trial_run.trial.tensors["images"].right[run])
-        <= LEVEL
+        <= ROUNDING
     )
     return wrong
 
@@ -889,14 +911,17 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
         times = float(actual[place]) / float(right[place] or np.nan)
         if not why and np.allclose(actual, times * right):
             why = f"every pixel is {number(times)} times as large as it should be."
-    was = f"a pixel of {batch[place]} became {quoted(float(actual[place]))}"
+    became, expected = quoted(float(actual[place])), number(float(right[place]))
+    if number(float(actual[place])) == expected:
+        became, expected = f"{actual[place]:.7f}", f"{right[place]:.7f}"
+    was = f"a pixel of {batch[place]} became {became}"
     draws = (
         None if np.isnan(actual).any() else partial(_beside, "pixels of the batch", actual, right)
     )
     return NotYet(
         trial_run.trial.tried,
         was,
-        expected=number(float(right[place])),
+        expected=expected,
         why=why,
         next_step=advice,
         draws=draws,
@@ -1105,15 +1130,34 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
     advice = "keep a number in the object, add 1 to it in each fetch, and fill array[:] with it."
     actual = quoted(firsts)
     right = quoted(list(range(1, rounds + 1)))
+    uneven = next((n for n, row in enumerate(received) if len(set(row.tolist())) > 1), -1)
     if np.isnan(received).all():
         actual = "5 arrays that were not filled"
         why = "fetch wrote nothing into them. `array = …` would give the name to another array."
         advice = "fill the array that fetch was given: array[:] = …"
-    elif any(np.isnan(row).any() or len(set(row)) > 1 for row in received):
-        actual = f"the first array is {quoted(received[0])}"
-        right = quoted(np.ones(size))
+        held = [np.full(size, held, np.float32) for held in (7, 100)]
+        left = [values.copy() for values in held]
+        with answering(description):
+            for values in left:
+                callback.fetch(values)
+        if not all(map(np.array_equal, held, left)):
+            actual = "5 arrays of nan"
+            why = (
+                f"what fetch writes depends on what the array held before: 7 became "
+                f"{quoted(left[0][0])}, and 100 became {quoted(left[1][0])}."
+            )
+            advice = "keep the number in the object, and fill the array with it: array[:] = …"
+    elif np.isnan(received).any():
+        unfilled = int(np.argmax(np.isnan(received).any(axis=1)))
+        actual = f"array {unfilled + 1} is {quoted(received[unfilled])}"
+        right = quoted(np.full(size, unfilled + 1.0))
         why = "not all places have the number."
         advice = "array[:] = … fills all of them."
+    elif uneven >= 0:
+        actual = f"array {uneven + 1} is {quoted(received[uneven])}"
+        right = quoted(np.full(size, uneven + 1.0))
+        why = "the places of one array have different numbers, and each array is to have one."
+        advice = "array[:] = self.number gives all places the same number."
     elif len(set(firsts)) == 1:
         why = f"each array is filled with {number(firsts[0])}."
         advice = "keep the number in the object: self.number += 1 in each fetch."
@@ -1197,6 +1241,10 @@ def _in_order(description: str, received: Array, batches: Array) -> None:
             "that is an empty array: it was never filled. `array = …` gives the name another array."
         )
         advice = "fill the one you are given: array[:] = reader.next_batch()."
+        filled = received[received.any(axis=1)]
+        if len(filled) and np.array_equal(filled, batches[: len(filled)]):
+            why = "that is an empty array, and no batch is lost: a call said SUCCESS and took none."
+            advice = "where no batch is ready, return self.Result.NOT_AVAILABLE."
     elif which > step:
         why = "a batch was taken from the reader and given to nobody."
         advice = "what is taken is put into the array, and the call says SUCCESS."

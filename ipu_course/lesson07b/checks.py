@@ -25,7 +25,7 @@ from ipu_course.checking.quoting import difference, name_of, plain, quoted, retu
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, appends, linearly, narrowed
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed
-from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, datasets
+from ipu_teach import FLOAT, HALF, Engine, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
 from ipu_teach.poplibs import gcl, poplin, popops
@@ -82,7 +82,9 @@ def _patches(answer: Callable[..., Tensor]) -> Passed:
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
-            advice = "follow the first two windows by hand."
+            advice = "list the windows of that call, and the elements of the first that differs."
+            if shaped:
+                advice = "count the windows down and the windows across, each for itself."
             raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
@@ -93,7 +95,7 @@ def _patches(answer: Callable[..., Tensor]) -> Passed:
 
 LAYERS = (
     (2, 5, 6, 3, 4, 3, 1),
-    (1, 4, 4, 2, 2, 3, 0),
+    (1, 6, 5, 2, 2, 3, 0),
     (3, 3, 5, 2, 1, 2, 1),
     (2, 4, 5, 3, 3, 1, 0),
 )
@@ -152,7 +154,8 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
             if where := difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
-                advice = f"work out one element of {name} by hand, for one image and one channel."
+                images = counted(layer[0], "image")
+                advice = f"work out one element of {name} by hand, over {images} of the batch."
                 if name == "db" and shaped:
                     advice = "reduce dy over dimensions 0, 1 and 2, so that the channels remain."
                 raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
@@ -268,10 +271,16 @@ def _with_graph(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Bui
 
 
 def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
-    for *shape, p in ((2, 3, 4, 2, 1), (1, 1, 5, 3, 2), (3, 4, 4, 1, 3)):
-        x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
-        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
+    for *shape, p, dtype in (
+        (2, 3, 4, 2, 1, FLOAT),
+        (1, 1, 5, 3, 2, FLOAT),
+        (3, 4, 4, 1, 3, FLOAT),
+        (1, 2, 3, 2, 1, HALF),
+    ):
+        x = np.arange(1, np.prod(shape) + 1, dtype=dtype.numpy).reshape(shape)
+        kind = "" if dtype is FLOAT else f", of {dtype.__name__}"
+        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}{kind}, {p})"
+        variable = {"x": Var(dtype, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
         if where := difference(run.result, right):
@@ -288,7 +297,7 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
             why = "the zeros are spread, and something else takes the time."
         advice = "let each tile have a few of the zeros."
         raise NotYet(description, "", why=why, next_step=advice, bars=bars)
-    return Passed(f"3 shapes, and a layer on {MANY} tiles", bars, report)
+    return Passed(f"4 shapes, and a layer on {MANY} tiles", bars, report)
 
 
 # --- 07b.4 ----------------------------------------------------------------------------------------
@@ -333,7 +342,11 @@ def _pool(answer: Callable[..., Array]) -> Passed:
         "all elements are negative": case(4, 3, 2, 1, below=True),
     }
     advice = "follow one window by hand, and find its largest element."
-    return compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
+    passed = compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
+    whole = (np.array([[3, 3, 1], [0, 2, 2]]), np.array([[1.0, 0.5]]), 2, 1)
+    advice = "make dx an array of floats, whatever x has: np.zeros(x.shape)."
+    compare(answer, pool_slopes, {"x has whole numbers": whole}, next_step=advice)
+    return passed
 
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
@@ -610,7 +623,12 @@ def _together(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
         summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)
         return summed
 
-    form = appends((CHANNELS,), (CHANNELS,), asks="two tensors: mean and variance")
+    form = appends(
+        (CHANNELS,),
+        (CHANNELS,),
+        asks="two tensors: mean and variance",
+        step="return mean, variance.",
+    )
     return form(answer, replace(trial, more=(trial.replicas, together)), graph, parts)
 
 

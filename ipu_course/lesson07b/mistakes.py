@@ -538,6 +538,37 @@ def backward(graph, x, w, dy, p, program):
     return dx.reshape(x.shape), dw.reshape(w.shape), db
 
 
+# %% 07b.2: the bias divided by the batch
+# clause: who wants a mean divides elsewhere
+# why:  db was divided by the number of images.
+# next: add up, and do not divide.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    db = popops.mul(graph, db, 1 / x.shape[0], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: the padding of the way there, reshaped
+# why:  around dy there are p zeros, as there were around x, so that dx has another number of
+#   elements than x.
+# next: put k - 1 - p of them around dy.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
 # %% 07b.2: the bias of the first image
 # why:  db knows of the first image only.
 # next: add up over the batch, too: [0, 1, 2].

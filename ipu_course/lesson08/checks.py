@@ -21,9 +21,9 @@ from ipu_course.checking.calling import Answer, Broken, answering, call
 from ipu_course.checking.comparing import compare, gives_alike
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
-from ipu_course.checking.programs import SYNC, TILES, device_of, run_once
+from ipu_course.checking.programs import SYNC, TILES, device_of, run_once, tiles_of
 from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned, said_by
-from ipu_course.checking.trial import Built, Parts, Trial, Var, by_rows
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import MODELLED, Draws, NotYet, Passed, refusing
 from ipu_teach import (
@@ -520,9 +520,26 @@ def _drops(answer: Callable[..., Tensor]) -> Passed:
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in trial_run.came]
     if refusal := _undropped(trial.tried, runs, x):
         raise refusal
+    _refuse_elsewhere(trial_run)
     _refuse_stored_masks(answer, f"{description}the later steps run first")
     words = ": each layer drops the same numbers in all its steps"
     return Passed(trial.tried + words, evidence=tuple(runs[0].values()))
+
+
+def _refuse_elsewhere(trial_run: Ran) -> None:
+    """Raise `NotYet` if the result of a step is on other tiles than its x."""
+    home = tiles_of(trial_run.graph, trial_run.tensors["x"])
+    for (kind, layer), result in zip(ORDER, trial_run.results, strict=True):
+        away = int((tiles_of(trial_run.graph, result) != home).sum())
+        if away:
+            raise NotYet(
+                trial_run.trial.tried,
+                f"{kind} {layer}: {counted(away, 'element')} of the result, of {home.size:,}, on "
+                "another tile than in x",
+                expected="each element on the tile where x has it",
+                why="elements that are on another tile than in x have to travel there.",
+                next_step="give a reference that lies as x does, such as x.",
+            )
 
 
 def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> None:
@@ -589,14 +606,14 @@ def _undropped(
             return refused(
                 f"{kind} {layer} drops nothing", "about a half", "", "every kind of step drops."
             )
+        if abs(is_kept.mean() - 0.5) > 5 * 0.5 / is_kept.size**0.5:
+            message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
+            return refused(message, "about 50 %", "", "the probability to be kept is 0.5.")
         if not np.array_equal(actual[is_kept], 2 * x[is_kept]):
             why = "half of the numbers are 0, so that the others count twice: then the mean stays."
             place = tuple(int(i) for i in np.argwhere(is_kept)[0])
             message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
             return refused(message, quoted(2 * x[place]), why, "the scale is 1 / 0.5.")
-        if abs(is_kept.mean() - 0.5) > 5 * 0.5 / is_kept.size**0.5:
-            message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
-            return refused(message, "about 50 %", "", "the probability to be kept is 0.5.")
     drawn = np.array([actual != 0 for actual in runs[0].values()][: len(DRAWING)])
     if abs(drawn.mean() - 0.5) > 5 * 0.5 / drawn.size**0.5:
         message = f"{100 * drawn.mean():.1f} % of {drawn.size:,} numbers are kept"

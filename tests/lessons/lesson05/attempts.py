@@ -604,3 +604,49 @@ def filled(k, n, deep, wide):
 def filled(k, n, deep, wide):
     panels = (k + deep - 1) // deep * ((n + wide - 1) // wide)
     return k * n / panels / deep / wide * 100.0
+
+
+# %% 05.1: rounded to the nearest tile
+# not yet: tiles whose numbers of vertices differ by one at most next:
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    tiles, rows = graph.target.num_tiles, len(matrix)
+    work = graph.add_compute_set("rows")
+    for row in range(rows):
+        tile = min(round(row * tiles / rows), tiles - 1)
+        part = graph.add_vertex(work, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for thing in (part, matrix[row], result[row]):
+            graph.set_tile_mapping(thing, tile)
+    return Execute(work)
+
+
+# %% 05.4: steps of 64 up to 256
+# clause: for matrices of any size
+# not yet: [6, 300] x [300, 10]
+def frugal(graph, a, b, prog):
+    c = poplin.mat_mul(graph, a[:, :64], b[:64], prog)
+    for begin in range(64, 256, 64):
+        part = slice(begin, begin + 64)
+        poplin.mat_mul_acc(graph, c, 1, a[:, part], b[part], prog)
+    return c
+
+
+# %% 05.w2: halves by divmod
+# like: the first half rounded up
+def two_halves(graph, row, vector, halves):
+    size = row.num_elements
+    middle = sum(divmod(size, 2))
+    work = graph.add_compute_set("halves")
+    pieces = (row[:middle], vector[:middle]), (row[middle:], vector[middle:])
+    for half, (a, b) in zip((halves[0], halves[1]), pieces, strict=True):
+        vertex = graph.add_vertex(work, Dot, a=a, b=b, out=half)
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)

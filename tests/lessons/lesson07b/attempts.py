@@ -518,3 +518,61 @@ def statistics(graph, x, replicas, together, program):
     mean = popops.mul(graph, popops.reduce(graph, x, [0], program), 1 / n, program)
     away = popops.square(graph, popops.sub(graph, x, mean, program), program)
     return mean, popops.mul(graph, popops.reduce(graph, away, [0], program), 1 / n, program)
+
+
+# %% 07b.1: as many windows across as down
+# not yet: count the windows down and the windows across
+def patches(x, k, stride=1):
+    count = windows(x.shape[1], k, stride, 0)
+    end = (count - 1) * stride + 1
+    parts = [x[:, i : i + end : stride, j : j + end : stride] for i in range(k) for j in range(k)]
+    return concat(parts, 3).reshape((x.shape[0] * count * count, k * k * x.shape[3]))
+
+
+# %% 07b.2: dy padded like x
+# like: the padding of the way there, reshaped
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    seen = patches(zeros_around(graph, x, p), k).transpose()
+    dw = poplin.mat_mul(graph, seen, flat, program).reshape(w.shape)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    behind = patches(zeros_around(graph, dy, p), k)
+    dx = poplin.mat_mul(graph, behind, turned, program).reshape(x.shape)
+    return dx, dw, popops.reduce(graph, dy, [0, 1, 2], program)
+
+
+# %% 07b.3: zeros of FLOAT
+# clause: x with p zeros on each side of its field
+# error in the answer: FLOAT and of HALF
+def padded(graph, x, p):
+    for axis in (1, 2) if p else ():
+        zeros = graph.add_constant(FLOAT, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        poputil.map_tensor_linearly(graph, zeros)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+# %% 07b.4: whole numbers for slopes
+# clause: Return the slope of each element of x
+# not yet: x has whole numbers
+def pool_back(x, dy, k, stride):
+    dx = np.zeros_like(x)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        top = x[part] == x[part].max()
+        dx[part] = dx[part] + top * dy[i, j] / top.sum()
+    return dx
+
+
+# %% 07b.7: a generator of both
+# not yet: return mean, variance
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    mean = popops.mul(graph, popops.reduce(graph, x, [0], program), 1 / n, program)
+    squares = popops.reduce(graph, popops.square(graph, x, program), [0], program)
+    squares = popops.mul(graph, squares, 1 / n, program)
+    variance = popops.sub(graph, squares, popops.square(graph, mean, program), program)
+    return (
+        popops.mul(graph, together(t, program), 1 / replicas, program) for t in (mean, variance)
+    )

@@ -440,3 +440,18 @@ def drop(graph, x, seed, kind, layer, program):
 def drop(graph, x, seed, kind, layer, program):
     dropped = poprand.dropout(graph, seed, 5 + layer, x, x, 0.5, 1.0, program)
     return popops.add(graph, dropped, dropped, program)
+
+
+# %% 08.6: a quarter, four times as large
+# not yet: keeps 27 % of the numbers
+def drop(graph, x, seed, kind, layer, program):
+    return poprand.dropout(graph, seed, layer, x, x, 0.25, 4.0, program)
+
+
+# %% 08.6: a reference on tile 0
+# clause: `reference` is a tensor that lies as x does
+# not yet: on another tile than in x
+def drop(graph, x, seed, kind, layer, program):
+    reference = graph.add_variable(FLOAT, x.shape, "reference")
+    graph.set_tile_mapping(reference, 0)
+    return poprand.dropout(graph, seed, layer, x, reference, 0.5, 2.0, program)
