@@ -484,6 +484,7 @@ def _factors(answer: Callable[[int, int], int]) -> Passed:
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
     cases |= {"the work fits just so": (800, 200), "the load is long": (10**6 + 1, 100)}
+    cases |= {"hardly anything is left over": (100_001, 100_000)}
     return compare(answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4"))
 
 
@@ -720,6 +721,7 @@ LESSON = lesson(
             (103, 4),
             (520, 4),
             (3, 4),
+            (201, 200),
         ),
     ),
     exercise("09.5", _momentum),
