@@ -965,3 +965,23 @@ def deal(offsets, tiles):
         if mine:
             pieces.append(mine)
     return pieces
+
+
+# %% 14.5: room rounded down
+# clause: the mean rounded up, if that is more
+# not yet: tile 3 has 3 edges
+def deal(offsets, tiles):
+    room = max(1, int(1.1 * offsets[-1] / tiles))
+    pieces, tile, used = [[] for _ in range(tiles)], 0, 0
+    for vertex in range(len(offsets) - 1):
+        first = offsets[vertex]
+        while first < offsets[vertex + 1]:
+            if used == room and tile < tiles - 1:
+                tile, used = tile + 1, 0
+            end = offsets[vertex + 1]
+            if tile < tiles - 1:
+                end = min(end, first + room - used)
+            pieces[tile].append((vertex, first, end))
+            used += end - first
+            first = end
+    return pieces
