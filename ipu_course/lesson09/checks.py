@@ -540,7 +540,7 @@ def _outside(run: Ran) -> tuple[Array, bool]:
 
 
 def _momentum(answer: Callable[..., None]) -> Passed:
-    for numbers in (30, 1040, 3):
+    for numbers in (29, 1040, 3):  # 29 / 4 is nearer to 7 than to 8
         description = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
         trial = _training(description, numbers)
         run = trial.through(answer, "09.5")
@@ -579,7 +579,7 @@ def _momentum(answer: Callable[..., None]) -> Passed:
             )
         if numbers == 1040:
             passed = bars, run.report
-    words = f"30, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are right"
+    words = f"29, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are right"
     bound = Bound(8 * 1040, BYTES, "the momentum comes once and goes once")
     return Passed(words, *passed, bound=bound)
 

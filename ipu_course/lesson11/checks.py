@@ -341,13 +341,13 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
             actual, expected = _off(name, part, right)
             if actual:
                 advice = "divide that product by the root of the number of terms in its sums."
-                if not np.allclose(part, _product_of(name, layers, parts)):
+                if "deviation" not in actual:
+                    advice = "return h, y, dh, dw1 and dw2, in that order."
+                elif not np.allclose(part, _product_of(name, layers, parts)):
                     advice = (
                         "print the deviations of both operands of that product, and the number of "
                         "terms in its sums."
                     )
-                if "deviation" not in actual:
-                    advice = "return h, y, dh, dw1 and dw2, in that order."
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
     _refuse_factors_of_data(answer, shapes[0])
     spreads = [float(np.std(part)) for _, _, parts in answers for part in parts]

@@ -1040,7 +1040,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: new blocks begin with their slope
-# clause: Blocks that are new begin with 0
+# clause: New blocks begin with 0
 # why:  a new block has the numbers of its slope. It begins with 0.
 # next: set the weights of new blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):

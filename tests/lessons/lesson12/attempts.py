@@ -703,12 +703,13 @@ def steps(counts, slots):
 # %% 12.6: by masks
 # passed: 5 layers
 def prune_and_regrow(there, weights, slopes, moved):
+    def ranks(sizes, among):
+        placed = np.full(among.shape, among.size)
+        placed[among] = np.argsort(np.argsort(sizes[among], kind="stable"))
+        return placed
+
     sizes, wanted = (weights**2).sum((2, 3)), (slopes**2).sum((2, 3))
-    if not moved:
-        return there.copy(), weights.copy()
-    least = np.sort(sizes[there])[moved - 1]
-    loud = np.sort(wanted[~there])[-moved]
-    after = there & (sizes > least) | ~there & (wanted >= loud)
+    after = there & (ranks(sizes, there) >= moved) | ~there & (ranks(-wanted, ~there) < moved)
     return after, np.where(after[:, :, None, None], weights, 0)
 
 

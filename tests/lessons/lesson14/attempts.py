@@ -849,7 +849,7 @@ class Triangles(Vertex):
 
 
 # %% 14.5: filled one after another
-# passed: 6 graphs
+# passed: 7 graphs
 def deal(offsets, tiles):
     edges = offsets[-1]
     ends = [edges * (t + 1) // tiles for t in range(tiles)]
@@ -866,7 +866,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: by numpy
-# passed: 6 graphs
+# passed: 7 graphs
 def deal(offsets, tiles):
     cuts = sorted({*offsets, *(offsets[-1] * t // tiles for t in range(tiles + 1))})
     pieces = [[] for _ in range(tiles)]
@@ -919,7 +919,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the longest rows first, cut where a tile is full
-# passed: 6 graphs
+# passed: 7 graphs
 def deal(offsets, tiles):
     most = -(-offsets[-1] // tiles)
     pieces, load = [[] for _ in range(tiles)], [0] * tiles
