@@ -253,6 +253,12 @@ def _other_loop(
         pairs = zip(learner_weights, weights, strict=True)
         if not any(difference(actual, right, 1e-4) for actual, right in pairs):
             return why, advice
+    right_weights, _ = plain_loop(x, y, epochs, batch=batch, steps=steps)
+    if not difference(learner_weights[0], right_weights, 1e-4):
+        return (
+            "the weights are right, and the bias is not.",
+            "print model.get_weights() right behind fit(), and again where you return the model.",
+        )
     return (
         "the device was run as often, and not with what the plain loop has.",
         "give fit() the images in their order, with shuffle=False.",

@@ -850,7 +850,7 @@ def kept(graph):
 
 
 # %% 13.3: every n-th of all replicas together
-# clause: Each replica runs `micro` of them
+# clause: come back from all replicas
 # why:  this counts every n-th micro-batch of all replicas together. Each replica counts its own.
 # next: divide micro by n, rounded down, and then multiply by the replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
