@@ -1041,7 +1041,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: new blocks begin with their slope
 # clause: New blocks begin with 0
-# why:  a new block has the numbers of its slope. It begins with 0.
+# why:  a new block has the numbers of its gradient. It begins with 0.
 # next: set the weights of new blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)

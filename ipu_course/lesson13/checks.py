@@ -210,7 +210,7 @@ def _without_end(
     if any(difference(actual, right, 1e-4) for actual, right in pairs):
         return None
     return (
-        "the epochs are one long row of digits here: what fills no call at the end of one goes "
+        "the epochs are one long row of digits here: the digits left over in one go "
         "into a call with the next.",
         "leave out the end of images and labels first, and let fit() repeat the epochs.",
     )

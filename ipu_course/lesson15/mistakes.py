@@ -859,8 +859,8 @@ def fused(etas, lams, keep):
 
 
 # %% 15.2: without the other side
-# why:  a side is not told what came from the side opposite, and is told what came from itself.
-# next: take away came[side] from what goes to `side`.
+# why:  each side gets its own message back, and not the one of the side opposite.
+# next: subtract came[side] from the message to `side`.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
