@@ -1054,7 +1054,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: with its padding
-# error in the answer: (120,) and (128,)
+# error in the answer: (116,) and (128,)
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 
@@ -118,6 +118,22 @@ def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) ->
     return all([*like(*case)] == row for case, row in cuts)
 
 
+def _no_cut(row: list[int], layers: int, ipus: int) -> tuple[str, str]:
+    """Return (why, next step) for integers that are not the first layers of IPUs."""
+    advice = "try that call in a cell of your own, and follow it by hand."
+    if len(row) != ipus:
+        return "", "return one number for each IPU, as [0, 3, 6, 9] for four."
+    if row[0]:
+        return "the first IPU begins with layer 0.", advice
+    for ipu, (layer, next_layer) in enumerate(pairwise(row)):
+        if next_layer == layer:
+            why = f"IPUs {ipu} and {ipu + 1} begin with the same layer, and one of them has none."
+            return why, advice
+        if next_layer < layer:
+            return f"IPU {ipu + 1} begins before IPU {ipu}.", advice
+    return f"the last layer is {layers - 1}: an IPU that begins with {row[-1]} has none.", advice
+
+
 def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     draw = np.random.default_rng(1005).integers
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
@@ -133,13 +149,11 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
         rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
         if not rising or row[-1] >= len(costs) or row[0] < 0:
             expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
-            why = "each IPU begins with a layer of its own, and the first with layer 0."
+            why, advice = _no_cut(row, len(costs), ipus)
+            if len(row) < len(begins_given):
+                why = ""
             raise NotYet(
-                description,
-                returned(begins),
-                expected=expected,
-                why=why,
-                next_step="as [0, 3, 6, 9].",
+                description, returned(begins), expected=expected, why=why, next_step=advice
             )
         rows.append(row)
     actual = list(zip(cases, rows, strict=True))
@@ -391,6 +405,21 @@ def in_waves() -> Schedule:
     return ticks
 
 
+def in_reverse() -> Schedule:
+    """Return a schedule of 2 stages in which a later micro-batch goes back before an earlier one.
+
+    Micro-batch 0 goes back last.
+    """
+    forward = ((0, 1, 5), (1, 2, 6))  # for each stage, the tick of each micro-batch
+    backward = ((9, 4, 8), (8, 3, 7))
+    ticks: Schedule = [[] for _ in range(10)]
+    for kind, times in ((FORWARD, forward), (BACKWARD, backward)):
+        for s, row in enumerate(times):
+            for b, t in enumerate(row):
+                ticks[t].append((kind, s, b))
+    return ticks
+
+
 def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases: dict[str, tuple[Schedule, int]] = {}
     for stages in (3, 2, 4, 8):
@@ -403,6 +432,7 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases |= {
         "a stage goes forward and backward in one tick": (in_rounds(3, 7), 3),
         "a stage fills up again after its first backward": (in_waves(), 3),
+        "the last that came goes back first": (in_reverse(), 2),
         "a tick names its backward first": ([now[::-1] for now in in_rounds(3, 7)], 3),
     }
     advice = "count for one stage, tick by tick, how many have come and not gone back."
@@ -559,6 +589,7 @@ def _from_where(answer: Callable[..., int]) -> Passed:
         "drawn, near": ((3011, 410), (2987, 411)),
         "they are equal there": ((3000, 400), (2000, 500)),
         "it is quicker at once": ((2000, 400), (2500, 800)),
+        "it is quicker at once, by little": ((1000, 400), (1001, 2401)),
     }
     return compare(answer, right, cases, suspects("10.6"))
 

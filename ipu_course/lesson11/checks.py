@@ -39,11 +39,12 @@ THROWS = 10_000  # The number of samples of each value.
 # A result may be off by this many standard deviations. A right answer is then refused about once in
 # 140,000 verdicts.
 SIGMAS = 5
-# ordinary values, then negative values, subnormal HALF numbers, and exact HALF numbers
+# ordinary values, then negative ones, subnormal halves, exact halves, and one that is just below a
+# power of two: the halves are closer to each other there than above it
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
-    + (0.375, -2.0, 2.0**-24, 0.0, 1024.0)
+    + (0.375, -2.0, 2.0**-24, 0.0, 1024.0, 1.9997)
 )
 
 
@@ -301,6 +302,15 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
 
 
+def _product_of(name: str, layers: Sequence[Array], parts: Sequence[Array]) -> Array:
+    """Return a product without a factor, of an answer's own h and dh."""
+    x, w1, w2, dy = layers
+    h, _, dh, *_ = parts
+    operands = {"h": (x, w1), "y": (h, w2), "dh": (dy, w2.T), "dw1": (x.T, dh), "dw2": (h.T, dy)}
+    first, second = operands[name]
+    return np.asarray(first @ second)
+
+
 def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
     shapes = ((40, 150, 700, 90), (300, 60, 30, 500), (64, 400, 100, 25))
     answers = []
@@ -334,6 +344,11 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
                 advice = "divide that product by the root of the number of terms in its sums."
                 if "deviation" not in actual:
                     advice = "return h, y, dh, dw1 and dw2, in that order."
+                elif not np.allclose(part, _product_of(name, layers, parts)):
+                    advice = (
+                        "print the deviations of both operands of that product, and the number of "
+                        "terms in its sums."
+                    )
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
     _refuse_factors_of_data(answer, shapes[0])
     spreads = [float(np.std(part)) for _, _, parts in answers for part in parts]
@@ -411,6 +426,10 @@ def _operands() -> tuple[Operands, ...]:
         ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
         # The limit is between the errors relative to the exact product and to the float16 product.
         ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
+        # all results are negative, and HALF is too far off
+        ("one large negative feature, and more asked", (26, 512, 26), -64, -0.25, 0.002),
+        # above the error relative to the mean result, and below 512 * 2**-17
+        ("numbers of both signs, and a little less asked", (26, 512, 26), 1, 1.0, 0.0035),
     ):
         m, k, n = sizes
         a = draw((m, k)) * size
@@ -451,6 +470,7 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
     refused = refusing("11.5", chooses_alike)
     yours = best = 0
+    slower = []  # the products for which HALF is enough, and FLOAT was chosen
     for product, learner_run in zip(_operands(), actual, strict=True):
         m, k = product.a.shape
         n = product.b.shape[1]
@@ -470,17 +490,16 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
             wanted = f"{product.error:.2%} at most"
             raise refused(description, message, wanted, advice, why=why)
         yours += cycles
-        best += min(
-            cost
-            for off, cost in (multiplied(product, d) for d in (HALF, FLOAT))
-            if off <= product.error
-        )
+        half_off, half_cycles = multiplied(product, HALF)
+        best += half_cycles if half_off <= product.error else multiplied(product, FLOAT)[1]
+        if learner_run is FLOAT and half_off <= product.error and half_cycles < cycles:
+            slower.append((description, f"HALF, which is off by {half_off:.2%}"))
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why = "somewhere HALF is exact enough, and quicker."
-        advice = "FLOAT only where it must be."
-        description = f"{len(cases)} products, all exact enough"
-        raise refused(description, "", "", advice, why=why, bars=bars)
+        why = "here HALF is exact enough, and quicker."
+        advice = "work out by hand what your function compares with the error for this product."
+        description, wanted = slower[0]
+        raise refused(description, "FLOAT", wanted, advice, why=why, bars=bars)
     names = [learner_run.__name__ for learner_run in actual]
     return Passed(f"{len(cases)} products", bars, names)
 

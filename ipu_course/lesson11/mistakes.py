@@ -909,3 +909,13 @@ def step(w, x, t, rate, eight):
     x8 = narrow(x, F143, "x")
     error = x8 @ narrow(w, F143, "w") - t
     return w - rate / len(x) * x8.T @ narrow(error, F152, "error")
+
+
+# %% 11.4: the bare ones behind both slopes
+# why:  dw1 and dw2 are made of h and dh before these were divided.
+# next: use the h and the dh that you return.
+def two_layers(x, w1, w2, dy):
+    h, dh = x @ w1, dy @ w2.T
+    batch, hidden = np.sqrt(len(x)), h / np.sqrt(x.shape[1])
+    y = hidden @ w2 / np.sqrt(len(w2))
+    return hidden, y, dh / np.sqrt(dy.shape[1]), x.T @ dh / batch, h.T @ dy / batch

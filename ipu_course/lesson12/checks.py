@@ -262,7 +262,8 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
     """Return `(x, patterns)`: ten sparse matrices of 5 x 6 blocks of 4 x 4 numbers."""
     patterns = []
     for number in range(10):
-        blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
+        # the fullest that the budget holds is not the first
+        blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - abs(number - 2)
         patterns.append(drawn(5, 6, 4, blocks, seed=1240 + number, empty=range(number % 3)))
     return np.random.default_rng(1204).standard_normal((24, 4)), patterns
 
@@ -515,6 +516,40 @@ def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth
     return is_present, weights, slopes, moved
 
 
+def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
+    """Raise `NotYet` if more or fewer than `moved` blocks go or grow where sizes are equal.
+
+    Which of the equal blocks move is free.
+    """
+    is_present = np.arange(12).reshape(3, 4) % 2 == 0
+    signs = np.where(np.arange(4).reshape(2, 2) % 2, -0.5, 0.5)
+    weights = is_present[:, :, None, None] * signs
+    moved = 2
+    description = f"6 of 3 x 4 blocks of 2 x 2, all of one size, {moved} to move"
+    after, values = call(
+        answer, is_present.copy(), weights.copy(), np.tile(signs, (3, 4, 1, 1)), moved
+    )
+    after = np.asarray(after)
+    gone, grown = (int(n.sum()) for n in (is_present & ~after, after & ~is_present))
+    if (gone, grown) != (moved, moved):
+        raise NotYet(
+            description,
+            f"{counted(gone, 'block')} gone, and {grown} grown",
+            expected=f"{moved} gone, and {moved} grown",
+            why="the other layers are right. Here no block is smaller than another.",
+            next_step="np.argsort orders equal sizes, too: take its first `moved`.",
+        )
+    right = weights * (after & is_present)[:, :, None, None]
+    if where := difference(np.asarray(values), right):
+        raise NotYet(
+            description,
+            f"weights: {where}",
+            expected="kept blocks as they were, and 0 elsewhere",
+            why="the other layers are right. Here no block is smaller than another.",
+            next_step="look whether this block was there before, and whether it is there now.",
+        )
+
+
 def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
     answers = []
     for case in (
@@ -564,9 +599,11 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
     for description, arguments, is_present, weights in answers:
         after, values = moved_blocks(*arguments)
         actual = wanted = ""
+        advice = "print the sizes of this block and of the others, and sort them."
         if is_present.sum() != after.sum():
             actual = f"{is_present.sum()} blocks are there"
             wanted = f"{after.sum()}, as before"
+            advice = "count how many blocks go, and how many grow."
         elif (is_present != after).any():
             row, column = np.argwhere(is_present != after)[0]
             message = ("there", "not there")[:: 1 if is_present[row, column] else -1]
@@ -575,9 +612,10 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
         elif words := difference(weights, values):
             actual = f"weights: {words}"
             wanted = "kept blocks as they were, and 0 elsewhere"
+            advice = "look whether this block was there before, and whether it is there now."
         if actual:
-            advice = "print the sizes of this block and of the others, and sort them."
             raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
+    _refuse_more_than_moved(answer)
     return Passed(f"{len(answers)} layers", evidence=[weights for *_, weights in answers])
 
 
@@ -619,6 +657,7 @@ LESSON = lesson(
             (1, 13),
             (101, 7),
             (40, 4),
+            (37, 12),
         ),
     ),
     exercise("12.5", _steps),

@@ -1037,3 +1037,18 @@ def prune_and_regrow(there, weights, slopes, moved):
     new = np.unravel_index(np.argsort(loud, axis=None)[-moved:], there.shape)
     present[gone], present[new], values[gone] = False, True, 0
     return present, values
+
+
+# %% 12.6: new blocks begin with their slope
+# clause: New blocks begin with 0
+# why:  a new block has the numbers of its gradient. It begins with 0.
+# next: set the weights of new blocks to 0.
+def prune_and_regrow(there, weights, slopes, moved):
+    sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
+    after = there.copy()
+    after.flat[np.argsort(sizes, axis=None)[:moved]] = False
+    after.flat[np.argsort(-wanted, axis=None)[:moved]] = True
+    kept = np.where((after & ~there)[:, :, None, None], slopes, weights)
+    kept[~after] = 0
+    return after, kept

@@ -73,6 +73,7 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
     drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
+    drawn += [("EveryN", 3, 1, 5, 2, True)]  # n divides neither 5 nor 10, and 10 // 3 is 3
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     return compare(answer, back_of, cases, suspects("13.3"))
@@ -138,7 +139,7 @@ def _machine() -> Iterator[None]:
 def _ported(answer: Callable[..., keras.Model]) -> Passed:
     draw = np.random.default_rng(1303)
     reports = []
-    for many, epochs, batch, steps in ((30, 2, 4, 3), (15, 3, 5, 1)):
+    for many, epochs, batch, steps in ((34, 2, 4, 3), (15, 3, 5, 1)):
         images = draw.uniform(0, 2, (many, PIXELS)).astype(np.float32)
         labels = draw.integers(0, CLASSES, many)
         description = f"{many} digits, {epochs} epochs, batches of {batch}, {steps} a call"
@@ -175,7 +176,10 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
                 description,
                 f"{runs} runs of the device",
                 str(wanted),
-                *_whose(model, runs, wanted, epochs=epochs, batch=batch, steps=steps),
+                *(
+                    _without_end(model, images, labels, epochs, batch=batch, steps=steps)
+                    or _whose(model, runs, wanted, epochs=epochs, batch=batch, steps=steps)
+                ),
             )
         weights = model.get_weights()
         right = plain_loop(images, labels, epochs, batch=batch, steps=steps)
@@ -187,8 +191,29 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
                 )
                 raise NotYet(description, f"{name}: {where}", why=why, next_step=advice)
         reports.append(model.report)
-    words = "30 digits, and 15: weights and bias as in the plain loop"
+    words = "34 digits, and 15: weights and bias as in the plain loop"
     return Passed(words, evidence=reports)
+
+
+def _without_end(
+    model: keras.Model, images: Array, labels: Array, epochs: int, *, batch: int, steps: int
+) -> tuple[str, str] | None:
+    """Return (why, next step) if the epochs followed each other as one long one; None otherwise.
+
+    The weights then are those of the plain loop over the digits, `epochs` times side by side.
+    """
+    many = np.concatenate([images] * epochs), np.concatenate([labels] * epochs)
+    if len(model.report.runs) != len(many[0]) // (batch * steps):
+        return None
+    loop = plain_loop(*many, 1, batch=batch, steps=steps)
+    pairs = zip(model.get_weights(), loop, strict=True)
+    if any(difference(actual, right, 1e-4) for actual, right in pairs):
+        return None
+    return (
+        "the epochs are one long row of digits here: the digits left over in one go "
+        "into a call with the next.",
+        "leave out the end of images and labels first, and let fit() repeat the epochs.",
+    )
 
 
 def _other_loop(
@@ -225,6 +250,12 @@ def _other_loop(
         pairs = zip(learner_weights, weights, strict=True)
         if not any(difference(actual, right, 1e-4) for actual, right in pairs):
             return why, advice
+    right_weights, _ = plain_loop(x, y, epochs, batch=batch, steps=steps)
+    if not difference(learner_weights[0], right_weights, 1e-4):
+        return (
+            "the weights are right, and the bias is not.",
+            "print model.get_weights() right behind fit(), and again where you return the model.",
+        )
     return (
         "the device was run as often, and not with what the plain loop has.",
         "give fit() the images in their order, with shuffle=False.",
@@ -247,10 +278,12 @@ def _whose(
     if 1 < (model._steps or 1) != steps:
         why = f"a call takes {model._steps} batches here, and asked are {steps}."
         return why, "compile(…, steps_per_execution=steps)."
-    if runs > wanted:
+    if runs > wanted and (model._steps or 1) < steps:
         return "the loop over batches is the host's: it calls, and waits, for each.", (
             "steps_per_execution of compile() says how many batches a call takes."
         )
+    if runs > wanted:
+        return "", "count the batches that each fit() gets, and divide by the batches of a call."
     return "the model that came back has not seen all epochs.", (
         "fit() takes the number of epochs."
     )
@@ -466,6 +499,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
 
     with answering(description):
         calls = gone_on(watched)
+    _refuse_elsewhere(description, calls[0][0])
     for number, (case, new) in enumerate(CALLS):
         needed.add(case[:2])
         programs, state = calls[number]
@@ -476,7 +510,25 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             right = f"{counted(len(needed), 'program')}, and {case}"
             advice = "compile for a new (batch, iterations) alone, and write the rest into the run."
             raise refused(f"call {number + 1}: {new}", message, right, advice)
+    with answering(description):
+        again = gone_on(watched)
+    _refuse_elsewhere(description, again[0][0])
     return Passed(description, evidence=[n for n, _ in calls])
+
+
+def _refuse_elsewhere(description: str, programs: int) -> None:
+    """Raise `NotYet` if the first call with an empty cache did not compile a program.
+
+    It returned a run that was kept elsewhere, from calls with another cache.
+    """
+    if not programs:
+        raise NotYet(
+            f"{description}, with an empty cache",
+            "call 1 gave a run, and make() was not called",
+            expected="1 program",
+            why="this run was kept outside `cache`: it is from calls with another cache.",
+            next_step="keep the runs in `cache` alone.",
+        )
 
 
 # --- 13.6: what the backward keeps ----------------------------------------------------------------

@@ -683,6 +683,7 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
         ("vertices without edges", 25, some_edges(9, 20, 2), 6),
         ("twice as many tiles as edges", 4, star_of(4), 12),
         ("one tile", 6, star_of(6), 1),
+        ("a path of 4", 4, [(0, 1), (1, 2), (2, 3)], 4),  # 1.1 times the mean is less than 2
     )
     return tuple((message, rows_of(n, edges), tiles) for message, n, edges, tiles in graphs)
 

@@ -97,7 +97,9 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
         right = marginal_of_product(*case)
         if where := _apart(gaussian, right):
             why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
-            advice = "take two Gaussians of two variables, and keep one, by hand."
+            advice = "print lam_ab, inv(lam_bb) and eta_b of this case, and follow the formula."
+            if not retained < len(etas[0]):
+                advice = "print the sums of etas and of lams: nothing is forgotten here."
             if len(actual) == 1:  # A mistake must match in a second case, too.
                 actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
@@ -213,9 +215,18 @@ def _played(trial: Trial, answer: type[Vertex]) -> View:
     return show.run(recordings[0])
 
 
+def _is_wrong(trial: Trial, answer: type[Vertex]) -> bool:
+    """Return whether an answer's beliefs are wrong in a network."""
+    with suppress(Exception):
+        beliefs = trial.of(answer).came[0]["belief"]
+        return bool(difference(beliefs, trial.tensors["belief"].right[0], NEAR))
+    return False
+
+
 def _variable(answer: type[Vertex]) -> Passed:
     codelet_of(answer, 'check("15.2", …)')
     reports = []
+    pair_of_variables = next(t for t in _trees() if t.tried.startswith("a chain of 2 variables"))
     for number_, trial in enumerate(_trees()):
         run = trial.through(answer, "15.2")
         right = trial.tensors["belief"].right[0]
@@ -223,7 +234,9 @@ def _variable(answer: type[Vertex]) -> Passed:
         for column, name in enumerate(("mean", "variance")):
             if where := difference(actual[:, column], right[:, column], NEAR):
                 why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
-                advice = "work out both messages of a chain of two variables by hand."
+                advice = "write down for one variable what came from each side, and what it sends."
+                if _is_wrong(pair_of_variables, answer):
+                    advice = "work out both messages of a chain of two variables by hand."
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)

@@ -846,3 +846,35 @@ paragraph = "It is faster now."
 
 def faster(target):
     return rod(target, lambda graph, rod: graph.set_tile_mapping(rod, 0))
+
+
+# %% 15.1: divided by the diagonal
+# why:  this divides by the diagonal of lam_bb. That is its inverse only where one variable is
+#   forgotten, or the others say nothing of each other.
+# next: np.linalg.inv(lam[keep:, keep:]) is the inverse of the whole block.
+def fused(etas, lams, keep):
+    eta, lam = etas.sum(axis=0), lams.sum(axis=0)
+    left = lam[:keep, keep:] / np.diag(lam[keep:, keep:])
+    return eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
+
+
+# %% 15.2: without the other side
+# why:  each side gets its own message back, and not the one of the side opposite.
+# next: subtract came[side] from the message to `side`.
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for side in range(len(self.came)):
+            eta += self.came[side][0]
+            lam += self.came[side][1]
+        for side in range(len(self.came)):
+            other = len(self.came) - 1 - side
+            self.sent[side][0] = eta - self.came[other][0]
+            self.sent[side][1] = lam - self.came[other][1]
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam

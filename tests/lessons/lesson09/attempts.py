@@ -441,7 +441,7 @@ def factor(load, work):
 
 
 # %% 09.4: in a loop
-# passed: 7 fixed sets of numbers
+# passed: 8 fixed sets of numbers
 def factor(load, work):
     n = 1
     while n * work < load:
@@ -674,3 +674,17 @@ def steps_of(transfers):
         written.add(target)
         steps[place] = number
     return steps
+
+
+# %% 09.4: 0.99 more, and cut off
+# clause: as long as a load, or longer
+# not yet: What is special here: hardly anything is left over.
+def factor(load, work):
+    return max(1, int(load / work + 0.99))
+
+
+# %% 09.w3: 0.9 more, and cut off
+# not yet: shard_of(201, 200)
+def shard_of(numbers, replicas):
+    length = int(numbers / replicas + 0.9)
+    return length, length * replicas - numbers

@@ -710,3 +710,35 @@ def groups(copies, parts):
 # not yet: return two lists of lists
 def groups(copies, parts):
     return [[copy * parts + part for part in range(parts)] for copy in range(copies)]
+
+
+# %% 10.6: cut off toward 0
+# clause: from 0 on
+# not yet: What is special here: it is quicker at once, by little.
+def from_where(one, other):
+    return max(0, int((one[0] - other[0]) * 1000 / (other[1] - one[1])) + 1)
+
+
+# %% 10.2: at equal shares of the sum
+# not yet: the last layer is 2: an IPU that begins with 3 has none.
+import numpy as np
+
+
+def cut(costs, ipus):
+    before = np.cumsum([0, *costs])
+    return [int(np.searchsorted(before, before[-1] * k / ipus)) for k in range(ipus)]
+
+
+# %% 10.4: all that came while one was there
+# not yet: What is special here: the last that came goes back first.
+def stored(ticks, stages):
+    most = [0] * stages
+    for s in range(stages):
+        for b in {w[2] for tick in ticks for w in tick}:
+            first, last = (
+                next(t for t, tick in enumerate(ticks) if (kind, s, b) in map(tuple, tick))
+                for kind in ("forward", "backward")
+            )
+            came = [w for tick in ticks[first : last + 1] for w in tick]
+            most[s] = max(most[s], sum(w[0] == "forward" and w[1] == s for w in came))
+    return most

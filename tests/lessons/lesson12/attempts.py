@@ -703,12 +703,13 @@ def steps(counts, slots):
 # %% 12.6: by masks
 # passed: 5 layers
 def prune_and_regrow(there, weights, slopes, moved):
+    def ranks(sizes, among):
+        placed = np.full(among.shape, among.size)
+        placed[among] = np.argsort(np.argsort(sizes[among], kind="stable"))
+        return placed
+
     sizes, wanted = (weights**2).sum((2, 3)), (slopes**2).sum((2, 3))
-    if not moved:
-        return there.copy(), weights.copy()
-    least = np.sort(sizes[there])[moved - 1]
-    loud = np.sort(wanted[~there])[-moved]
-    after = there & (sizes > least) | ~there & (wanted >= loud)
+    after = there & (ranks(sizes, there) >= moved) | ~there & (ranks(-wanted, ~there) < moved)
     return after, np.where(after[:, :, None, None], weights, 0)
 
 
@@ -870,3 +871,56 @@ def prune_and_regrow(there, weights, slopes, moved):
     new.flat[np.argsort(small, axis=None)[:moved]] = 0
     new.flat[np.argsort(-loud, axis=None)[:moved]] = 1
     return new, values * new[:, :, None, None]
+
+
+# %% 12.w2: 0.9 more, and cut off
+# not yet: slots(37, 12)
+def slots(blocks, buckets):
+    return int(blocks / buckets * 1.3 + 0.9)
+
+
+# %% 12.4: as many as the first at most
+# not yet: pattern 1: None
+def products(params, patterns, x):
+    engine = dynamic_engine(params)
+    partitioner = dynamic.Partitioner(params, FLOAT, device.target)
+    engine.write_tensor("x", x)
+    found = []
+    for pattern in patterns:
+        if pattern.num_blocks > patterns[0].num_blocks:
+            found.append(None)
+            continue
+        data = partitioner.encode(pattern)
+        engine.write_tensor("meta_info", data.meta_info)
+        engine.write_tensor("nz_values", data.nz_values)
+        engine.run()
+        found.append(engine.read_tensor("out"))
+    return found
+
+
+# %% 12.6: all up to a size
+# clause: the `moved` smallest
+# not yet: 6 blocks gone, and 6 grown
+def prune_and_regrow(there, weights, slopes, moved):
+    if not moved:
+        return there.copy(), weights.copy()
+    size = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -1, (slopes**2).sum(axis=(2, 3)))
+    gone = size <= np.sort(size, axis=None)[moved - 1]
+    grown = loud >= np.sort(loud, axis=None)[-moved]
+    after = (there & ~gone) | grown
+    return after, weights * (after & there)[:, :, None, None]
+
+
+# %% 12.6: the slope where a block is new
+# like: new blocks begin with their slope
+def prune_and_regrow(there, weights, slopes, moved):
+    size = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -1, (slopes**2).sum(axis=(2, 3)))
+    new = there.copy()
+    new.flat[np.argsort(size, axis=None)[:moved]] = False
+    grown = np.argsort(-loud, axis=None)[:moved]
+    new.flat[grown] = True
+    w = weights * (new & there)[:, :, None, None]
+    w.reshape(-1, *w.shape[2:])[grown] = slopes.reshape(-1, *w.shape[2:])[grown]
+    return new, w

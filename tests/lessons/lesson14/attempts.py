@@ -849,7 +849,7 @@ class Triangles(Vertex):
 
 
 # %% 14.5: filled one after another
-# passed: 6 graphs
+# passed: 7 graphs
 def deal(offsets, tiles):
     edges = offsets[-1]
     ends = [edges * (t + 1) // tiles for t in range(tiles)]
@@ -866,7 +866,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: by numpy
-# passed: 6 graphs
+# passed: 7 graphs
 def deal(offsets, tiles):
     cuts = sorted({*offsets, *(offsets[-1] * t // tiles for t in range(tiles + 1))})
     pieces = [[] for _ in range(tiles)]
@@ -919,7 +919,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the longest rows first, cut where a tile is full
-# passed: 6 graphs
+# passed: 7 graphs
 def deal(offsets, tiles):
     most = -(-offsets[-1] // tiles)
     pieces, load = [[] for _ in range(tiles)], [0] * tiles
@@ -964,4 +964,24 @@ def deal(offsets, tiles):
                 mine.append((vertex, first, last))
         if mine:
             pieces.append(mine)
+    return pieces
+
+
+# %% 14.5: room rounded down
+# clause: the mean rounded up, if that is more
+# not yet: tile 3 has 3 edges
+def deal(offsets, tiles):
+    room = max(1, int(1.1 * offsets[-1] / tiles))
+    pieces, tile, used = [[] for _ in range(tiles)], 0, 0
+    for vertex in range(len(offsets) - 1):
+        first = offsets[vertex]
+        while first < offsets[vertex + 1]:
+            if used == room and tile < tiles - 1:
+                tile, used = tile + 1, 0
+            end = offsets[vertex + 1]
+            if tile < tiles - 1:
+                end = min(end, first + room - used)
+            pieces[tile].append((vertex, first, end))
+            used += end - first
+            first = end
     return pieces

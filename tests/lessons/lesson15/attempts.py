@@ -740,3 +740,33 @@ def faster(target):
     engine = Engine(graph, program)
     engine.load_and_run(Device(target))
     return engine.report, before(target)[1]
+
+
+# %% 15.1: one over each of the diagonal
+# like: divided by the diagonal
+def fused(etas, lams, keep):
+    e, l = etas.sum(axis=0), lams.sum(axis=0)
+    g = np.einsum("ij,j->ij", l[:keep, keep:], 1 / l[keep:, keep:].diagonal())
+    return e[:keep] - g @ e[keep:], l[:keep, :keep] - g @ l[keep:, :keep]
+
+
+# %% 15.2: what came from the other of two sides
+# clause: any number of sides
+# not yet: here: a star: one variable and 5 around it, 3 rounds. next: write down for one variable
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for k in range(len(self.came)):
+            eta += self.came[k][0]
+            lam += self.came[k][1]
+        for k in range(len(self.sent)):
+            two = len(self.came) == 2
+            self.sent[k][0] = self.prior[0] + (self.came[1 - k][0] if two else 0.0)
+            self.sent[k][1] = self.prior[1] + (self.came[1 - k][1] if two else 0.0)
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
