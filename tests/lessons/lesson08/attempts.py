@@ -449,7 +449,6 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: a reference on tile 0
-# clause: `reference` is a tensor that lies as x does
 # not yet: on another tile than in x
 def drop(graph, x, seed, kind, layer, program):
     reference = graph.add_variable(FLOAT, x.shape, "reference")
