@@ -424,7 +424,6 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.1: the largest by a tile's share
-# clause: Bytes of steps and of variables are those of all tiles together
 # like: bytes of a tile
 def peak(report):
     def share(variable):
