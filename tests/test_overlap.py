@@ -654,7 +654,10 @@ def test_a_frame_of_the_animation_is_what_all_ipus_do_meanwhile() -> None:
     )
     last = scene.stills[int(scene.frames[scene.poster])]
     assert last.label == "compute: IPU 1: slow"  # in the longest waiting of IPUs
-    assert scene.title == "IPU 1 makes 1 other wait 240 cycles in stretch 1, in Execute slow"
+    assert (
+        scene.title
+        == "The longest wait: IPU 1 makes 1 other wait 240 cycles in stretch 1, in Execute slow"
+    )
     assert {scene.codes[i].name for i in scene.legend} >= {"waiting", "compute", "sync"}
     for place, step in enumerate(report.steps()):  # a step of the run stands in its stretch
         at = show.bsp(report, at=place).scene

@@ -1220,13 +1220,13 @@ def test_optimisers_that_are_refused(name: str) -> None:
     text = refused(lambda: poptorch.trainingModel(module, options(), make(module)))
     assert words in text
     if name in ("RMSprop", "LBFGS", "NAdam"):
-        assert "use SGD, Adam or AdamW of poptorch.optim" in text
+        assert "use instead: poptorch.optim.SGD, Adam or AdamW." in text
 
 
 def test_optimisers_of_poptorch_that_are_not_here() -> None:
     for name in ("LAMB", "RMSprop"):
         text = refused(lambda n=name: getattr(poptorch.optim, n), NotOfferedError)
-        assert "use SGD, Adam or AdamW of poptorch.optim" in text
+        assert "use instead: poptorch.optim.SGD, Adam or AdamW." in text
 
 
 def test_every_argument_of_the_optimisers_is_known() -> None:

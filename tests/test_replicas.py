@@ -637,7 +637,7 @@ def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
     assert f"{works[-1]:.1f} %" in show.bsp(report).scene.sentence
     marks = show.liveness(report).scene.marks
     labels = {name for mark in marks for name in getattr(mark, "labels", ())}
-    assert {"t, 4 replicas", "inbox, 3 of them"} <= labels
+    assert {"t (4)", "inbox (3)"} <= labels
     marks = show.timeline(report).scene.marks
     rows = [tuple(v) for m in marks for v in vars(m).values() if isinstance(v, (tuple, list))]
     assert tuple(f"IPU {r}" for r in range(4)) in rows

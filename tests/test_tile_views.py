@@ -367,7 +367,7 @@ def test_an_estimate_takes_the_place_of_the_formula(view: Any) -> None:
         scene = view(one_vertex(group.table.codelet, estimate)).scene
         assert (formula.text in scene.json()) == is_shown
         # no word says that a formula gives what is an estimate
-        assert ("cycles set by the program (set_perf_estimate)" in scene.json()) != is_shown
+        assert ("cycles set by set_perf_estimate" in scene.json()) != is_shown
         assert is_shown or "by a formula" not in scene.json()
         if scene.view == "code":
             source = f"{'a formula' if is_shown else 'an estimate'} gives the cycles"
@@ -791,7 +791,7 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
     [tree] = [m for m in made.scene.marks if isinstance(m, Tree)]
     assert (
         tree.labels[0] == "Mixed, vertex 1"
-        and tree.labels[1] == "cycles set by the program (set_perf_estimate): no line has them"
+        and tree.labels[1] == "cycles set by set_perf_estimate: in no line"
     )
 
 

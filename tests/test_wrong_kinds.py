@@ -424,7 +424,7 @@ def test_a_flag_may_be_numpys() -> None:
         (
             lambda w: poputil.clone_n(w.graph, w.x, 10**18),
             PoplibsError,
-            "clone_n() was asked for 1,000,000,000,000,000,000 ",
+            "clone_n() was given 1,000,000,000,000,000,000 as n.",
         ),
     ],
 )

@@ -91,7 +91,7 @@ def moving() -> str:
     cells = names.read_notebook(LESSONS["01"])["cells"]
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
     pages = ["".join(data.get("text/html", ())) for data in outputs]
-    return next(page for page in pages if "<script" in page and "Tile 4 makes" in page)
+    return next(page for page in pages if "<script" in page and re.search("[Tt]ile 4 makes", page))
 
 
 myst_substitutions = {

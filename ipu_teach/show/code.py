@@ -61,7 +61,7 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
-NO_LINE = "no line has them"  # the end of each reason why cycles belong to no line
+NO_LINE = "in no line"  # the end of each reason why cycles belong to no line
 WIDEST_TEXT = 58  # A row shows at most this many characters of a formula.
 MOST_SIZES = 6  # The formulas of at most this many vertex sizes are shown.
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
@@ -383,7 +383,7 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
     """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
     if is_estimated:
-        return f"cycles set by the program (set_perf_estimate): {NO_LINE}"
+        return f"cycles set by set_perf_estimate: {NO_LINE}"
     return (
         f"cycles by a formula of PopLibs: {NO_LINE}"
         if of_library(codelet)

@@ -504,9 +504,9 @@ def test_the_list_below_has_what_is_live_at_the_pointed_step(page: Any, opened: 
         head, *lines = pre.inner_text().splitlines()
         assert head == f"Live at step {step + 1}, bytes:"
         shown = [" ".join(line.split()) for line in lines]
-        # the sixth line is the sum of those below it
-        below = sum(int(line.split()[0].replace(",", "")) for line in shown[6:])
-        assert shown.pop(5) == f"{below:,} in {len(shown) - 5} more lines, below"
+        # the seventh line is the sum of those below it
+        below = sum(int(line.split()[0].replace(",", "")) for line in shown[7:])
+        assert shown.pop(6) == f"{below:,} in {len(shown) - 6} more lines, below"
         assert [line for line in shown if line in listed(step)] == listed(step)
         # with what no variable holds: code, stacks, buffers
         assert sum(int(line.split()[0].replace(",", "")) for line in shown) == whole[step]
@@ -873,7 +873,7 @@ def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
         ), number_of
     drawn = canvas_texts(page)
     assert {row["share"] for row in made.data} - {""} <= set(drawn) and "52" in drawn
-    assert not any(word.endswith("…") for word in drawn)
+    assert [word for word in drawn if word.endswith("…")] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     press(page, "ArrowUp", "ArrowLeft", "ArrowLeft")
     assert description(page).startswith("Mixed, level 1")
