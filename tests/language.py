@@ -60,7 +60,7 @@ VAGUE = {
 }
 
 
-VERDICTS = {"NotYet", "Still"}  # what a check raises is read by a learner as its verdict
+VERDICTS = {"NotYet"}  # what a check raises is read by a learner as its verdict
 LABELS = {"next_step": "next"}  # how an error's message names its keyword arguments
 
 

@@ -1220,7 +1220,7 @@ def test_optimisers_that_are_refused(name: str) -> None:
     text = refused(lambda: poptorch.trainingModel(module, options(), make(module)))
     assert words in text
     if name in ("RMSprop", "LBFGS", "NAdam"):
-        assert "use instead: poptorch.optim.SGD, Adam or AdamW." in text
+        assert "use SGD, Adam or AdamW of poptorch.optim" in text
 
 
 def test_optimisers_of_poptorch_that_are_not_here() -> None:
@@ -1262,7 +1262,10 @@ def converted(change: Callable[[Any], Any]) -> Build:
 MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "bfloat16": (
         converted(lambda m: m.bfloat16()),
-        ("'a.weight' has the dtype torch.bfloat16", "module.float() gives torch.float32"),
+        (
+            "'a.weight' has the dtype torch.bfloat16",
+            "module.float() gives torch.float32, module.half()",
+        ),
     ),
     "double": (converted(lambda m: m.double()), ("'a.weight' has the dtype torch.float64",)),
     "complex": (
@@ -1279,7 +1282,10 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
     ),
     "sparse": (
         lambda: Buffered(torch.eye(6).to_sparse()),
-        ("'table' is sparse", "table.to_dense()"),
+        (
+            "'table' is sparse (torch.sparse_coo), but the device has only dense tensors",
+            "table.to_dense()",
+        ),
     ),
     "double buffer": (
         lambda: Buffered(torch.eye(6).double()),
@@ -1303,8 +1309,20 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "parallel": (lambda: nn.DataParallel(new()), ("a DataParallel", "module.module")),
     "function": (lambda: torch.relu, ("whose forward calls this function",)),
     "class": (lambda: Net, ("the class Net", "Net(...)")),
-    "number": (lambda: 3, ("was given 3, which is not a torch.nn.Module", "torch.nn.Module")),
-    "none": (lambda: None, ("was given None, which is not a torch.nn.Module", "torch.nn.Module")),
+    "number": (
+        lambda: 3,
+        (
+            "was given 3, which is not a torch.nn.Module.",
+            "pass an instance of a subclass of torch.nn.Module.",
+        ),
+    ),
+    "none": (
+        lambda: None,
+        (
+            "was given None, which is not a torch.nn.Module.",
+            "pass an instance of a subclass of torch.nn.Module.",
+        ),
+    ),
 }
 
 
@@ -1353,7 +1371,10 @@ TENSORS: dict[str, tuple[Any, tuple[str, ...]]] = {
         X.to(torch.complex64),
         ("'x' has the dtype torch.complex64", "torch.view_as_real(x)"),
     ),
-    "sparse": (X.to_sparse(), ("'x' is sparse", "x.to_dense()")),
+    "sparse": (
+        X.to_sparse(),
+        ("'x' is sparse (torch.sparse_coo), but the device has only dense tensors", "x.to_dense()"),
+    ),
     "meta": (
         X.to("meta"),
         ("'x' is on torch's device \"meta\"", "torch.zeros_like(x, device='cpu')"),
@@ -1364,7 +1385,13 @@ TENSORS: dict[str, tuple[Any, tuple[str, ...]]] = {
         torch.nested.nested_tensor([X, X[:2]]),
         ("'x' is a nested tensor", "torch.nested.to_padded_tensor(x, 0.0)"),
     ),
-    "empty": (X[:0], ("has no elements: its shape is [0, 6]", "at least one example")),
+    "empty": (
+        X[:0],
+        (
+            "'x' of the inferenceModel of Sum has no elements: its shape is [0, 6]",
+            "at least one example",
+        ),
+    ),
 }
 
 

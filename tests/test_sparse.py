@@ -257,7 +257,7 @@ def test_what_a_partitioner_does_not_take_is_refused() -> None:
         with pytest.raises(PoplibsError) as caught:
             layer.partitioner.encode(csr)
         assert says in " ".join(str(caught.value).split())
-    with pytest.raises(PoplibsError, match=r"nz_values for \d+ slots, as encode"):
+    with pytest.raises(PoplibsError, match="nz_values for 8 slots, as encode"):
         layer.partitioner.decode(np.zeros(3), np.zeros(4))
     with pytest.raises(PoplibsError, match="MatMulParams.create_with_nz_ratio"):
         dynamic.Partitioner(3, FLOAT, layer.graph.target)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
 def test_a_page_for_a_system_states_what_was_tested_and_the_commands(name: str) -> None:
     text = page(name)
     assert (
-        text.index("**Tested:**") < 250
+        text.index("**Tested:**") < 200
         and "## Common problems" in text
         and f"({name}.md)" in page("workshop")
     )

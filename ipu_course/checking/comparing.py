@@ -16,7 +16,7 @@ from ipu_course.checking.quoting import (
     TOLERANCE,
     call_text,
     difference,
-    is_whole,
+    is_of_integers,
     name_of,
     plain,
     quoted,
@@ -178,7 +178,7 @@ def compare(
 
 def refuse_floats(description: str, result: object, expected: str = "integers") -> None:
     """Raise `NotYet` if `result` has floats, for exercises that need integers such as indices."""
-    if not is_whole(result):
+    if not is_of_integers(result):
         is_array = isinstance(result, np.ndarray) and result.ndim
         raise NotYet(
             description,

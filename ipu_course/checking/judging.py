@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import perf_counter, process_time
 
 import numpy as np
 
@@ -25,7 +24,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
     if the learner interrupts. All texts of the result are built within the time limit, because even
     `repr()` of an answer may fail or never end.
     """
-    began = time_limit.BEGAN.set((perf_counter(), process_time()))
+    began = time_limit.BEGAN.set(time_limit.times())
     try:
         # Load no compiler within the limit: it takes the check's time, and breaks if it is stopped.
         with as_it_was(), np.errstate(), scalar_run.chosen(scalar_run.CHOSEN.get() or "python"):

@@ -173,7 +173,7 @@ def returned(value: object, fault: str = "") -> str:
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
-def is_whole(value: object) -> bool:
+def is_of_integers(value: object) -> bool:
     """Return whether a number, or each number of a list or array, is an integer and not a float."""
     numbers = _array(value)
     return numbers.dtype.kind in "iu" or not numbers.size

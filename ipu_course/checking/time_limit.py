@@ -38,8 +38,8 @@ T = TypeVar("T")
 # An answer may take this many seconds of processor time. On an idle machine, an answer that ignores
 # the first exception still ends within 10 seconds.
 LIMIT = 8.0
-# the wall-clock time and the processor time at which the current check began
-BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0))
+# (wall-clock time, processor time, time in the queue for a processor) when the current check began
+BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0, 0.0))
 # If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
 # seconds.
 AGAIN = (0.7, 0.5)
@@ -106,7 +106,7 @@ class _Watch:
                 return
             before, used = used, process_time() - begun
             queued = queued_time() - began_to_queue
-            asleep = used - before + queued < wait * ASLEEP
+            asleep = _is_asleep(used - before, queued, wait)
             wait = 0.0 if asleep else min(self.seconds - used, self.seconds / 8)
         self.over = True
         for pause in AGAIN:
@@ -172,6 +172,19 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         raise
 
 
+def _is_asleep(worked: float, queued: float, waited: float) -> bool:
+    """Return whether an answer slept for most of `waited` seconds.
+
+    It did not sleep while it had a processor (`worked`) or was in the queue for one (`queued`).
+    """
+    return worked + queued < ASLEEP * waited
+
+
+def times() -> tuple[float, float, float]:
+    """Return `(wall-clock time, processor time, time in the queue for a processor)` in seconds."""
+    return perf_counter(), process_time(), queued_time()
+
+
 def queued_time() -> float:
     """Return the seconds for which the main thread was ready to run, but had no processor.
 
@@ -191,10 +204,8 @@ def half_is_over() -> bool:
     Processor time counts, as for the limit. Wall-clock time counts only for code that sleeps. The
     explanation of a wrong answer therefore does not depend on how busy the machine is.
     """
-    clock, processor = BEGAN.get()
-    waited = perf_counter() - clock
-    worked = process_time() - processor
-    return (waited if worked < ASLEEP * waited else worked) > LIMIT / 2
+    waited, worked, queued = (now - began for now, began in zip(times(), BEGAN.get(), strict=True))
+    return (waited if _is_asleep(worked, queued, waited) else worked) > LIMIT / 2
 
 
 # `Meanwhile` has temporary bindings: {(module or class, name): object}.

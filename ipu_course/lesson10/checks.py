@@ -30,7 +30,7 @@ from ipu_course.checking.programs import (
     one_program,
     run_once,
 )
-from ipu_course.checking.quoting import call_text, is_whole, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import call_text, is_of_integers, name_of, plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Parts,
@@ -691,7 +691,7 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
     except (TypeError, ValueError):
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
         raise NotYet(description, returned(returned_value), next_step=advice) from None
-    if not all(map(is_whole, [*across, *within])):
+    if not all(map(is_of_integers, [*across, *within])):
         why = "Python has numbers other than integers here, and replicas are numbered by integers."
         advice = "make integers of them: int(…)."
         raise NotYet(description, returned(returned_value), why=why, next_step=advice)

@@ -30,7 +30,8 @@ ALIGNMENT = 64
 # The maximum number of bytes in a graph: more than any machine has, and few enough that no address
 # overflows.
 MOST_BYTES = 2**48
-_OF = re.compile(r", replica (\d+) of (\d+)$")
+REPLICA = r", replica (\d+) of (\d+)"  # the end of the name of a variable in a replica
+_OF = re.compile(f"{REPLICA}$")
 
 
 @dataclass(frozen=True)

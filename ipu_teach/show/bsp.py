@@ -14,6 +14,7 @@ the other.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
@@ -234,9 +235,9 @@ class _Builder:
             stills += added
             panels.drawings.append(self.phases.by_tile.drawing(stretch))
             if self.has_slowest:
-                panels.drawings.append(self._of_slowest(stretch))
+                panels.drawings.append(self._as_lane(stretch, STATE))
             if self.beyond:
-                panels.drawings.append(self._of_host(stretch))
+                panels.drawings.append(self._as_lane(stretch, BEYOND))
         if not stills:
             raise no_time("bsp")
         frames = self._frames(stills_of, panels, max_frames)
@@ -411,21 +412,12 @@ class _Builder:
             "scale."
         )
 
-    def _of_slowest(self, stretch: Segment) -> Drawing:
-        """Return the phases of a stretch, each as long as its slowest tile, as one lane."""
+    def _as_lane(self, stretch: Segment, kinds: Container[str]) -> Drawing:
+        """Return the phases of a stretch of some kinds as one lane, each as long as its slowest
+        tile."""
         bars = [
             Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
             for s in stretch.spans
-        ]
-        return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
-
-    def _of_host(self, stretch: Segment) -> Drawing:
-        """Return the phases of the host and of streaming memory in a stretch, as the bars of one
-        lane.
-        """
-        bars = [
-            Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
-            for s in stretch.spans
-            if s.phase.kind in BEYOND
+            if s.phase.kind in kinds
         ]
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

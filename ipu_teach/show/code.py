@@ -203,7 +203,16 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         for depth, text, cycles in texts
         if cycles
     ]
-    view = _view(name, head, columns, rows, by_size=by_size, tail=tail, rank=rank)
+    view = _view(
+        name,
+        head,
+        columns,
+        rows,
+        by_size=by_size,
+        tail=tail,
+        rank=rank,
+        in_no_line=(rest + estimated) / (total or 1),
+    )
     return View(linked(view.scene, report, (), executions.shown_by[chosen]), repr(view))
 
 
@@ -407,10 +416,12 @@ def _view(
     by_size: Mapping[Formula, BySize] | None = None,
     tail: str = "",
     rank: str = "",
+    in_no_line: float = 0.0,
 ) -> View:
     """Return the view of these rows. Its sentence begins with `head` and ends with `tail`.
 
     `rank` is a part of the title: the rank of a codelet among all that ran, and its share.
+    `in_no_line` is the share of the cycles that belong to no line.
     """
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
@@ -418,9 +429,8 @@ def _view(
     if worst is not None:
         worst_line = f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
         title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
-        without = sum(share for depth, text, _, share, _ in rows if depth and NO_LINE in text)
-        if without > worst[3]:
-            title += f", more than any other; {percent(without)} belong to no line"
+        if in_no_line > worst[3]:
+            title += f", more than any other; {percent(in_no_line)} belong to no line"
     elif by_size:
         costliest = next(iter(by_size))
         worst_line = (

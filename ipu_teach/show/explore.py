@@ -98,8 +98,8 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     at_ends = _at_ends(build, settings, start, view)
     longest = max(axis_of(view), *map(axis_of, at_ends.values()))
     ends = "; ".join(f"with {setting}: {end.scene.title}" for setting, end in at_ends.items())
-    drawn = ", ".join(f"{name.replace('_', ' ')} = {value}" for name, value in start.items())
-    text = f"Drawn with {drawn}. W{ends[1:]}."
+    drawn = ", ".join(_setting_text(name, value) for name, value in start.items())
+    text = f"Drawn with {drawn}. {ends[:1].upper()}{ends[1:]}."
     return Explore(build, settings, start, with_axis(view, longest), text)
 
 
@@ -112,17 +112,18 @@ def _at_ends(
     for name, setting in settings.items():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
-            key = (
-                f"{name.replace('_', ' ')} = {value:,}"
-                if _is_number(value)
-                else f"{name} = {value}"
-            )
+            key = _setting_text(name, value)
             if value == start[name]:
                 at_ends[key] = view
                 continue
             with suppress(IPUTeachError):  # the slider shows it when it comes there
                 at_ends[key] = _built(build, {**start, name: value})
     return at_ends or {"this setting": view}
+
+
+def _setting_text(name: str, value: Any) -> str:
+    """Return a setting with its value as a text, such as "slow tile = 1,500"."""
+    return f"{name.replace('_', ' ')} = {f'{value:,}' if _is_number(value) else value}"
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:

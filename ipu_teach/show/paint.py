@@ -810,11 +810,11 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     for row, line in enumerate(_lines(still.note, MOST_LINES)):
         yield Words(16, y + LINE * (1 + row), line, ink="soft")
     top = y + 14 + LINE * note_lines(scene)
-    for code, x, row in legend_places(scene):
+    places = legend_places(scene)
+    for code, _, x, row in places:
         yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
-    words = legend_words(scene)
-    for code, x, row in legend_places(scene):
-        yield Words(x + 19, top + LEGEND_ROW * row + 11, words[code], ink="soft")
+    for _, words, x, row in places:
+        yield Words(x + 19, top + LEGEND_ROW * row + 11, words, ink="soft")
 
 
 LEGEND_ROW = 20.0
@@ -826,28 +826,12 @@ MOST_LINES = 3  # The note has at most this many lines.
 
 def legend_words(scene: Scene) -> dict[int, str]:
     """Return the name of each code of the legend, after its letter if cells have that."""
-    lettered = _lettered(scene)
     codes = ((code, scene.codes[code]) for code in scene.legend)
-    return {i: f"{code.letter * (i in lettered)} {code.name}".strip() for i, code in codes}
+    return {i: f"{code.letter * (i in scene.lettered)} {code.name}".strip() for i, code in codes}
 
 
-def _lettered(scene: Scene) -> set[int]:
-    """Return the codes whose letters are in cells, in one still or another."""
-    names = {
-        mark.name
-        for mark in scene.marks
-        if isinstance(mark, Board) or (isinstance(mark, Cells) and mark.side >= SMALLEST_LABEL)
-    }
-    codes: set[int] = set()
-    for still in scene.stills:
-        for name in names & still.cells.keys():
-            first, _, then = still.cells[name]
-            codes.update(np.unique(np.append(first, then)).tolist())
-    return codes
-
-
-def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
-    """Return `(code, x, row)` of each entry of the legend."""
+def legend_places(scene: Scene) -> list[tuple[int, str, float, int]]:
+    """Return `(code, words, x, row)` of each entry of the legend."""
     entries = []
     x = 16.0
     row = 0
@@ -856,7 +840,7 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
         if x > 16 and x + width > WIDTH:
             x = 16.0
             row = row + 1
-        entries.append((code, x, row))
+        entries.append((code, words, x, row))
         x += width
     return entries
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.graph.variable_table import REPLICA
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Walk, WalkPlace
 from ipu_teach.show import palette
@@ -36,7 +37,6 @@ MOST_UNFOLDED = 60
 # Per cent. If no step takes that many, the title says that the cycles are spread.
 SMALL_SHARE = 10.0
 PITCH = 20.0
-REPLICA = re.compile(r", replica \d+ of \d+")  # the end of a variable's name in a replica
 
 
 def program(report: Report) -> View:
@@ -375,7 +375,7 @@ def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
     for place in places:
         if place.node.step >= 0:
             cycles = np.array(spent[place])
-            title = REPLICA.sub("", place.title)
+            title = re.sub(REPLICA, "", place.title)
             known = by_title.get(title, Spent(place.title, 0 * cycles, 0, ()))
             same_name = sorted((*known.places, place), key=lambda p: -max(spent[p]))
             by_title[title] = Spent(

@@ -269,6 +269,11 @@ def step_name(report: Report, step: int, longest: int = 48) -> str:
     return label(f"{cost.kind} {cost.name}".strip(), longest)
 
 
+def short_step_name(report: Report, step: int, longest: int) -> str:
+    """Return the kind and the name of a compiled step, shortened as by `short_name`."""
+    return short_name(step_name(report, step, 2000), longest)
+
+
 def short_name(name: str, longest: int) -> str:
     """Return the kind and name of a step in at most `longest` characters.
 

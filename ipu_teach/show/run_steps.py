@@ -17,9 +17,8 @@ from ipu_teach.show.origins import Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.report_facts import (
     numbered,
-    short_name,
+    short_step_name,
     sources,
-    step_name,
     waited_for,
 )
 from ipu_teach.show.run_cells import DrawnCells
@@ -172,7 +171,7 @@ class RecordedSteps:
         last = len(self.stills)
         self.stills.append(
             Still(
-                f"change: {short_name(step_name(self.report, step, 2000), 48)}",
+                f"change: {short_step_name(self.report, step, 48)}",
                 "what was written is there",
                 CHANGE,
                 0,
@@ -214,7 +213,7 @@ class RecordedSteps:
         )
         code = np.where(taking_part, STATE[phase.kind], STATES.index(REST))
         return Still(
-            f"{phase.kind}: {short_name(step_name(self.report, step, 2000), 48)}",
+            f"{phase.kind}: {short_step_name(self.report, step, 48)}",
             note,
             STATE[phase.kind],
             phase.cycles,

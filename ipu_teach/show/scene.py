@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.show.measures import GAP
+from ipu_teach.show.measures import GAP, SMALLEST_LABEL
 from ipu_teach.show.pack import pack
 from ipu_teach.show.painted import Once, beside, tenths
 from ipu_teach.show.palette import Code
@@ -679,6 +679,21 @@ class Scene:
             edges.insert(position, np.linspace(start, stop, num_columns_outside + 1)[:-1])
         all_edges: Array = np.unique(np.append(np.concatenate(edges), self.begins[-1]))
         return all_edges
+
+    @cached_property
+    def lettered(self) -> set[int]:
+        """The indices of the codes whose letters are in cells, in one still or another."""
+        names = {
+            mark.name
+            for mark in self.marks
+            if isinstance(mark, Board) or (isinstance(mark, Cells) and mark.side >= SMALLEST_LABEL)
+        }
+        codes: set[int] = set()
+        for still in self.stills:
+            for name in names & still.cells.keys():
+                first, _, then = still.cells[name]
+                codes.update(np.unique(np.append(first, then)).tolist())
+        return codes
 
     @cached_property
     def legend(self) -> list[int]:

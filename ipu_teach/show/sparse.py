@@ -219,13 +219,13 @@ def _from(spilled: Array) -> str:
 
     `spilled` is int64[buckets].
     """
-    order = np.argsort(-spilled, kind="stable")[: int((spilled > 0).sum())]
-    if not len(order):
+    order = _spilling(spilled)
+    if not order:
         return ""
     if len(order) > MOST_NAMED:
         first = order[0]
         return f", from {len(order)} buckets, at most {spilled[first]} from one, bucket {first}"
-    return ": " + listed_names([f"{spilled[i]} of bucket {i}" for i in order.tolist()])
+    return ": " + listed_names([f"{spilled[i]} of bucket {i}" for i in order])
 
 
 def _whence(spilled: Array) -> str:
@@ -233,12 +233,17 @@ def _whence(spilled: Array) -> str:
 
     `spilled` is int64[buckets].
     """
-    order = np.argsort(-spilled, kind="stable")[: int((spilled > 0).sum())].tolist()
+    order = _spilling(spilled)
     parts = [f"{i} ({spilled[i]})" for i in order[:MOST_WHENCE]]
     if not parts:
         return ""
     more = f" and {len(order) - MOST_WHENCE} more" if len(order) > MOST_WHENCE else ""
     return f", from buckets (blocks): {', '.join(parts)}{more}"
+
+
+def _spilling(spilled: Array) -> list[int]:
+    """Return the buckets from which blocks spill, the most first."""
+    return [i for i in np.argsort(-spilled, kind="stable").tolist() if spilled[i]]
 
 
 def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:

@@ -39,7 +39,7 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     title_height = headline_height(scene)
     title = "".join(
         f'<text class="i" font-weight="bold" x="{_n(line.x)}" y="{_n(line.y)}">'
-        f"{escape(line.text)}</text>"
+        f"{escape(line.text, quote=False)}</text>"
         for line in headline(scene)
     )
     shapes = [*paint(scene, frame_number, is_whole=frame is None), *caption(scene, frame_number)]
@@ -62,7 +62,7 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 {_n(-title_height)} {WIDTH} {height}">'
-        f"<title>{escape(scene.title)}</title>"
+        f"<title>{escape(scene.title, quote=False)}</title>"
         f"<style>{_style(scene.codes, codes_used, text_codes, filled_codes)}</style>"
         f"<defs>{patterns}{arrow_marker}</defs>"
         f'<rect class="p" y="{_n(-title_height)}" width="100%" height="100%" rx="4"/>'
@@ -206,7 +206,7 @@ def _line(words: list[Words]) -> str:
     """
     places = " ".join(_n(word.x) for word in words)
     text = "".join(word.text for word in words)
-    return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
+    return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text, quote=False)}</text>'
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:

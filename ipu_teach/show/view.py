@@ -162,7 +162,7 @@ def page(view: View) -> str:
     )
     head_html = (
         "".join(f"<meta {attributes}>" for attributes in meta_attributes)
-        + f"<title>{escape(view.scene.title)}</title>"
+        + f"<title>{escape(view.scene.title, quote=False)}</title>"
     )
     return (
         "<!doctype html><html "
@@ -176,16 +176,17 @@ def table(scene: Scene) -> str:
     HTML allows rows and cells without end tags, which makes the element a tenth smaller.
     """
     headings, rows = scene.table
-    head_html = "".join(f'<th scope="col">{escape(heading)}' for heading in headings)
+    head_html = "".join(f'<th scope="col">{escape(heading, quote=False)}' for heading in headings)
     body_html = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows[:MOST_ROWS]
+        "<tr>" + "".join(f"<td>{escape(cell, quote=False)}" for cell in row)
+        for row in rows[:MOST_ROWS]
     )
     row_note = (
         [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."]
         if len(rows) > MOST_ROWS
         else []
     )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *row_note))
+    notes = "".join(f"<p>{escape(note, quote=False)}</p>" for note in (*scene.notes, *row_note))
     table_html = f"<table><thead><tr>{head_html}<tbody>{body_html}</table>"
     return f"<details><summary>Show as table</summary>{table_html}{notes}</details>"
 

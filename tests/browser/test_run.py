@@ -251,7 +251,7 @@ def test_it_fits_the_page_and_axe_finds_nothing(
     page.emulate_media(color_scheme="dark" if dark else "light")
     open_view(page, tmp_path, recording, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    nodes = "[...document.querySelectorAll('.ipu-live canvas, .ipu-live button')]"
+    nodes = "[...document.querySelectorAll('.ipu-live canvas, .ipu-live button, summary')]"
     where = f"{nodes}.map(n => n.getBoundingClientRect().top)"
     places = page.evaluate(where)
     for _ in range(7):

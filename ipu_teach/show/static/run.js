@@ -155,7 +155,7 @@ EXTRA.run = (kit) => {
     if (grown) for (const m of scene.marks) if (m.y > board.y + (narrow ? 0 : 99)) m.y += grown;
     // Room for the longest text, so that nothing moves.
     happens.style.minHeight = narrow ? "7em" : "2.8em";
-    watched.style.minHeight = narrow ? "5.6em" : "1.4em";
+    watched.style.minHeight = narrow ? "5.6em" : "2.8em";
     source.style.minHeight = "";
     const heights = (scene.sources || []).map((text) => {
       source.textContent = text;
