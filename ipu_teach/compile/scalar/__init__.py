@@ -2,16 +2,17 @@
 
     code = scalar_code(DotProduct)        # a `ScalarCode`, or the reason why there is none
 
-One walk over the source produces operations, which the engine prints as two texts: one for CPython,
-and one for a compiler. Both texts count cycles, mark stores and check indices at the same places.
-Where the compiled text cannot continue (an index out of range, an integer of more than 61 bits, a
-number that does not fit), it returns the line, and CPython's text runs that vertex. If that fails
-too, the plain loop runs the vertex and raises the error.
+The source is translated once, into a list of operations. The engine prints these operations as two
+functions: Python code, and code that numba compiles ("numba code"). Both count cycles, mark stores
+and check indices at the same places. Where the numba code cannot continue (an index out of range,
+an integer of more than 61 bits, a number that does not fit), it returns the line, and the Python
+code runs that vertex again. If the Python code fails too, the plain vertex loop (`engine.loop`)
+calls the learner's own compute() and raises its error.
 
-`values` defines the values in a walk, and `operations` its result; `writer` collects the
-operations. `arithmetic`, `variable_walk`, `regions`, `arrays`, `array_functions`, `functions`,
-`calls`, `expressions`, `statements`, `loops` and `comprehensions` each add the part of the language
-after which they are named.
+`values` defines the values that the translation handles, and `operations` the operations that it
+produces; `writer` collects the operations. `arithmetic`, `variable_walk`, `regions`, `arrays`,
+`array_functions`, `functions`, `calls`, `expressions`, `statements`, `loops` and `comprehensions`
+each add the part of the language after which they are named.
 
 A number is *free* if it consists of constants, lengths, worker ids, loop counters, and state that
 is never assigned: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
@@ -39,26 +40,29 @@ from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-# The complete source is walked at most this number of times, until the types in lists are known.
+# The complete source is translated at most this number of times, until the types in lists are
+# known.
 MOST_WALKS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class ScalarCode:
-    """The result of the walk over a codelet's source.
+    """The translation of one codelet's compute() into operations.
 
-    * `operations`: see `operations`
-    * `pieces`, `rates`: the costs of the operations (see `writer`)
-    * `loops`: numpy's own loops that the compiled text calls by address, as (function, its types)
-    * `tables`: lists of constants
-    * `slots`: variables of the compiled text, with their initial values
-    * `vectors`: whether there is work on complete regions
-    * `answers`: whether the return value of compute() matters
-    * `endless`: whether a vertex may run forever, and therefore checks regularly whether to stop
+    * `operations`: the operations in order (see the module `operations`)
+    * `pieces`, `rates`: what the operations do, as lists that the cost model prices (see `writer`)
+    * `loops`: the inner loops of numpy that the numba code calls by address, each as
+      (function, its type letters)
+    * `tables`: the lists of constants, by name
+    * `slots`: the variables of the numba code, with their initial values
+    * `vectors`: whether the code computes whole fields or arrays at once
+    * `answers`: whether compute() can return a false value
+    * `endless`: whether a loop may run forever, so that it must check whether to stop
     * `lists`: the fields that are lists of vectors
-    * `lines`, `heads`: statements, and loops with the prefix of their variables (see `writer`)
-    * `uncompiled`: the line and the text of code that cannot be compiled with the same bits, so
-      that only CPython's text runs; or ""
+    * `lines`, `heads`: the learner's statements and loops (see `writer`)
+    * `uncompiled`: the line and the text of code for which numba would give other bits, so that
+      only
+      the Python code may run; or ""
     """
 
     codelet: type[Vertex]
@@ -84,7 +88,7 @@ class ScalarCode:
 
     @property
     def marked(self) -> tuple[str, ...]:
-        """The fields whose stores are marked."""
+        """The names of the fields for which the code records which elements it stores."""
         return tuple(
             n
             for n, function in self.fields.items()
@@ -94,14 +98,14 @@ class ScalarCode:
 
 WalkedCode = tuple[ScalarCode | str, dict[tuple[object, str], tuple[object, tuple[object, ...]]]]
 _known: dict[tuple[type[Vertex], frozenset[str]], WalkedCode] = {}
-MOST_KNOWN = 1024  # The walks of at most this number of codelets are cached.
+MOST_KNOWN = 1024  # The translations of at most this number of codelets are cached.
 
 
 def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> ScalarCode | str:
     """Return the scalar loop of `codelet`, or the line and the reason why it is not translated.
 
-    `lists` are the fields of the codelet that are lists of vectors. The result of a walk is cached
-    as long as all values that it used from outside the source stay the same.
+    `lists` are the names of the codelet's fields that are lists of vectors. The result is cached as
+    long as all values that compute() uses from outside its own source stay the same.
     """
     cached = _known.pop((codelet, lists), None)
     if cached is None or not all(
@@ -115,9 +119,9 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
 
 
 def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, ...]]) -> bool:
-    """Return whether a name of `owner` still has its value, and a list its items.
+    """Return whether an attribute of `owner` is still the same object, with the same list items.
 
-    `before` is (value, items of a list).
+    `before` is (the object at the time of the translation, its items if it is a list).
     """
     now = (
         outside(owner).get(name)
@@ -131,9 +135,9 @@ def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, 
 
 
 def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
-    """Return (the code, the outer values that it used).
+    """Translate a codelet, and return (the code, the values that it used from outside the source).
 
-    The outer values map (owner, name) to (value, the items of a list).
+    These values map (owner, name) to (value, the items of a list).
     """
     compute = codelet.compute
     walk = _Walk(codelet, lists)
@@ -146,7 +150,7 @@ def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
 
 
 def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode | str:
-    """Return the code of one walk, or the reason why there is none."""
+    """Return the code that `walk` translates from `compute`, or the reason why there is none."""
     if not isinstance(compute, FunctionType):
         return (
             f"{codelet.__name__}: compute(), which is not a plain function, does not run as a "
@@ -173,10 +177,13 @@ def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode |
 
 
 class _Walk(Comprehensions):
-    """The walk over a complete codelet."""
+    """The translation of a complete codelet."""
 
     def run(self, compute: FunctionType) -> ScalarCode:
-        """Return the code of `compute`, walked until the types in lists no longer change."""
+        """Return the translation of `compute`.
+
+        The source is translated again until the types of the numbers in its lists no longer change.
+        """
         tree = self.trees[compute] = tree_of(compute)
         members = [
             member

@@ -1,4 +1,4 @@
-"""Operators on numbers: result types by numpy's rules, exact arithmetic in the compiled text."""
+"""Operators on numbers: result types by numpy's rules, and exact arithmetic in the numba code."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ class Arithmetic(Writer):
     """Binary and unary operators, conversions, and the rounding of stores."""
 
     def convert(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
-        """Return the compiled text of a number as an operand of a calculation in another type.
+        """Return the numba expression of an operand, converted for a calculation.
 
-        `text` is the number, of `source_type`, and the calculation is in `target_type`.
+        `text` is the expression of the operand, which has type `source_type`. The calculation is
+        done in type `target_type`.
         """
         if source_type == target_type:
             return text
@@ -95,7 +96,7 @@ class Arithmetic(Writer):
         return f"np.uint64({text})" if target_type == "u8" else text
 
     def wrapped(self, text: str, type_code: str) -> str:
-        """Return the text of a calculation, rounded or wrapped to type `type_code`."""
+        """Return the numba expression `text`, rounded or wrapped around to type `type_code`."""
         if type_code in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
             return f"np.float32({text})" if type_code == "f4" else text
         if type_code == "f2":
@@ -103,10 +104,11 @@ class Arithmetic(Writer):
         return f"wrap({text}, {8 * int(type_code[1])}, {type_code[0] == 'i'})"
 
     def put(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
-        """Return the compiled text of a number as it is stored in an element.
+        """Return the numba expression of a number, converted for a store into an element.
 
-        `text` is the number, of `source_type`, and the element is of `target_type`. The number is
-        converted as by an assignment in numpy. A value that does not fit is left to the plain loop.
+        `text` is the expression of the number, which has type `source_type`. The element has type
+        `target_type`. The number is converted as by an assignment in numpy. Code is written that
+        stops the numba code if the value does not fit.
         """
         if target_type in FLOATS or target_type in BOOLS:
             return self.convert(text, source_type, target_type, node)
@@ -163,7 +165,10 @@ class Arithmetic(Writer):
         return text
 
     def storing(self, type_code: str, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that stores a number in an element of a type."""
+        """Return a function for `dispatch` that converts a number for a store into an element.
+
+        `type_code` is the type of the element.
+        """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
             return type_code, self.put(texts[0], types[0], type_code, node)
@@ -171,7 +176,7 @@ class Arithmetic(Writer):
         return make
 
     def converting(self, type_code: str, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that uses a number as an operand of type `type_code`."""
+        """Return a function for `dispatch` that converts a number to an operand of a type."""
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
             return type_code, self.convert(texts[0], types[0], type_code, node)
@@ -181,11 +186,12 @@ class Arithmetic(Writer):
     def arith(
         self, op: str, fn: Function, node: ast.AST, const: list[Constant], bounds: list[int | None]
     ) -> Make:
-        """Return a function for `dispatch` that computes an operator.
+        """Return a function for `dispatch` that computes a binary operator.
 
-        `op` is the sign of the operator, and `fn` its function. `const` and `bounds` contain the
-        constants and the bounds of the operands, or None. The returned function returns (type of
-        the result, text). The type is found by computing an example.
+        `op` is the operator's sign, such as "+", and `fn` its Python function. `const` contains the
+        values of the two operands where they are known, and `bounds` their largest magnitudes; both
+        contain None where unknown. The returned function returns (type of the result, numba
+        expression). The type is found by computing an example.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -220,7 +226,7 @@ class Arithmetic(Writer):
         return make
 
     def _compared(self, op: str, types: list[str], texts: list[str], node: ast.AST) -> str:
-        """Return the text of a comparison, in the common type of both sides."""
+        """Return the numba expression of a comparison, in the common type of both sides."""
         common_type = self.type_of(operator.add, types, node) if set(types) != {"b1"} else "b1"
         common_type = "wi" if common_type in INTS and common_type != "u8" else common_type
         left, right = (
@@ -232,7 +238,7 @@ class Arithmetic(Writer):
         return f"({left} {op} {right})"
 
     def _floats(self, op: str, result_type: str, left: str, right: str, node: ast.AST) -> str:
-        """Return the text of an operator on floats of type `result_type`."""
+        """Return the numba expression of an operator on floats of type `result_type`."""
         if result_type == "wf" and op in ("/", "//", "%"):
             self.bail(f"{right} == 0.0", node)
         if op in ("//", "%"):
@@ -246,9 +252,10 @@ class Arithmetic(Writer):
         return self.wrapped(f"({left} {op} {right})", result_type)
 
     def loop_at(self, ufunc: Function, types: str) -> str:
-        """Return the text of the addresses of one of numpy's own loops and of its data.
+        """Return the arguments that pass one of numpy's inner loops to a function of `native`.
 
-        `types` are the loop's types, such as "ff->f".
+        They are numba expressions of the addresses of the loop and of its data. `types` are the
+        loop's types, such as "ff->f".
         """
         if (ufunc, types) not in self.loops:
             self.loops.append((ufunc, types))
@@ -256,7 +263,10 @@ class Arithmetic(Writer):
         return f"loops[{k}], loops[{k + 1}]"
 
     def by_loop(self, ufunc: Function, type_code: str, texts: list[str]) -> str:
-        """Return source code that calls numpy's own loop for one or two elements of a type."""
+        """Return the numba expression that calls numpy's own loop for one element.
+
+        `texts` are one or two operands of the type `type_code`.
+        """
         letter = dtype_of(type_code).char
         is_half = type_code == "f2"
         arguments = ", ".join(f"half_bits({x})" if is_half else x for x in texts)
@@ -273,10 +283,10 @@ class Arithmetic(Writer):
         texts: list[str],
         node: ast.AST,
     ) -> str:
-        """Return the text of an operator on numpy's integers, which wrap around.
+        """Return the numba expression of an operator on numpy's integers, which wrap around.
 
         `operands` are the operands after their conversion to `result_type`. `types` and `texts` are
-        their types and texts before it.
+        their types and expressions before it.
         """
         (left, right) = operands
         bits = 8 * int(result_type[1])
@@ -304,10 +314,11 @@ class Arithmetic(Writer):
     def _python_int(
         self, op: str, left: str, right: str, bounds: list[int | None], node: ast.AST
     ) -> str:
-        """Return the text of an operation on two Python integers, which the text holds as int64.
+        """Return the numba expression of an operator on two Python integers, stored as int64.
 
         `bounds` are the largest absolute values of the operands, or None. If the result may be
-        undefined or may need more than 61 bits, the text checks this and stops (see `bail`).
+        undefined or may need more than 61 bits, code is written that checks this and stops the
+        numba code (see `bail`).
         """
         if op in ("//", "%"):
             self.bail(f"{right} == 0", node)
@@ -338,7 +349,10 @@ class Arithmetic(Writer):
         return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result: numpy's own type, if there is one."""
+        """Count an operation by the type of its result.
+
+        `types` has the possible types as keys. A numpy type among them is the one that counts.
+        """
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
@@ -389,7 +403,10 @@ class Arithmetic(Writer):
         )
 
     def signed(self, sign: str, fn: Function, node: ast.AST) -> Make:
-        """Return the function that `dispatch` calls for a unary operator."""
+        """Return a function for `dispatch` that computes a unary operator.
+
+        `sign` is the operator's sign, such as "-", and `fn` its Python function.
+        """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
             r = self.type_of(fn, types, node)
@@ -402,7 +419,7 @@ class Arithmetic(Writer):
         return make
 
     def truth(self, number: Num) -> str:
-        """Return the compiled text of `bool(number)`."""
+        """Return the numba expression of `bool(number)`."""
 
         def text(type_code: str, number_text: str) -> str:
             if type_code in BOOLS:
@@ -424,17 +441,17 @@ class Arithmetic(Writer):
         return self.constant(value) if is_number(value) else StaticValue(value)
 
     def constant(self, value: Any) -> Num:
-        """Return a number that is known in advance.
+        """Return a known number or None as a `Num`.
 
         :raises Refused: if its type is not translated, or it is an integer of more than 61 bits.
         """
         type_code = kind_of(value)
         if type_code not in SAMPLES:
-            raise Refused(f"a {type(value).__name__} among numbers")
+            raise Refused(f"a {type(value).__name__} used as a number")
         if value is None:
             return Num({"no": "False"}, "None")
         if type_code == "wi" and abs(value) > LIMIT:
-            raise Refused("an integer beyond 61 bits")
+            raise Refused("an integer of more than 61 bits")
         python_type: type[bool | int | float] = bool
         if type_code in FLOATS:
             python_type = float
@@ -458,14 +475,14 @@ class Arithmetic(Writer):
 
 
 def _strong(types: dict[str, str]) -> str:
-    """Return the first of the types that is numpy's, or the first type if none is."""
+    """Return the first of the types that is numpy's, or the first type if all are Python's."""
     return next((type_code for type_code in types if type_code not in WEAK), next(iter(types)))
 
 
 def _of_product(node: ast.AST, left: Num, right: Num, types: dict[str, str]) -> bool:
-    """Return whether an operand is a product that is written in place.
+    """Return whether an operand is itself a product, as in `a * b + c`.
 
-    Such a product is used only here, so that it can be fused with this operation.
+    The product has no other use, so a fused instruction can compute it together with this operator.
     """
     operand_nodes = (
         (node.left, node.right)
@@ -482,14 +499,15 @@ def _of_product(node: ast.AST, left: Num, right: Num, types: dict[str, str]) -> 
 
 
 def _by_power(op: str, a: str, b: str) -> str:
-    """Return the text of `a // b` or `a % b` of integers if b is a known power of two, or ""."""
+    """Return the numba expression of `a // b` or `a % b` if b is a known power of two, or ""."""
     if not isinstance(b, Known) or int(b) <= 0 or int(b).bit_count() != 1:
         return ""
     return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return (loop counter, constant) if the result of an operator is their sum, else None."""
+    """Return (loop counter, constant) if a sum or difference equals counter + constant, else None.
+    """
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":

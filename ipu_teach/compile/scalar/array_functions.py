@@ -37,14 +37,14 @@ from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, place
 
 
 class ArrayFunctions(Arrays):
-    """Calls of numpy's functions of arrays."""
+    """Calls of numpy's functions of whole arrays and matrices."""
 
     def by_numpy(
         self, function: Function, args: list[Any], named: dict[str, Value], node: ast.AST
     ) -> Value:
-        """Return the result of a numpy function of arrays that only CPython's text can call.
+        """Return the result of a numpy function of arrays that the Python code calls as it is.
 
-        The functions in DENSE are compiled too.
+        The numba code can call only the functions in DENSE.
         """
         args = [self.as_vec(argument, node) for argument in args] if function in DENSE else args
         positional = [self._sample(argument, node) for argument in args]
@@ -101,8 +101,8 @@ class ArrayFunctions(Arrays):
     ) -> Num | Arr:
         """Return the result of a function of a matrix, and count its price.
 
-        `name` is the result in CPython's text. The compiled text calls numpy's own loop, which
-        computes in double precision.
+        The Python code stores the result in the variable `name`. The numba code calls numpy's own
+        loop, which computes in double precision.
         """
         operand_texts = ", ".join(operand.py for operand in operands)
         self.emit(None, f"{name} = {self._noting_call(function)}, {operand_texts})")
@@ -146,7 +146,7 @@ class ArrayFunctions(Arrays):
         return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), type_code, node)
 
     def _factors(self, a: Vec, type_code: str, node: ast.AST) -> Factors:
-        """Return the factors of np.linalg.qr.
+        """Return Q and R of np.linalg.qr.
 
         numpy's first loop leaves R in the upper triangle of the matrix. Below it are the vectors
         from which the second loop computes Q.
@@ -206,13 +206,19 @@ class ArrayFunctions(Arrays):
         )
 
     def _noting_call(self, function: Function) -> str:
-        """Return the beginning of a call in CPython's text that notes a fault of the matrix."""
+        """Return the beginning of a Python call of `call_noting`, which calls `function`.
+
+        It also records if the matrix is unsuitable, such as one with a NaN.
+        """
         return f"call_noting(np.linalg.{function.__name__}, {place(self.codelet, self.line)!r}"
 
     def _bail_if_unsuitable(
         self, function: Function, buf: str, num_rows: str, num_columns: str, node: ast.AST
     ) -> None:
-        """Leave the compiled text if a matrix has a fault, which CPython's text can note."""
+        """Write numba code that stops if a matrix has a NaN, or is not symmetric for cholesky.
+
+        The Python code then runs the vertex, because only it can record why a matrix is unsuitable.
+        """
         index = self.new("i")
         fault = "{0}[{1}] != {0}[{1}]"
         if function is np.linalg.cholesky:
@@ -224,7 +230,10 @@ class ArrayFunctions(Arrays):
             self.bail(fault.format(buf, index, num_columns, ASYMMETRY), node)
 
     def _result_array(self, v: Vec, type_code: str, node: ast.AST) -> Arr:
-        """Return the result of a numpy loop as an array, called `v.py` in CPython's text."""
+        """Return the result `v` of a numpy loop as a new array with elements of type `type_code`.
+
+        The Python variable of the array is `v.py`.
+        """
         self.temporaries[v.py] = self.loops_over
         steps = (*v.dims[1:], "1")
         dims = tuple(zip(v.dims, steps, strict=True))
@@ -238,7 +247,8 @@ class ArrayFunctions(Arrays):
         )
 
     def _converted_copy(self, v: Vec, to: str, node: ast.AST) -> str:
-        """Return the name of a new array in the compiled text, with elements of type `to`."""
+        """Write numba code that copies `v` to an array of type `to`, and return the array's name.
+        """
 
         def item(k: str) -> str:
             return self.convert(v.item(k), v.type, to, node)
@@ -246,7 +256,7 @@ class ArrayFunctions(Arrays):
         return self._materialised(replace(v, type=to, item=item), False).buf
 
     def _sample(self, value: Value, node: ast.AST) -> tuple[str, Any]:
-        """Return (CPython's text of an argument, a sample of its type)."""
+        """Return (Python expression of an argument, example value of the same type)."""
         if isinstance(value, (Arr, Vec)):
             v = self.as_vec(value, node)
             return v.py, (np.eye(3) if len(v.dims) == 2 else np.ones(3)).astype(dtype_of(v.type))

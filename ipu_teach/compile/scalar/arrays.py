@@ -1,4 +1,4 @@
-"""Complete arrays in a scalar loop: operators, functions, stores, reductions and products."""
+"""Operations on whole arrays in a scalar loop: operators, functions, stores and reductions."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from ipu_teach.compile.scalar.writer import (
 )
 from ipu_teach.compile.trace import REDUCTIONS
 
-# For each of numpy's reductions: its initial value, and the text that adds one number. A reduction
-# without an initial value starts with the first number.
+# For each of numpy's reductions, as numba code: its initial value, and the new result from the
+# result so far and one number. A reduction without an initial value starts with the first number.
 REDUCED = {
     "add": ("np.int64(0)", "{} + np.int64({})"),
     "multiply": ("np.int64(1)", "{} * np.int64({})"),
@@ -53,13 +53,13 @@ REDUCED = {
 
 
 class Arrays(Regions):
-    """Statements over all elements of arrays."""
+    """Operators, functions, stores and reductions of whole arrays and fields."""
 
     def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
-        """Return a value as an operand of a statement over complete regions.
+        """Return a value as an operand of an operation on whole arrays, and count its load.
 
-        `load` is the name of the price of loading it. By default, it is AGAIN if the current loop
-        has already loaded the region.
+        `load` is the name of the load in its price. By default, the name is AGAIN if the current
+        loop over vectors has already loaded the array.
         """
         if isinstance(a, Vec):
             return a
@@ -100,7 +100,7 @@ class Arrays(Regions):
 
     @staticmethod
     def _spans(a: Arr) -> Vec:
-        """Return an array's shape and type as a Vec without elements."""
+        """Return a `Vec` with an array's shape and type, whose `item` is not used."""
         size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
         return Vec(
             tuple(n for n, _ in a.dims),
@@ -113,17 +113,17 @@ class Arrays(Regions):
 
     @staticmethod
     def _nth(array: Arr, k: str) -> str:
-        """Return the offset of element k of a vector or matrix, in row-major order."""
+        """Return the numba expression of the offset of element k, counted in row-major order."""
         if len(array.dims) == 1:
             return f"{array.off} + {k} * {array.dims[0][1]}"
         (_, s), (n, type_code) = array.dims
         return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {type_code}"
 
     def vector(self, kind: type, left: Value, right: Value, node: ast.AST) -> Vec:
-        """Return the result of an operator on complete regions.
+        """Return the result of an operator on whole arrays.
 
-        The result is computed where it is stored. Except for powers, IEEE fixes the bits of each
-        element.
+        The elements are computed only where the result is stored. Except for powers, IEEE fixes the
+        bits of each element.
         """
         sign, fn, name = BINARY[kind]
         left, right = (
@@ -161,10 +161,11 @@ class Arrays(Regions):
         text_format: str,
         node: ast.AST,
     ) -> Vec:
-        """Return the result of a function of numbers, applied to complete regions.
+        """Return the result of a function or an operator that is applied to each element.
 
-        `text_format` is a format of CPython's text. If `make` is None, the compiled text cannot
-        compute the function.
+        `make` is a function for `dispatch`, or None if the numba code cannot compute the function.
+        `text_format` is the Python code of the call, with {} for each argument. `name` is the name
+        in the price.
         """
         operands = [self.as_vec(argument, node) for argument in args]
         longest = max(operands, key=lambda operand: len(operand.dims))
@@ -204,7 +205,7 @@ class Arrays(Regions):
         )
 
     def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
-        """Check that two shapes are equal. Broadcasting is left to numpy."""
+        """Write a check that two arrays have the same shape. Only the Python code broadcasts."""
         if v.dims and len(v.dims) < len(to.dims):
             self.require_python(node)
         for n, m in zip(v.dims, to.dims, strict=False):
@@ -214,9 +215,10 @@ class Arrays(Regions):
     def _as_one_type(
         self, a: Value, other: Value, fn: Function, is_right_operand: bool, node: ast.AST
     ) -> Value:
-        """Return a number of several types as the one type that it takes next to an array.
+        """Return a number of several types, converted to the result's type of `fn` with an array.
 
-        Any other value is returned unchanged.
+        `other` is the other operand of `fn`. If `a` is not a number of several types, or `other` is
+        not an array, `a` is returned unchanged.
         """
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
@@ -238,7 +240,7 @@ class Arrays(Regions):
         return Num(slots, a.py, data=a.data)
 
     def fill(self, destination: Arr, value: Value, node: ast.AST) -> None:
-        """Store a value in a complete region."""
+        """Store a number or an array in all elements of a field or array."""
         if not destination.writable:
             self._read_only(destination, node)
         self.refuse_if(
@@ -275,7 +277,7 @@ class Arrays(Regions):
         self.end_loop()
 
     def reduced(self, function: Function, value: Any, node: ast.AST) -> Num:
-        """Return np.sum, np.any or another reduction of a complete region, as a number.
+        """Return np.sum, np.any or another reduction of a whole array, as a number.
 
         Floats are reduced by numpy's own loop, which sums pairwise.
         """
@@ -372,7 +374,10 @@ class Arrays(Regions):
         )
 
     def _spend_on_product(self, operands: Sequence[tuple[Vec, Value]], result: Vec) -> None:
-        """Count the cost of a product of two operands, each as (vector, the value it is of)."""
+        """Count the cost of a product of two operands.
+
+        Each of `operands` is (the operand as a `Vec`, the value from which it was made).
+        """
         left_vec = operands[0][0]
         dims = result.dims
         for vec, field in operands:
@@ -408,7 +413,11 @@ class Arrays(Regions):
         type_code: str,
         node: ast.AST,
     ) -> None:
-        """Write the call of numpy's loop for a product of two arrays into the new array `name`."""
+        """Write numba code that calls numpy's product loop for two arrays.
+
+        The result is the new array `name`. `left` and `right` are each (the operand as a `Vec`, its
+        array).
+        """
         (left_vec, left_array) = left
         (right_vec, right_array) = right
         letter = np.dtype(type_code).char
@@ -441,9 +450,9 @@ class Arrays(Regions):
         )
 
     def end_loop(self, result: Vec | None = None) -> None:
-        """Count the end of a loop over vectors.
+        """Count the cost of starting the loop over vectors that ends here.
 
-        With `result`, count one loop for each of its elements.
+        With `result`, count it once for each element of `result`.
         """
         if result is None:
             self.spend(LOOP)

@@ -1,4 +1,4 @@
-"""Calls: functions of numbers, new arrays, and the learner's own functions, which are inlined."""
+"""Calls of functions of numbers, of new arrays, and of the learner's own functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ipu_teach.graph.vertex import Vertex
 
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
-# CPython's text calls these functions of arrays unchanged.
+# The Python code calls these functions of arrays unchanged.
 BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
@@ -52,7 +52,7 @@ MOST_CALLS = 8  # Calls of the learner's functions may be nested this deeply.
 
 
 class Calls(Functions):
-    """The results of calls."""
+    """The results of calls, of which the learner's own functions are inlined."""
 
     def v_Call(self, node: ast.Call) -> Value:
         function = self.value(node.func)
@@ -87,8 +87,8 @@ class Calls(Functions):
     ) -> Value | None:
         """Return the result of a function that makes, reshapes or reduces an array.
 
-        The result is None for any other function. `bound_arrays` contains the array of a method
-        call.
+        The result is None for any other function. `bound_arrays` contains the array x of a call
+        `x.method()`, and is empty otherwise.
         """
         if function in MAKERS:
             return self._new_array(function, node, named)
@@ -143,7 +143,10 @@ class Calls(Functions):
         bound_arrays: list[Value],
         named: dict[str, ast.expr],
     ) -> Value:
-        """Return the result of any other function, of numbers or of complete arrays."""
+        """Return the result of a function that the other `_call` methods do not translate.
+
+        Its arguments are numbers or whole arrays.
+        """
         if named and function not in BY_NUMPY:
             self.refuse(
                 node,
@@ -177,7 +180,7 @@ class Calls(Functions):
         return self.of_numbers(function, args, node)
 
     def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Value]:
-        """Return the quotient and the remainder of integers."""
+        """Return divmod() of two integers: [quotient, remainder]."""
         self.refuse_if(
             not (a.alts.keys() | b.alts.keys()) <= INTS, node, "divmod() of floats", "// and %"
         )
@@ -193,7 +196,10 @@ class Calls(Functions):
         return self.constant(len(items))
 
     def _better(self, function: Function, best: Num, item: Num, node: ast.AST) -> Num:
-        """Return a step of the builtin max or min: the better one of `best` and `item`."""
+        """Return the larger of two numbers if `function` is max, and the smaller if it is min.
+
+        As in Python, the result is `best` if the two are equal.
+        """
         is_better = self.binary(ast.Gt if function is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
         depends_on_data = item.data or best.data
@@ -206,11 +212,12 @@ class Calls(Functions):
         self.priced("where", result.alts, depends_on_data)
         self.spend(
             data=depends_on_data
-        )  # A trace counts a read of the single element that np.where returns.
+        )  # A trace, too, counts a read of the element that np.where returns.
         return result
 
     def _new_array(self, function: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
-        """Return the array of np.zeros, np.ones, np.empty, np.full or their `_like` forms."""
+        """Return a new array: the result of np.zeros, np.ones, np.empty, np.full or a `_like` form.
+        """
         arguments = list(node.args)
         named = dict(named)
         fill = None
@@ -266,7 +273,7 @@ class Calls(Functions):
         )
 
     def _type_of(self, kind: ast.expr | None, default: StaticValue, node: ast.AST) -> str:
-        """Return the type of an array's elements that an argument names."""
+        """Return the type code of a dtype argument, or of `default` if there is no argument."""
         dtype = default if kind is None else self.value(kind)
         try:
             type_code = np.dtype(dtype.value).str[1:]
@@ -276,7 +283,7 @@ class Calls(Functions):
         return str(type_code)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
-        """Return np.array([a, b, c]) of computed numbers, or an array of such rows."""
+        """Return np.array([a, b, c]) of computed numbers, or np.array of several lists of them."""
         rows = [row.elts for row in numbers.elts if isinstance(row, (ast.List, ast.Tuple))]
         self.refuse_if(
             rows
@@ -311,7 +318,10 @@ class Calls(Functions):
         return replace(array, dims=tuple(dims))
 
     def store_all(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
-        """Store numbers one by one in an array that CPython's text makes by the expression `py`."""
+        """Store numbers in an array: one by one in the numba code, at once in the Python code.
+
+        `py` is the Python expression that creates the array with these numbers.
+        """
         with self.compiled_alone():
             for k, value in enumerate(values):
                 self.write(array, [self.constant(k)], value, node)
@@ -320,7 +330,7 @@ class Calls(Functions):
     # The learner's own functions
 
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Value:
-        """Return the result of a method or function of the learner.
+        """Return the result of a call of the learner's own method or function.
 
         Its body is inlined as a loop of one iteration, so that `return` becomes a `break`.
         """
@@ -435,7 +445,7 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
     # The function was typed at a prompt, or created by exec.
     except (OSError, TypeError, SyntaxError):
         raise Refused(
-            f"{function.__qualname__}, whose text is not to be had,",
+            f"{function.__qualname__}, whose source code is not available,",
             0,
             "it in a file, or in a notebook's cell",
         ) from None
@@ -449,7 +459,8 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
 def scope_of(function: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
     """Return the scope of a function, with its local and its outer names.
 
-    `me` is the function's name for the vertex, and `prefix` begins the names of its variables.
+    `me` is the function's parameter for the vertex, such as "self", or "". The generated names of
+    the function's variables begin with `prefix`.
     """
     names = outside(function)
     if me:
@@ -461,7 +472,8 @@ def scope_of(function: FunctionType, me: str, codelet: type[Vertex], prefix: str
 
 
 def outside(function: FunctionType) -> dict[str, object]:
-    """Return the current values of a function's outer names."""
+    """Return the current values of builtins, globals and outer variables, as a function sees them.
+    """
     names = {**vars(builtins), **function.__globals__}
     for name in function.__code__.co_freevars:
         names.pop(name, None)

@@ -21,7 +21,7 @@ COMPENSATED = sys.version_info >= (3, 12)
 
 
 class Comprehensions(Loops):
-    """Expressions that iterate; each is rewritten as statements."""
+    """Comprehensions and Python's reductions, each rewritten as statements with a loop."""
 
     def v_ListComp(self, node: ast.ListComp) -> Arr:
         (part,) = node.generators[:1]
@@ -59,7 +59,7 @@ class Comprehensions(Loops):
     def generated(self, text: str, names: dict[str, ast.expr], node: ast.AST) -> ast.Module:
         """Return the statements in `text`, in which each of `names` is replaced by its expression.
 
-        The variables that the statements assign become variables of the walked function.
+        The variables that the statements assign become variables of the translated function.
         """
         substitution = Substitution(names)
         module = ast.Module(
@@ -75,7 +75,7 @@ class Comprehensions(Loops):
         return module
 
     def reduction_loop(self, function: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num:
-        """Return sum, any, all, max or min of an iterable, written as a loop.
+        """Return the result of sum, any, all, max or min of an iterable, computed by a loop.
 
         `named` contains the keyword arguments of the call.
         """
@@ -147,7 +147,8 @@ for T in I:
     else:
         A = M(A, E)
 """
-# These texts are Python's reductions, written as loops.
+# Python's reductions, written as loops. `_renamed_parts` explains most of the letters; M is the
+# function, S and D are the arguments `start` and `default`, and G is the key.
 _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
@@ -175,8 +176,10 @@ def _renamed_parts(
 ) -> tuple[dict[str, ast.expr], list[ast.expr]]:
     """Return (names, conditions) of a comprehension or generator.
 
-    `names` maps T to its variables, E to its element, I to its iterable, and each of `letters` to a
-    new variable. All these variables begin with `prefix`.
+    `names` maps the letters in a text such as "for T in I: A = A + E" to expressions: T to the
+    loop's variables, E to its element, I to its iterable, and each of `letters` to a new variable.
+    The names of all these variables begin with `prefix`. `conditions` are the expressions after
+    `if`.
     """
     (clause,) = generator.generators
     rename = Substitution(
@@ -199,7 +202,7 @@ def _renamed_parts(
 
 
 class _Line(ast.stmt):
-    """A line that only CPython's text has."""
+    """A line that is added only to the Python code."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Expressions: the value of each, and the statements that it needs."""
+"""Expressions: the value of each, and the code to compute it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,14 @@ Item = TypeVar("Item")
 
 
 class Lists(Calls):
-    """New lists of numbers, which the compiled text stores as arrays."""
+    """New lists of numbers, which the numba code stores as arrays."""
 
     def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
-        """Return a new list of numbers."""
+        """Write the code of a new list of these numbers, and return the list as an `Arr`.
+
+        `shape` has the lengths of nested lists, outermost first; by default, the list is not
+        nested.
+        """
         values = [self.fixed(number) for number in values]
         self.boxes.setdefault(place_of(node), set()).update(*(number.alts for number in values))
         array = self.listed([self.constant(length) for length in shape or (len(values),)], "", node)
@@ -56,7 +60,7 @@ class Lists(Calls):
         return array
 
     def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
-        """Return `[a] * n`, or a list of such lists with `rows` rows."""
+        """Return the list `[a] * n`, or a list of such lists with `rows` rows."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
         sizes = [
             self.not_none(size)
@@ -75,10 +79,10 @@ class Lists(Calls):
         )
 
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
-        """Return a new list of numbers, with one length in `sizes` for each axis.
+        """Write the code of a new list, and return the list as an `Arr`.
 
-        `py` is the expression for the list in CPython's text, and `fill` is the value of its
-        elements.
+        `sizes` contains the length of the list, and of the lists inside it. `py` is the Python
+        expression of the list, and `fill` is the value of all its numbers.
         """
         list_place = place_of(node)
         name = self.new("a")
@@ -116,7 +120,7 @@ class Lists(Calls):
 
 
 class Expressions(Lists):
-    """One method for each kind of expression."""
+    """One method for each kind of expression, such as `v_BinOp`."""
 
     def value(self, node: ast.expr) -> Any:
         """Return the value of an expression."""
@@ -131,11 +135,17 @@ class Expressions(Lists):
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
     def num(self, node: ast.expr) -> Num:
-        """Return the value of an expression that must be a number."""
+        """Return the value of an expression that must be a number.
+
+        :raises Refused: if it is anything else.
+        """
         return self.single(self.value(node), node)
 
     def single(self, value: Value, node: ast.expr) -> Num:
-        """Return `value`, which must be a number."""
+        """Return `value` if it is a number.
+
+        :raises Refused: if it is anything else.
+        """
         if not isinstance(value, Num):
             instead = "an element of it" if isinstance(value, Arr) else ""
             if isinstance(value, Vec):
@@ -144,16 +154,14 @@ class Expressions(Lists):
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
-        """Return the values of expressions that must be numbers, from left to right.
-
-        They are evaluated as by `operands`.
-        """
+        """Return the values of expressions that must be numbers, evaluated from left to right."""
         return self.operands(nodes, self.num)
 
     def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Item]) -> list[Item]:
-        """Return the values of expressions, from left to right.
+        """Return the values of expressions, evaluated from left to right.
 
-        A value whose CPython text would be evaluated too late is stored in a variable.
+        `read` returns the value of one expression. If the Python code of a later expression needs
+        statements of its own, the earlier values are stored in variables first.
         """
         values: list[Any] = []
         for node in nodes:
@@ -294,7 +302,7 @@ class Expressions(Lists):
         return self._operator(type(node.op), node.left, node.right, node)
 
     def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Value:
-        """Return `left op right`, of numbers or of complete regions."""
+        """Return the value of `left op right`, for numbers or for whole arrays."""
         a, b = self.operands([left, right], self.value)
         if kind is ast.MatMult:
             return self.product(a, b, "({} @ {})", node)
@@ -318,7 +326,7 @@ class Expressions(Lists):
         return self._not(a) if isinstance(node.op, ast.Not) else self.unary(type(node.op), a, node)
 
     def _not(self, a: Num) -> Num:
-        """Return `not a`."""
+        """Return the value of `not a` as a `Num`."""
         return Num({"wb": self.named(f"not {self.truth(a)}")}, f"(not {a.py})", data=a.data)
 
     def v_Compare(self, node: ast.Compare) -> Value:
@@ -344,7 +352,7 @@ class Expressions(Lists):
         return self._logic([part(k) for k in range(len(node.ops))], True, node)
 
     def _is(self, node: ast.Compare) -> Num:
-        """Return `a is None` or `a is not None`."""
+        """Return the value of `a is None` or `a is not None` as a `Num`."""
         left = self.value(node.left)
         right = node.comparators[0]
         is_positive = isinstance(node.ops[0], ast.Is)
@@ -366,7 +374,10 @@ class Expressions(Lists):
         )
 
     def _is_in(self, node: ast.Compare) -> Num:
-        """Return `a in (1, 2, 3)`, which compares the items one by one until one is equal."""
+        """Return the value of `a in (1, 2, 3)` as a `Num`.
+
+        The items are compared one by one until one is equal.
+        """
         (constants_node,) = node.comparators
         is_positive = isinstance(node.ops[0], ast.In)
         values = (
@@ -393,7 +404,7 @@ class Expressions(Lists):
         return self._logic(parts, isinstance(node.op, ast.And), node)
 
     def _logic(self, operands: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
-        """Return `and` or `or` of `operands`.
+        """Return the value of `and` or `or` between `operands` as a `Num`.
 
         An operand is evaluated only if the earlier ones do not decide.
         """
@@ -481,5 +492,5 @@ def is_constant(node: ast.List | ast.Tuple) -> bool:
 
 
 def place_of(node: ast.AST) -> str:
-    """Return a text that identifies the place in the source at which a list is made."""
+    """Return the place in the source that creates a list, as line, column and source code."""
     return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ast.unparse(node)}"

@@ -1,4 +1,4 @@
-"""Functions of single numbers, Python's and numpy's, with the same bits in the compiled text.
+"""Functions of single numbers, Python's and numpy's. The numba code gives the same bits.
 
 * A function whose result IEEE fixes is written as an expression.
 * For other numpy functions, numpy's own loop is called, as numpy calls it for one number.
@@ -33,7 +33,8 @@ from ipu_teach.compile.scalar.values import INSTEAD, Arr, Constant, Num, Value, 
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
-# IEEE fixes the result of these functions to the bit. The text is their compiled text.
+# IEEE fixes the result of these functions to the bit. The values are the functions' names in the
+# numba code.
 EXACT: dict[Function, str] = {
     abs: "abs",
     np.sqrt: "np.sqrt",
@@ -48,7 +49,7 @@ EXACT: dict[Function, str] = {
     np.positive: "",
     np.square: "square",
 }
-# For each test of a number: the expression for floats, and that for integers.
+# For each test of a number: the numba expression for floats, and the one for integers.
 TESTS: dict[Function, tuple[str, str]] = {
     np.isnan: ("({0} != {0})", "False"),
     np.isinf: ("(abs({0}) == np.inf)", "False"),
@@ -145,9 +146,9 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# These functions of `math` are called directly. The condition is that under which a function raises
-# no error; otherwise CPython's text runs. Some take fewer arguments than in Python. Functions that
-# are new in Python 3.11 are added if they exist.
+# The numba code calls these functions of `math` directly. If the condition is false, the function
+# might raise an error, so the numba code stops. Some functions accept more arguments in Python.
+# Functions that are new in Python 3.11 are added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
@@ -192,10 +193,13 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
 class Functions(ArrayFunctions):
-    """The results of functions of single numbers in a scalar loop."""
+    """Calls of functions of single numbers in a scalar loop."""
 
     def is_compiled(self, function: Function, args: list[Value]) -> bool:
-        """Return whether one of numpy's functions of arrays has a form for these numbers."""
+        """Return whether all arguments are single numbers, as many as the function takes.
+
+        The call is then translated as a function of numbers.
+        """
         count = {np.round: 1, np.where: 3, np.clip: 3}.get(function, getattr(function, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
@@ -255,7 +259,10 @@ class Functions(ArrayFunctions):
         )
 
     def _make_of(self, function: Function, args: list[Any], node: ast.AST) -> Make | None:
-        """Return the function that writes the compiled text of a function, or None if none can."""
+        """Return a function for `dispatch` that writes the numba expression of a call.
+
+        `function` is the called function. The result is None if it is not translated.
+        """
         if function in EXACT:
             return lambda types, texts: self._exact(function, types[0], texts[0], node)
         if function in TESTS:
@@ -293,7 +300,7 @@ class Functions(ArrayFunctions):
     def _logical(
         self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of a function in LOGICAL."""
+        """Return (type, numba expression) of a call of np.logical_and or another key of LOGICAL."""
         truths = (
             self.convert(x, type_code, "b1", node)
             for x, type_code in zip(texts, types, strict=True)
@@ -303,7 +310,7 @@ class Functions(ArrayFunctions):
     def _rounded(
         self, function: Function, args: list[Num], types: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of round() to a number of decimals."""
+        """Return (type, placeholder) of round() to a number of decimals, for Python code only."""
         return self._python_only(
             function, [a.const or type_code for a, type_code in zip(args, types, strict=True)], node
         )
@@ -311,7 +318,7 @@ class Functions(ArrayFunctions):
     def _python_only(
         self, function: Function, operands: Sequence[str | Constant], node: ast.AST
     ) -> tuple[str, str]:
-        """Return the type and a placeholder for a result that only CPython's text computes."""
+        """Return (type, placeholder) of a call that only the Python code can compute."""
         r = self.type_of(function, operands, node)
         self.refuse_if(r not in SAMPLES, node, f"{text_of(function)} of {operands[0]}")
         self.require_python(node)
@@ -320,7 +327,7 @@ class Functions(ArrayFunctions):
     def _exact(
         self, function: Function, operand_type: str, operand_text: str, node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of a function in EXACT."""
+        """Return (type, numba expression) of a call of np.sqrt or another key of EXACT."""
         result_type = self.type_of(function, [operand_type], node)
         self.refuse_if(
             result_type not in SAMPLES or (result_type in INTS and EXACT[function] == "np.sqrt"),
@@ -341,7 +348,7 @@ class Functions(ArrayFunctions):
         return result_type, self.wrapped(f"{compiled_function}({operand_text})", result_type)
 
     def _test(self, function: Function, type_code: str, x: str, node: ast.AST) -> tuple[str, str]:
-        """Return (type, text) of a function in TESTS."""
+        """Return (type, numba expression) of a call of np.isnan or another key of TESTS."""
         r = self.type_of(function, [type_code], node)
         if type_code not in FLOATS:
             return r, TESTS[function][1].format(
@@ -352,13 +359,13 @@ class Functions(ArrayFunctions):
         return r, TESTS[function][0].format(x)
 
     def _bail_if_nan(self, x: str, node: ast.AST) -> None:
-        """Leave a NaN to CPython's text, because its sign depends on the code that computed it."""
+        """Stop the numba code at a NaN, because its sign depends on the code that computed it."""
         self.bail(f"{x} != {x}", node)
 
     def _with_sign(
         self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of copysign."""
+        """Return (type, numba expression) of a call of copysign."""
         r = self.type_of(function, types, node)
         a, b = (self.put(x, type_code, r, node) for x, type_code in zip(texts, types, strict=True))
         self._bail_if_nan(b, node)
@@ -367,7 +374,7 @@ class Functions(ArrayFunctions):
     def _extreme(
         self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of a function in EXTREMES."""
+        """Return (type, numba expression) of a call of np.maximum or another key of EXTREMES."""
         r = self.type_of(function, types, node)
         a, b = (
             self.convert(x, type_code, r, node) for x, type_code in zip(texts, types, strict=True)
@@ -377,13 +384,16 @@ class Functions(ArrayFunctions):
         return r, self._better_of(EXTREMES[function], r, a, b, node)
 
     def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
-        """Return the text of `np_max` or `np_min` (`name`) of two numbers of type `r`."""
+        """Return the numba expression that calls `name`, which is `np_max` or `np_min`.
+
+        `a` and `b` are the expressions of two numbers of type `r`.
+        """
         if r in FLOATS:  # Processors differ in the choice between 0 and -0.
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 
     def _clipped(self, types: list[str], texts: list[str], node: ast.AST) -> tuple[str, str]:
-        """Return (type, text) of np.clip."""
+        """Return (type, numba expression) of a call of np.clip."""
         r = self.type_of(np.clip, types, node)
         if r not in FLOATS:
             return self._python_only(np.clip, list(types), node)
@@ -394,7 +404,7 @@ class Functions(ArrayFunctions):
         return r, self._better_of("np_min", r, x, high, node)
 
     def _chosen(self, types: list[str], texts: list[str], node: ast.AST) -> tuple[str, str]:
-        """Return (type, text) of np.where."""
+        """Return (type, numba expression) of a call of np.where."""
         r = self.type_of(chosen_number, types, node)
         a, b = (
             self.put(x, type_code, r, node)
@@ -405,7 +415,7 @@ class Functions(ArrayFunctions):
     def _by_numpy_loop(
         self, function: Function, args: list[Num], types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of a function in BY_LOOP."""
+        """Return (type, numba expression) of a call of np.exp or another item of BY_LOOP."""
         if function is np.power and not set(types) & FLOATS:
             return self.arith(
                 "**",
@@ -431,7 +441,7 @@ class Functions(ArrayFunctions):
         )
 
     def _whole(self, function: Function, type_code: str, x: str, node: ast.AST) -> tuple[str, str]:
-        """Return (type, text) of a Python function that returns an integer."""
+        """Return (type, numba expression) of a call of math.floor or another key of WHOLE."""
         r = self.type_of(function, [type_code], node)
         return r, self.put(
             f"{WHOLE[function]}({x})" if type_code in FLOATS else x, type_code, r, node
@@ -440,7 +450,7 @@ class Functions(ArrayFunctions):
     def _called(
         self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of a function in CALLED."""
+        """Return (type, numba expression) of a call of math.erf or another key of CALLED."""
         texts = [
             self.named(self.put(x, type_code, "wf", node))
             for x, type_code in zip(texts, types, strict=True)
@@ -453,7 +463,7 @@ class Functions(ArrayFunctions):
     def _math(
         self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, text) of a function in MATH."""
+        """Return (type, numba expression) of a call of math.exp or another item of MATH."""
         texts = [
             self.put(text_of_operand, operand_type, "wf", node)
             for text_of_operand, operand_type in zip(texts, types, strict=True)
@@ -474,12 +484,12 @@ class Functions(ArrayFunctions):
 
 
 def chosen_number(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
-    """Return np.where of numbers as a number."""
+    """Return np.where of three numbers, as a number instead of an array."""
     return np.where(condition, a, b)[()]
 
 
 def text_of(function: Function) -> str:
-    """Return the name of a function in CPython's text."""
+    """Return the name of a function in the Python code, such as "np.exp"."""
     if function in (abs, int, float, bool, round):
         return str(function.__name__)
     if isinstance(function, type):

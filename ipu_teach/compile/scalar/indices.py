@@ -11,17 +11,17 @@ from ipu_teach.compile.scalar.variable_walk import VariableWalk
 
 
 class Indices(VariableWalk):
-    """The numbers of an index, and the offset of the element that they select."""
+    """Indices of elements, their range checks, and the offsets of the elements."""
 
     def length(self, array: Arr, axis: int, node: ast.AST) -> Num:
-        """Return the length of an axis."""
+        """Return the length of an array's axis as a number."""
         self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
         n = array.dims[axis][0]
         return self.constant(int(n)) if isinstance(n, Known) else Num({"wi": n}, py, bound=LENGTH)
 
     def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
-        """Return the numbers of an index that selects a single element.
+        """Return the number for each axis if an index selects a single element.
 
         Return None for a row, a slice or a vector of a list. Raises `Refused` for any other index.
         """
@@ -35,7 +35,8 @@ class Indices(VariableWalk):
         return self.nums(list(parts))
 
     def place(self, array: Arr, keys: list[Num], node: ast.AST) -> str:
-        """Return the offset of an element in the compiled text, which checks the indices."""
+        """Return the numba expression of an element's offset, and write the checks of its indices.
+        """
         at = array.off
         for key, (n, s) in zip(keys, array.dims, strict=True):
             k = self._index(key, n, node)
@@ -43,9 +44,9 @@ class Indices(VariableWalk):
         return at
 
     def _index(self, key: Num, axis_length: str, node: ast.AST) -> str:
-        """Return the compiled text of an index, counted from the front and range-checked.
+        """Return the numba expression of an index, counted from the front and range-checked.
 
-        `axis_length` is the text of the length of the axis.
+        `axis_length` is the numba expression of the length of the axis.
         """
         key = self.not_none(key)
         self.refuse_if(
@@ -96,7 +97,7 @@ class Indices(VariableWalk):
         return False
 
     def int64_text(self, a: Num) -> str:
-        """Return the compiled text of an integer or a bool as an int64."""
+        """Return the numba expression of an integer or a bool as an int64."""
         if len(a.alts) == 1 and "u8" not in a.alts:
             return a.only[1]
 

@@ -1,4 +1,4 @@
-"""The types of numbers in a walk: three of Python's, twelve of numpy's, and that of None."""
+"""The types of numbers in a translation: three of Python's, twelve of numpy's, and None's type."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# For each type: its slot, which is the type of its variables in the compiled text. Integers are
+# For each type: its slot, a letter for the type of its variables in the numba code. Integers are
 # int64, except uint64; halves are singles.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
@@ -50,7 +50,7 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# For each slot: the text of zero, and that of its dtype.
+# For each slot, as source code: zero (`ZERO`) and the dtype (`HELD`).
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
@@ -58,7 +58,7 @@ HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64",
 def kind_of(value: object) -> str:
     """Return the code of a value's type, which is a key of `SAMPLES`.
 
-    The code is "no" for None, and "?" for a value that has none of these types.
+    The code is "?" for a value that has none of these types.
     """
     if value is None:
         return "no"
@@ -79,12 +79,15 @@ def gives(function: Function, *operands: str | Constant) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is None or a number that the walk can represent."""
+    """Return whether a value is None or a number of a type that is translated."""
     return kind_of(value) in SAMPLES
 
 
 def reach(types: Iterable[str]) -> int | None:
-    """Return the largest integer of these numpy types, or None if one has more than 32 bits."""
+    """Return an upper bound on the magnitude of integers of these types, given as type codes.
+
+    Return None if one of the types has more than 32 bits, and 1 if none is a numpy integer type.
+    """
     sizes = [8 * int(type_code[1]) for type_code in types if type_code[0] in "iu"]
     return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
 
@@ -98,10 +101,10 @@ def dtype_of(type_code: str) -> AnyDType:
 
 
 def numpys(dtype: DTypeLike) -> str:
-    """Return the text of a dtype."""
+    """Return a dtype as source code, such as "np.float32"."""
     return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 
 
 def held_dtype(type_code: str) -> str:
-    """Return the text of the dtype of a local array in the compiled text."""
+    """Return the dtype of a local array's elements in the numba code, as source code."""
     return HELD["f"] if type_code == "f2" else numpys(dtype_of(type_code))

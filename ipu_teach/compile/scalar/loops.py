@@ -1,4 +1,4 @@
-"""Loops: for and while, and the sequences over which a for iterates."""
+"""Loops: `for` and `while`, and the sequences over which a `for` iterates."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.compile.scalar.variable_walk import is_same_knowledge, is_same_state
 
-# A loop is walked at most this number of times, until the knowledge at its head no longer changes.
+# A loop is translated at most this number of times, until the types and bounds of the variables at
+# the start of an iteration no longer change.
 MOST_WALKS = 12
 
 
 class Loops(Statements):
-    """Statements that iterate."""
+    """One method for each kind of loop."""
 
     def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
-        """Walk a loop until the knowledge at its head no longer changes.
+        """Translate a loop, again and again until its variables' types and bounds no longer change.
 
-        The text of the last walk remains. `head(exits)` writes the first line of the loop and
-        appends the states in which it leaves the loop to `exits`. It returns whether the number of
-        iterations depends on data.
+        The code of the last translation remains. `head(exits)` writes the loop's first line, and
+        appends the states in which this line ends the loop to `exits`. It returns whether the
+        number of iterations depends on data.
         """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
@@ -55,7 +56,8 @@ class Loops(Statements):
             ),
             None,
         )
-        # There is a cached state if the loop was walked before with the same knowledge.
+        # The loop may have been translated before with variables of the same types and bounds. The
+        # translation then begins with the result of that time.
         if cached is not None:
             entry_state = _with_known(cached, state_before)
         was_parted = scope.parted
@@ -74,9 +76,10 @@ class Loops(Statements):
             is_settled = is_same_state(merged, entry_state)
             if is_settled and (was_dry or not lenient or self.missed == counters_before[2]):
                 break
-            lenient = not is_settled  # The last walk refuses a name that no iteration assigns.
+            # The last translation refuses a name that no iteration assigns.
+            lenient = not is_settled
             del self.operations[counters_before[0] :]
-            # This keeps the generated names the same in all walks.
+            # This keeps the generated names the same in all translations.
             _, self.count, self.missed = counters_before
             self.cost.clear()
             entry_state = merged
@@ -96,9 +99,9 @@ class Loops(Statements):
     def _walk_once(
         self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State
     ) -> tuple[State | None, list[State]]:
-        """Walk a loop once, and return (state at its end, states in which it is left).
+        """Translate a loop once, and return (state at its end, states in which it is left).
 
-        The state at its end is None if no iteration ends.
+        The state at its end is None if no iteration reaches the end.
         """
         scope = self.scope
         flag = self.new("q")
@@ -156,16 +159,16 @@ class Loops(Statements):
         self.loop(head, node)
 
     def head(self) -> int:
-        """Return the number of the loop that is being walked."""
+        """Return the number of the loop that is being translated."""
         return self.heads.setdefault(
             (self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads)
         )
 
     def _may_stop(self, node: ast.stmt, endless: bool = True) -> None:
-        """Write the checks at a loop's head.
+        """Write the checks at the start of an iteration.
 
-        The compiled text of an `endless` loop checks whether it must stop. CPython's text checks
-        whether it has become too slow for the vertex.
+        The numba code of an `endless` loop checks whether it must stop. The Python code checks
+        whether the vertex has run so long that the numba code should run instead.
         """
         if endless:
             self.endless = True
@@ -176,7 +179,7 @@ class Loops(Statements):
         self.for_loop(self._sequence(node.iter), node)
 
     def for_loop(self, seq: LoopSequence, node: ast.For) -> None:
-        """Walk a `for` loop over a sequence."""
+        """Translate a `for` loop over a sequence."""
         counter = self.new("i")
 
         def head(breaks: list[State]) -> bool:
@@ -211,7 +214,7 @@ class Loops(Statements):
         self.loop(head, node)
 
     def _target(self, node: ast.expr) -> str:
-        """Return a loop's variables in CPython's text."""
+        """Return the variables of a `for` loop as Python code, such as "v_x" or "(v_x, v_y,)"."""
         if isinstance(node, ast.Name):
             return self.scope.prefix + node.id
         if isinstance(node, ast.Tuple):
@@ -368,7 +371,10 @@ class Loops(Statements):
 
 
 def numbered(sequence: LoopSequence, start: str) -> LoopSequence:
-    """Return the sequence of enumerate(sequence, start)."""
+    """Return a sequence whose items are those of `enumerate(sequence, start)`.
+
+    `start` is the digits of an integer.
+    """
 
     def item(position: str) -> list[Value]:
         number_text = position if start == "0" else f"({position} + {start})"
@@ -387,7 +393,11 @@ def _returns(body: list[ast.stmt]) -> bool:
 
 
 def _with_known(at_head: State, state: State) -> State:
-    """Return the state `at_head` of a loop, with the values of `state` where knowledge is equal."""
+    """Return the loop's cached state, with the values of `state` where their properties agree.
+
+    `at_head` is the state at the start of an iteration, from an earlier translation. The result
+    takes a variable from `state` if its types, bounds and other properties are the same there.
+    """
     return {
         name: state[name]
         if name in state and is_same_knowledge(knowledge, state[name])
@@ -397,7 +407,7 @@ def _with_known(at_head: State, state: State) -> State:
 
 
 def _drop_growing_bounds(state: State, entry_state: State) -> None:
-    """Drop the bounds of numbers in `state` that differ from those at the entry of the loop."""
+    """Replace bounds in `state` by None where they differ from the bounds before the loop."""
     for name, knowledge in state.items():
         entry_knowledge = entry_state.get(name)
         if (

@@ -1,7 +1,8 @@
-"""The result of a walk: a sequence of nested operations, which the engine prints as two texts.
+"""The operations into which compute() is translated, nested in the order in which they run.
 
-Most operations are lines whose text the walk writes. An operation that depends on the target, or on
-later parts of the source, gets its text when it is printed.
+The engine prints them as Python code and as numba code. Most operations are lines whose text the
+translation writes. An operation that depends on the target, or on later parts of the source, gets
+its text when it is printed.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from dataclasses import dataclass, field
 
 
 class Operation:
-    """An operation at one place of the texts."""
+    """One item of the generated code: a line, a block, a count of cycles, or the end of compute().
+    """
 
 
 @dataclass(frozen=True)
 class Line(Operation):
-    """A statement of the compiled text, of CPython's text, or of both.
+    """A statement of the numba code, of the Python code, or of both.
 
-    `watched` replaces CPython's statement in a run that is watched. `tag` is the variable whose
-    type the statement records; the statement is not needed if the variable has the same type
-    everywhere.
+    `watched` replaces the Python statement when the run is watched (see `observer.watch`). If `tag`
+    is not empty, the statement stores the type of a variable in the variable `tag`, and is printed
+    only if the variable has several types.
     """
 
     compiled: str | None
@@ -35,7 +37,7 @@ class Leave(Line):
 
 @dataclass(frozen=True)
 class Block(Line):
-    """A line with a body. `counter` is the variable of a `for` in the compiled text."""
+    """A line with a body. `counter` is the variable of a `for` in the numba code."""
 
     body: list[Operation] = field(default_factory=list)
     counter: str = ""
@@ -50,17 +52,17 @@ class Block(Line):
 
 @dataclass(frozen=True)
 class Count(Operation):
-    """The operation that counts the cycles of straight-line code, by the number of its piece."""
+    """Adds the cycles of straight-line code. `piece` is an index into `ScalarCode.pieces`."""
 
     piece: int
 
 
 @dataclass(frozen=True)
 class CountRegion(Operation):
-    """Counts the cycles of an operation on a complete region, by the number of its rate.
+    """Adds the cycles of an operation on a whole field or array.
 
-    `elements` and `times` are the number of elements and of repetitions, each in the compiled text
-    and in CPython's.
+    `rate` is an index into `ScalarCode.rates`. `elements` is the number of elements, and `times`
+    the number of repetitions, each as (numba expression, Python expression).
     """
 
     counter: str
@@ -73,8 +75,8 @@ class CountRegion(Operation):
 class Finish(Operation):
     """The end of compute().
 
-    `answer` is its return value in the compiled text and in CPython's, or None if it is always
-    true.
+    `answer` is the truth of its return value as (numba expression, Python expression), or None if
+    it is always true.
     """
 
     answer: tuple[str, str] | None

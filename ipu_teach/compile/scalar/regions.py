@@ -43,10 +43,10 @@ MOST_NUMBERS = 1 << 12  # A table of constants has at most this number of elemen
 
 
 class Regions(Indices):
-    """Fields, local arrays and tables, and the parts of them that an index selects."""
+    """Loads, stores and slices of fields and local arrays, and tables of constants."""
 
     def region(self, name: str, declared: Field) -> Arr:
-        """Return the array of a field."""
+        """Return the `Arr` of a field."""
         dims = tuple((Fixed(f"f_{name}_n{k}"), f"f_{name}_s{k}") for k in range(declared.depth))
         mark = (
             f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
@@ -73,7 +73,11 @@ class Regions(Indices):
     # Elements
 
     def _element_text(self, array: Arr, at: str) -> str:
-        """Return the compiled text of an element of a buffer, in the type used for calculations."""
+        """Return the numba expression of a buffer's element at offset `at`.
+
+        The expression has the type in which the numba code calculates: int64 for integers, single
+        for halves.
+        """
         # The index is unsigned, because numba wraps negative indices around.
         raw = f"{array.buf}[np.uintp({at})]"
         if array.type == "f2" and not array.local:
@@ -177,17 +181,23 @@ class Regions(Indices):
             )
 
     def _marks(self, type_code: str) -> str:
-        """Return the text of the change that a store of type `type_code` makes to a mark."""
+        """Return the source code that marks an element as stored, such as "= 257".
+
+        It follows the element of the array of marks. `type_code` is the type of the stored element.
+        """
         return "|= wbit" if self.multi else f"= {MARKS[int(type_code[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:
-        """Return the compiled text of a number in the form in which the buffer stores it."""
+        """Return the numba expression of the number `x`, converted to the buffer's own type.
+
+        The buffer of a HALF field contains the 16 bits of each number.
+        """
         return f"half_bits({x})" if array.type == "f2" and not array.local else x
 
     # Rows and slices
 
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
-        """Return the rows, slices, or both that an index selects."""
+        """Return the part of an array that an index with slices, or with too few axes, selects."""
         index_nodes = index.elts if isinstance(index, ast.Tuple) else [index]
         if len(index_nodes) > len(owner.dims) or (
             (owner.rows or owner.box) and (len(index_nodes) > 1 or isinstance(index, ast.Slice))
@@ -222,9 +232,10 @@ class Regions(Indices):
 
     @staticmethod
     def offset_of(owner: Arr, off: str, first: str, step: str) -> str:
-        """Return the offset of item `first` of an axis.
+        """Return the numba expression of the offset of item number `first` along an axis.
 
-        A list of vectors has a table of offsets.
+        `off` is the offset of item 0, and `step` the axis's stride. For a list of vectors, the
+        array `dims` contains the offset of each vector.
         """
         if owner.rows:
             return f"{off} + dims[{owner.rows} + 2 * {first}]"
@@ -233,9 +244,10 @@ class Regions(Indices):
     def part(
         self, owner: Arr, off: str, first: str, dims: tuple[tuple[str, str], ...], key: str
     ) -> Arr:
-        """Return the array at offset `off`, which is owner[key] in CPython's text.
+        """Return the part `owner[key]` of an array, which begins at offset `off`.
 
-        For a list of vectors, it is vector number `first`, whose length is in the table.
+        `dims` are the axes of the part. For a list of vectors, the part is vector number `first`,
+        whose length is in the numba array `dims`.
         """
         if owner.rows:
             dims = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
@@ -304,9 +316,10 @@ class Regions(Indices):
     def _slice(
         self, slice_node: ast.Slice, axis_length: str, node: ast.AST
     ) -> tuple[str, str, str, str]:
-        """Return (first index, number of items, step, CPython's text) of first:last:step.
+        """Return the slice first:last:step as (first index, number of items, step, Python code).
 
-        `axis_length` is the text of the length of the axis.
+        The first three are numba expressions. `axis_length` is the numba expression of the length
+        of the axis.
         """
         nodes = (slice_node.lower, slice_node.upper, slice_node.step)
         numbers = iter(
@@ -366,9 +379,10 @@ class Regions(Indices):
     # Tables and lists
 
     def table(self, value: Sequence[object] | Array, node: ast.AST) -> Arr:
-        """Return the array of numbers that are known in advance.
+        """Return a table of constants as an `Arr`.
 
-        `value` is a list, tuple or array of the codelet or its module, or a literal.
+        `value` is a literal, or a list, tuple or array of the codelet or its module. Its numbers
+        are inserted in the generated code.
         """
         numbers = value if isinstance(value, np.ndarray) else np.array(value, object)
         is_list = numbers.dtype == object
@@ -403,7 +417,10 @@ class Regions(Indices):
 
 
 def nested_text(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:
-    """Return the text of nested tuples of shape `shape`, or of lists if `brackets` is "[]"."""
+    """Return the source code of nested tuples of shape `shape`, or of lists if `brackets` is "[]".
+
+    `texts` contains the items in row-major order.
+    """
     texts_per_part = len(texts) // shape[0]
     part_texts = texts
     if len(shape) > 1:

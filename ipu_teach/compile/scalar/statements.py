@@ -30,10 +30,10 @@ MOST_UNROLLED = 64  # One assignment unpacks at most this number of items of a g
 
 
 class Statements(Expressions):
-    """One method for each kind of statement."""
+    """One method for each kind of statement, such as `s_Assign`."""
 
     def block(self, body: list[ast.stmt]) -> None:
-        """Walk statements in order, until the code behind one of them is never reached."""
+        """Translate statements in order, up to a statement that cannot be reached."""
         for node in body:
             if not self.live:
                 break
@@ -63,7 +63,7 @@ class Statements(Expressions):
     def _prints(self, node: ast.expr) -> bool:
         """Return whether a call is print(), which costs nothing because a tile has no screen.
 
-        The plain loop prints. A print() that calls the learner's functions is refused.
+        Only the plain vertex loop prints. A print() that calls the learner's functions is refused.
         """
         if (
             not isinstance(node, ast.Call)
@@ -80,7 +80,7 @@ class Statements(Expressions):
                 or (isinstance(called, ast.Attribute) and self._is_vertex(called.value))
             ):
                 self.refuse(
-                    node, "print() of what a function of your own gives", "print(…) of a variable"
+                    node, "print() of the result of your own function", "print(…) of a variable"
                 )
         return True
 
@@ -140,14 +140,17 @@ class Statements(Expressions):
         self.store(target, self.binary(kind, left, right, node), node)
 
     def _store_target(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
-        """Return the target of x[k] = value: (array, numbers of the index) or (part, None)."""
+        """Return the target of x[k] = value: (array, index) or (row or slice of it, None).
+
+        The index of a single element contains a number for each axis.
+        """
         array = self.value(target.value)
         self.refuse_if(not isinstance(array, Arr), node, "this assignment")
         keys = self.keys(array, target.slice)
         return (self.view(array, target.slice, node), None) if keys is None else (array, keys)
 
     def _augment_region(self, array: Arr, node: ast.AugAssign) -> None:
-        """Walk `region += value` and similar statements."""
+        """Translate `array += value` and similar statements."""
         value = self.vector(type(node.op), array, self.value(node.value), node)
         self.refuse_if(
             not np.can_cast(value.type, array.type, "same_kind"),
@@ -272,9 +275,10 @@ class Statements(Expressions):
         return list(value)
 
     def _changes(self, name: str) -> bool:
-        """Return whether the list called `name` may be changed.
+        """Return whether the list called `name` may be changed by the function.
 
-        That is so if it is used in another way than a table of constants.
+        It counts as unchanged if the function only indexes it, iterates over it, or passes it to
+        one of READERS.
         """
         nodes = list(ast.walk(self.trees.get(self.scope.function, self.scope.function)))  # type: ignore[arg-type]
         written = {
@@ -305,15 +309,21 @@ class Statements(Expressions):
     # --- branches ---
 
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Walk one branch or the other, depending on the truth of an expression."""
+        """Write an `if` with two branches, which `yes` and `no` translate.
+
+        The condition is the truth of the expression `test`.
+        """
         a = self.num(test)
         self.spend(data=a.data)
         self.branch(a, yes, no)
 
     def branch(self, number: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Walk one branch or the other, depending on the truth of a number."""
+        """Write an `if` with two branches, which `yes` and `no` translate.
+
+        The condition is the truth of `number`. If it is known, only one branch is translated,
+        without `if`.
+        """
         self.control += number.data
-        # The number is known in advance, so only one branch is walked.
         if number.const is not None:
             (yes if number.const else no)()
             self.control -= number.data
@@ -352,7 +362,7 @@ class Statements(Expressions):
         self._leave(is_continue=True)
 
     def _leave(self, is_continue: bool) -> None:
-        """Walk a break or a continue, from the learner's source or from a generated loop."""
+        """Translate a break or a continue, from the learner's source or from a generated loop."""
         self.flush()
         if self.control and not is_continue:
             self.scope.parted = True
@@ -360,7 +370,7 @@ class Statements(Expressions):
         self.leave("continue" if is_continue else "break")
 
     def leave(self, word: str = "break") -> None:
-        """Write a `break` or a `continue`, after which the code is not reached."""
+        """Write a `break` or a `continue`. The code behind it cannot be reached."""
         self.operations.append(Leave(word, word))
         self.live = False
 
@@ -381,9 +391,9 @@ class Statements(Expressions):
         self.bind(node.name, Inner(node, self.scope), node)
 
     def finish(self, answer: Num | None = None) -> None:
-        """End compute().
+        """Write the end of compute().
 
-        `answer` is its return value. None, like no return statement, counts as true.
+        `answer` is the return value. None, like no return statement, counts as true.
         """
         self.flush()
         returned = None
@@ -411,9 +421,9 @@ def mark_generated(module: ast.AST, node: ast.AST) -> None:
 
 
 def _bindings(target: ast.expr, item: Any) -> dict[str, ast.expr] | None:
-    """Return the values of the names in a loop's target for a constant item.
+    """Return the expressions that a loop's variables have for a constant item, by name.
 
-    Return None if the item does not fit the target.
+    `target` is the loop's target, such as `x` or `(x, y)`. Return None if the item does not fit it.
     """
     if isinstance(target, ast.Name):
         return {target.id: ast.Constant(item)} if is_number(item) else None
@@ -431,7 +441,7 @@ def _bindings(target: ast.expr, item: Any) -> dict[str, ast.expr] | None:
 
 
 def _is_flat(element: ast.expr) -> bool:
-    """Return whether an element binds no names and makes no list."""
+    """Return whether an expression contains no lambda, comprehension, list or `:=`."""
     inner = (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.List)
     return not any(isinstance(part, (*inner, ast.NamedExpr)) for part in ast.walk(element))
 

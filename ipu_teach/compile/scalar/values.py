@@ -1,4 +1,6 @@
-"""The values in a walk: their possible types, and their names in the two texts.
+"""The values that the translation handles: their possible types, and their expressions.
+
+A value has two expressions: one for the Python code and one for the numba code.
 
 Types are numpy's, with two letters ("f4", "i2", "b1"), and three of Python's, which are weak: "wb",
 "wi", "wf" (a bool, int or float takes the type of the value with which it is combined). There is no
@@ -16,21 +18,21 @@ from typing import Any, TypeAlias
 
 from ipu_teach.compile.scalar.kinds import Constant as Constant
 
-LIMIT = 2**61  # In the compiled text, Python's integers are int64 up to this magnitude.
+LIMIT = 2**61  # The numba code represents Python's integers as int64 up to this magnitude.
 SMALL = 2**40  # A loop counter is at most this number.
 LENGTH = 2**31  # A length is at most this number.
 SHORT = 2**20  # A loop with fewer iterations need not check whether to stop.
 
 
 class Fixed(str):
-    """The compiled text's name for an integer that never changes.
+    """The name, in the numba code, of an integer that never changes.
 
-    It is a field's length, or a constant of the vertex.
+    The integer is a field's length, or a constant of the vertex.
     """
 
 
 class Known(Fixed):
-    """An integer that is known in advance: the text is its digits."""
+    """The decimal digits of an integer whose value the translation knows."""
 
 
 class Refused(Exception):
@@ -48,9 +50,9 @@ class Refused(Exception):
 
 
 class Unreached(Exception):
-    """Raised in the first walk of a loop at a name that only an earlier iteration assigns.
+    """Raised when a loop's first translation reads a name that only a later statement assigns.
 
-    The first iteration cannot take this branch.
+    The first iteration of the loop therefore cannot execute the code that reads the name.
     """
 
 
@@ -58,11 +60,11 @@ class Unreached(Exception):
 class Num:
     """A number.
 
-    * `alts`: for each possible type, the compiled text of the number
-    * `tag`: the name of the variable that contains the type, if there are several
-    * `py`: CPython's text, which needs no types
+    * `alts`: the numba expression of the number, for each of its possible types
+    * `tag`: if there are several types, the numba variable that contains the type's code
+    * `py`: the Python expression of the number, for all types
     * `data`: whether the number depends on data, so that work on it costs cycles
-    * `const`: its value, or None if that is not known in advance
+    * `const`: its value, or None if the translation does not know it
     * `bound`: the largest magnitude as a Python integer, or None if unknown
     * `maybe`: whether it may be unassigned
     * `affine`: (loop counter, difference from that counter), or None
@@ -79,7 +81,7 @@ class Num:
 
     @property
     def only(self) -> tuple[str, str]:
-        """(type, text) of a number that has one type."""
+        """The pair (type, numba expression) of a number that has one type."""
         return next(iter(self.alts.items()))
 
 
@@ -87,13 +89,16 @@ class Num:
 class Arr:
     """A field's region, a row or slice of it, a local array or list, or a table of constants.
 
-    * `dims`: (length, stride) of each axis in the compiled text
-    * `off`: the first element's offset
-    * `mark`: CPython's text of the array that marks stores, or "" if they are not marked
-    * `rows`: for a list of vectors, the index in `dims` at which their offsets and lengths begin
-    * `box`: for a list, whose numbers may have several types, the place where it is made. For each
-      type's slot it has a buffer, named `buf` with the slot, and another buffer contains the tags
-    * `free`: whether its numbers are known in advance
+    * `dims`: the (length, stride) of each axis, as numba expressions
+    * `off`: the offset of the first element in the buffer `buf`, as a numba expression
+    * `mark`: the Python expression of the array in which stores are marked, or "" if they are not
+      marked
+    * `rows`: for a list of vectors, the index in the numba array `dims` at which the offsets and
+      lengths of the vectors begin
+    * `box`: for a list whose numbers may have several types, the place in the source that creates
+      the
+      list. The numba code then has a buffer for each slot of these types, and a buffer of type codes
+    * `free`: whether work on its numbers costs nothing, as for a table or a constant of the vertex
     """
 
     buf: str
@@ -113,7 +118,7 @@ class Arr:
 
 @dataclass(frozen=True)
 class ConstantTable:
-    """Numbers that are known in advance: as CPython's text, and by name as compiled arrays."""
+    """A table of constants: its Python expression, and its numba arrays by name."""
 
     py: str
     compiled: dict[str, str]
@@ -122,7 +127,7 @@ class ConstantTable:
 
 @dataclass(frozen=True)
 class StaticValue:
-    """A value that is known in advance and is not a number.
+    """A value that the translation knows and that is not a number.
 
     It is a module, a function, a dtype, a table or None.
     """
@@ -136,12 +141,12 @@ class Factors(list[Arr]):
 
 @dataclass(frozen=True)
 class Vec:
-    """An expression over complete regions.
+    """An expression over whole fields or arrays.
 
-    `item(k)` writes the code for element k and returns its text. `dims` contains the compiled text
-    of the length of each axis; it is empty for a number. `size` is CPython's text of the number of
-    elements. `product` is True if the expression is a product of two others, and `scaled` if one of
-    those is a number.
+    `item(k)` writes the numba code that computes element k, and returns the expression of the
+    element. `dims` contains the numba expression of the length of each axis; it is empty for a
+    number. `size` is the Python expression of the number of elements. `product` is True if the
+    expression is a product of two others, and `scaled` if one of these two is a number.
     """
 
     dims: tuple[str, ...]
@@ -155,17 +160,17 @@ class Vec:
 
     @property
     def n(self) -> str:
-        """The compiled text of the number of elements."""
+        """The numba expression of the number of elements."""
         return " * ".join(self.dims)
 
 
 @dataclass(frozen=True)
 class LoopSequence:
-    """A sequence over which a `for` iterates: `count` items, and `item(k)` for number k.
+    """A sequence over which a `for` iterates: `count` items, of which `item(k)` returns number k.
 
-    `py` is CPython's text of the sequence, and `size` that of the number of items. `counted` is
-    True if CPython's loop uses a counter, too, and gets its items by number. `bounds` is (first,
-    end, step) of a plain range. `short` is True if there are few iterations.
+    `py` is the Python expression of the sequence, and `size` that of the number of items. `counted`
+    is True if the Python code, too, loops with a counter and gets the items by number. `bounds` is
+    (first, end, step) of a plain range. `short` is True if there are few iterations.
     """
 
     count: str
@@ -183,18 +188,19 @@ State = dict[str, Any]
 
 @dataclass
 class Scope:
-    """A function that is being walked: compute() itself, or one that is inlined."""
+    """A function that is being translated: compute() itself, or a function that is inlined."""
 
     function: FunctionType | ast.FunctionDef
-    me: str  # This is its name for the vertex, or "" if it does not get the vertex.
+    me: str  # The function's parameter for the vertex, such as "self", or "".
     names: dict[str, object]
     local: frozenset[str]
-    prefix: str  # The names of its variables in the texts begin with this.
+    prefix: str  # The generated names of the function's variables begin with this.
     file: str
-    outer: Scope | None = None  # This is the scope of the function in which it is defined.
-    # For each loop: ((states at breaks, states at continues), flag that a return sets).
+    outer: Scope | None = None  # The scope of the enclosing function.
+    # For each open loop: ((states at its breaks, states at its continues), flag that a return
+    # sets).
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
-    returns: str = ""  # This is the variable for its return value, or "" for compute() itself.
+    returns: str = ""  # The variable for the function's return value, or "" for compute().
     exits: list[State] = field(default_factory=list)
     # It is True if the number of completed iterations of a loop depends on data.
     parted: bool = False

@@ -1,4 +1,4 @@
-"""Local variables: their values at a place in the source, and their joined state after branches."""
+"""Assign local variables, and merge their recorded values after branches and loops."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Value, Vec
 
 
 class VariableWalk(Arithmetic):
-    """Assignments to names, and the joining of states."""
+    """Assignments to names, and the merging of states (variables' recorded values) after branches.
+    """
 
     def assign(self, name: str, value: Value, node: ast.AST) -> None:
-        """Assign a value to a variable of the texts, and record it in the state of the walk.
+        """Write the assignment of a value to a generated variable, and record it in `state`.
 
-        A variable with several possible types has a slot for each, and a tag that contains the
-        type.
+        A variable with several possible types has a numba variable for each slot, and a tag that
+        contains the type's code.
         """
         if isinstance(value, Vec):
             value = self._materialised(value)
@@ -32,9 +33,9 @@ class VariableWalk(Arithmetic):
             self.state[name] = value
 
     def _number(self, name: str, text_prefix: str, value: Num) -> Num:
-        """Write the assignment of a number, and return the number of the variable.
+        """Write the assignment of a number to a variable, and return the variable as a `Num`.
 
-        `text_prefix` is the beginning of the variable's names in the texts.
+        The generated names of the variable begin with `text_prefix`.
         """
         has_tag = len(value.alts) > 1
         for slot, text in {SLOT[type_code]: text for type_code, text in value.alts.items()}.items():
@@ -56,9 +57,9 @@ class VariableWalk(Arithmetic):
         )
 
     def _array(self, text_prefix: str, value: Arr) -> Arr:
-        """Write the assignment of an array, and return the array of the variable.
+        """Write the assignment of an array to a variable, and return the variable as an `Arr`.
 
-        `text_prefix` is the beginning of the variable's names in the texts.
+        The generated names of the variable begin with `text_prefix`.
         """
         self.emit(f"{text_prefix}_o = {value.off}", f"{text_prefix} = {value.py}")
         dims = []
@@ -93,9 +94,9 @@ class VariableWalk(Arithmetic):
         return [*suffixes, "_tag"] if len(types) > 1 else suffixes
 
     def _materialised(self, value: Vec, python: bool = True) -> Arr:
-        """Return an expression over complete regions as a local array.
+        """Write the code that stores an array expression in a new local array, and return it.
 
-        If `python` is False, the array exists only in the compiled text.
+        If `python` is False, the array exists only in the numba code.
         """
         array_name = self.new("a")
         index = self.new("i")
@@ -115,11 +116,11 @@ class VariableWalk(Arithmetic):
         )
 
     def bind(self, name: str, value: Value, node: ast.AST) -> None:
-        """Assign to a name of the function that is being walked."""
+        """Assign to a name of the function that is being translated."""
         self.assign(self.scope.prefix + name, value, node)
 
     def fixed(self, a: Any) -> Any:
-        """Return the present value, independent of later assignments."""
+        """Return a value that keeps its present content when variables are assigned later."""
         if isinstance(a, Arr) and not a.free:
             return self._array(self.new("p"), a)
         if not isinstance(a, Num) or a.const is not None:
@@ -130,7 +131,7 @@ class VariableWalk(Arithmetic):
         return replace(a, alts=slots, tag=tag, py=name)
 
     def joined(self, *states: State) -> State:
-        """Return the state after branches that end in these states.
+        """Return the variables' values after branches that end in these states.
 
         :raises Refused: if a name has different arrays in them.
         """
@@ -166,11 +167,11 @@ class VariableWalk(Arithmetic):
                     if name[0] == "."
                     else f"{name.partition('_')[2]}, which holds different arrays,"
                 )
-                raise Refused(problem, 0, "an if around what is done with each")
+                raise Refused(problem, 0, "an if with the statements for each array")
         return result
 
     def _joined_number(self, name: str, numbers: list[Num], is_missing: bool) -> Num:
-        """Return the number of a variable after branches that assign these numbers to it.
+        """Return the value of a variable after branches that assign these numbers to it.
 
         `is_missing` is True if a branch does not assign it.
         """
@@ -206,24 +207,34 @@ class VariableWalk(Arithmetic):
 
 
 def slot_of(name: str) -> str:
-    """Return a variable's name in the texts."""
+    """Return a variable's name in the generated code."""
     return name.replace(".", "")
 
 
 def is_same_state(a: State, b: State) -> bool:
-    """Return whether two states contain the same knowledge."""
+    """Return whether two states have the same variables, each with the same possible values.
+
+    See `is_same_knowledge`.
+    """
     return a.keys() == b.keys() and all(
         is_same_knowledge(value, b[name]) for name, value in a.items()
     )
 
 
 def _knowledge(a: Num) -> tuple[object, ...]:
-    """Return what is known about a number, except its texts."""
+    """Return the properties of a number that the translation of later code depends on.
+
+    They are (possible types, whether it depends on data, bound, whether it may be unassigned,
+    affine form).
+    """
     return a.alts.keys(), a.data, a.bound, a.maybe, a.affine
 
 
 def is_same_knowledge(a: Value, b: Value) -> bool:
-    """Return whether the same is known about two values."""
+    """Return whether two values have the same types, bounds and other properties.
+
+    The expressions of two numbers may differ; any other values must be equal.
+    """
     if isinstance(a, Num) and isinstance(b, Num):
         return _knowledge(a) == _knowledge(b)
     return bool(a == b)

@@ -1,7 +1,7 @@
-"""Collect the operations of a walk, and the costs of its straight-line pieces.
+"""Collect the operations of a translation, and what its straight-line pieces of code do.
 
-Prices depend on the target, and so belong to the layer above. The walk records what is to be priced
-in `pieces` and `rates`.
+The cost of an operation depends on the target, which the translation does not know. So it only
+lists the operations to price, in `pieces` and `rates`; the cost model prices them later.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from ipu_teach.compile.scalar.values import (
 from ipu_teach.graph.vertex import Vertex
 
 Spot = tuple[str, int]  # A spot is (file, line) of a statement in the learner's code.
-# A price is (numpy's name of an operation, its type in numpy's letters, its statement). An empty
-# name stands for an instruction of one cycle.
+# An operation to price: (numpy's name of the operation, numpy's name of the dtype, its statement).
+# An empty name stands for an instruction of one cycle.
 Price = tuple[str, str, Spot]
 PricedPiece = tuple[tuple[Price, int], ...]
-# This is the price of an operation on complete regions. An empty name takes one cycle per data
-# path.
+# An operation on whole fields or arrays to price, as in `Price`. An empty name takes one cycle for
+# as many elements as the data path is wide.
 PieceRate = tuple[str, str, Spot]
-WORD = "word"  # This type of a price stands for an instruction of a store of less than a word.
-# The following names of prices are not operations of numpy. The layer above knows their
+WORD = "word"  # In place of a dtype: an instruction of a store of less than a word.
+# The following names in prices are not operations of numpy. The cost model knows their
 # instructions.
 FUSED = "a sum of a product"  # The price of a sum that may be fused with its product.
 LOOP = "a loop"  # The price of the start of a loop over vectors.
@@ -50,8 +50,8 @@ PRODUCT = "product"  # The price of a @ b itself.
 BEYOND = "beyond"  # The price of the part of a local array that does not fit in registers.
 # The price of a column of the right side of np.linalg.solve, or of the identity for inv.
 COLUMN = "a column"
-TALL = "a row more"  # The price of a row in excess of a square matrix.
-WIDE = "a column more"  # The price of a column in excess of a square matrix.
+TALL = "a row more"  # The price of each row of a tall matrix beyond the number of its columns.
+WIDE = "a column more"  # The price of each column of a wide matrix beyond the number of its rows.
 
 MOST_SHOWN = 40  # A report shows at most this number of characters of a statement.
 
@@ -59,11 +59,12 @@ Make = Callable[[list[str], list[str]], tuple[str, str]]
 
 
 class Writer:
-    """The state of a walk: the operations so far, and the knowledge at the current place.
+    """The state of a translation: the operations so far and the variables' current values.
 
-    `live` is True if this place can be reached. `control` is the number of enclosing branches that
+    `state` maps each variable to its value: its expressions, possible types and bounds. `live` is
+    True if the current statement can be reached. `control` is the number of enclosing branches that
     depend on data. `dry` is True if a later iteration of a loop may still assign a name. `missed`
-    is the number of branches that were not walked because a name was not assigned yet.
+    is the number of branches that were not translated because a name was not assigned yet.
     """
 
     # These are methods of the subclasses: expressions, numbers, branches, statements, reductions.
@@ -94,20 +95,21 @@ class Writer:
         # These generated variables do not count as data, such as the flag of the first iteration of
         # a loop.
         self.known: set[str] = set()
-        self.summed: set[str] = set()  # These calls of sum() are left to Python by CPython's text.
-        self.answers = False  # It is True if the return value of compute() matters.
+        self.summed: set[str] = set()  # In these places the Python code calls sum().
+        self.answers = False  # It is True if compute() can return a false value.
         # It is True if the vertex may run forever, and therefore checks regularly whether to stop.
         self.endless = False
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # This has the number of each loop, by (place, prefix of its variables, name).
+        # The number of each loop, by (place, prefix of the scope's variables, the loop's flag).
         self.heads: dict[tuple[Spot, str, str], int] = {}
-        self.vectors = False  # It is True if there is work on complete regions.
-        # This is the line and the text of code that only CPython's text can run, or "".
+        self.vectors = False  # It is True if the code computes whole fields or arrays at once.
+        # The line and the text of source code that only the Python code can run, or "".
         self.uncompiled = ""
-        # This has (state before, state at its head) of each walk of a loop, by the loop and whether
-        # it depends on data.
+        # For each loop, and whether it is in a branch that depends on data: pairs (state before the
+        # loop, state at the start of every iteration). A loop that is translated again starts with
+        # these states.
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
@@ -115,15 +117,15 @@ class Writer:
         self.outer_values: dict[tuple[object, str], object] = {}
         # This has (first number, end) of each loop that counts up by one, by its counter.
         self.ranges: dict[str, tuple[str, str]] = {}
-        # These checks are done before a loop, by its counter.
+        # The index checks that are done once before a loop, by the loop's counter.
         self.ahead: dict[str, set[str]] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Start a new walk, keeping the knowledge about variables."""
+        """Start the translation again, but keep the types of lists and the states of loops."""
         # These are the open blocks, from compute() to the innermost.
         self.open = [Block("compute():", "compute():")]
-        # It is True while lines are emitted only to the compiled text.
+        # It is True while lines are emitted only to the numba code.
         self.is_compiled_only = False
         self.count = self.control = self.line = self.missed = 0
         self.dry = False
@@ -149,7 +151,7 @@ class Writer:
         return self.open[-1].body
 
     def emit(self, nb: str | None = None, py: str | None = None) -> None:
-        """Add a line to the compiled text (`nb`), to CPython's text (`py`), or to both."""
+        """Add a line to the numba code (`nb`), to the Python code (`py`), or to both."""
         py = None if self.is_compiled_only else py
         if nb is not None or py is not None:
             self.operations.append(Line(nb, py))
@@ -158,7 +160,11 @@ class Writer:
     def under(
         self, nb: str | None = None, py: str | None = None, counter: str = ""
     ) -> Iterator[None]:
-        """Return a context that puts operations under a line of one of the texts, or of both."""
+        """Return a context in which new operations become the body of a line such as "if x:".
+
+        The line is added to the numba code (`nb`), to the Python code (`py`), or to both. `counter`
+        is the variable of a `for` in the numba code.
+        """
         self.begin(Block(nb, py, counter=counter))
         yield
         self.open.pop()
@@ -170,9 +176,9 @@ class Writer:
 
     @contextmanager
     def compiled_alone(self, alone: bool = True) -> Iterator[None]:
-        """Return a context in which, if `alone`, lines are emitted only to the compiled text.
+        """Return a context in which, if `alone`, lines are emitted only to the numba code.
 
-        CPython's text then does the same in another way. Otherwise lines go to both texts.
+        The caller then writes other Python code with the same effect. Otherwise lines go to both.
         """
         before, self.is_compiled_only = self.is_compiled_only, alone
         try:
@@ -181,11 +187,12 @@ class Writer:
             self.is_compiled_only = before
 
     def both(self, line: str) -> None:
-        """Add the same line to both texts."""
+        """Add the same line to the Python code and to the numba code."""
         self.emit(line, line)
 
     def notify_watch(self, call: str) -> None:
-        """Add a call that reports to `watch`, for a watched run of CPython's text."""
+        """Add a call of a method of `watch`, which is printed only in Python code that is watched.
+        """
         self.operations.append(Line(None, None, f"watch.{call}"))
 
     def new(self, prefix: str = "t") -> str:
@@ -194,14 +201,14 @@ class Writer:
         return f"{prefix}{self.count}"
 
     def named(self, text: str) -> str:
-        """Return a new name in the compiled text for the value of `text`."""
+        """Assign a numba expression to a new variable of the numba code, and return its name."""
         name = self.new()
         self.emit(f"{name} = {text}")
         return name
 
     @property
     def spot(self) -> Spot:
-        """The file and line of the statement that is being walked."""
+        """The file and line of the statement that is being translated."""
         return self.scope.file, self.line
 
     def count_statement(self, node: ast.AST) -> None:
@@ -211,7 +218,7 @@ class Writer:
             self.notify_watch(f"lines[{number}] += 1")
 
     def empty(self, name: str, count: str, type_code: str) -> None:
-        """Add a local array of `count` elements to the compiled text."""
+        """Add to the numba code a local array of `count` elements, without values."""
         self.emit(f"{name} = np.empty({count}, {held_dtype(type_code)})")
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
@@ -223,21 +230,27 @@ class Writer:
             self.refuse(node, why, instead)
 
     def type_of(self, function: Function, operands: Sequence[str | Constant], node: ast.AST) -> str:
-        """Return the type of `function` of some operands; see `gives`."""
+        """Return the type of the result of `function`, for operands of these types or values.
+
+        :raises Refused: if the function fails for them.
+        """
         try:
             return gives(function, *operands)
         except Exception as error:
             self.refuse(node, str(error))
 
     def bail(self, condition: str, node: ast.AST) -> None:
-        """Leave the compiled text here if `condition` is true.
+        """Write numba code that stops the vertex and returns the line if `condition` is true.
 
-        The vertex then runs in another way.
+        The Python code then runs this vertex again.
         """
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
     def require_python(self, node: ast.AST) -> None:
-        """Record that only CPython's text can run a construct with the same bits."""
+        """Record that only the Python code may run, because numba would give other bits.
+
+        `node` is the construct for which this is so.
+        """
         if not self.uncompiled:
             text = ast.unparse(node.func if isinstance(node, ast.Call) else node)
             if len(text) > MOST_SHOWN:
@@ -245,10 +258,10 @@ class Writer:
             self.uncompiled = f"line {getattr(node, 'lineno', 0) or self.line}, {text}"
 
     def is_reached(self, way: Callable[[], None]) -> bool:
-        """Call `way`, which walks a branch, and return whether it was walked completely.
+        """Call `way`, which translates a branch, and return whether it reached the branch's end.
 
-        If it reads a name that only an earlier iteration assigns, the state of the walk is
-        restored, and the result is False.
+        The branch is abandoned, and the result is False, if it reads a name that is assigned only
+        later in an enclosing loop.
         """
         scope = self.scope
         control = self.control
@@ -269,15 +282,16 @@ class Writer:
     # Costs
 
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
-        """Count an operation at this place.
+        """Count `times` executions of an operation in the current statement.
 
-        If `data` is False, the compiler does the operation, which is then free.
+        `name` is numpy's name of the operation, and `kind` numpy's name of its dtype. If `data` is
+        False, nothing is counted, because the compiler does the operation.
         """
         if data:
             self.cost[name, kind, self.spot] += times
 
     def flush(self) -> None:
-        """Write the operation that counts all costs at this place that are not yet counted."""
+        """Write one operation that counts everything spent since the last call of `flush`."""
         self.operations.extend(self._counted(self.cost))
         self.cost = Counter()
 
@@ -287,10 +301,11 @@ class Writer:
         return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
     def join_costs(self, other: Counter[Price]) -> list[Operation]:
-        """Join two branches: this one, and another with the uncounted cost `other`.
+        """Join the costs of two branches: the current one, and another with the cost `other`.
 
-        The cost that both have in common is left to be counted after them. The rest of this
-        branch's cost is written, and the rest of the other branch's is returned.
+        Neither cost is counted yet. The cost that both have in common is left to be counted after
+        them. The rest of this branch's cost is written, and the rest of the other branch's is
+        returned.
         """
         common = self.cost & other
         self.operations.extend(self._counted(self.cost - common))
@@ -300,9 +315,10 @@ class Writer:
     def spend_on_all(
         self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")
     ) -> None:
-        """Count work on a complete region.
+        """Count an operation on all elements of a field or array, and add its cycles to `counter`.
 
-        `times` is a factor of its length, as the text for the compiler and that for CPython.
+        `name` and `kind` are as for `spend`. `times` is a factor before the cycles, as (numba code,
+        Python code), each "" or an expression that ends with " * ".
         """
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
@@ -311,9 +327,10 @@ class Writer:
     # Numbers of several types
 
     def not_none(self, number: Num) -> Num:
-        """Return a number without the type None.
+        """Return a number without the type None among its possible types.
 
-        If the number is None, CPython's text runs, and fails.
+        If the number is None at run time, the numba code stops, and the Python code raises the
+        error.
         """
         if "no" not in number.alts:
             return number
@@ -334,10 +351,12 @@ class Writer:
     def dispatch(
         self, values: Sequence[Num], make: Make, none: bool = False
     ) -> tuple[dict[str, str], str]:
-        """Return (slots, tag) of `make(types, texts)` for every combination of types.
+        """Write the numba code of `make(types, texts)` for each combination of operand types.
 
-        The code that selects the combination is emitted. If all results have the same text, there
-        is no selection. With `none`, a value may be None.
+        `make` receives the type and the numba expression of each operand, and returns those of the
+        result. The numba code selects the combination by the operands' tags. Return (the numba
+        variable of the result for each of its types, the variable that contains the type or "").
+        With `none`, an operand may be None.
         """
         values = values if none else [self.not_none(value) for value in values]
         name_count = self.count
@@ -383,9 +402,10 @@ class Writer:
         tag: str,
         make: Make,
     ) -> None:
-        """Write an `if` over the types of the next value, and then of those after it.
+        """Write nested `if`s over the operands' possible types, and call `make` in the innermost.
 
-        `chosen` contains the (type, text) of the values before it.
+        `chosen` contains the (type, numba expression) of the operands whose types are already
+        selected.
         """
         if len(chosen) == len(values):
             type_code, text = make(
