@@ -161,7 +161,10 @@ def test_a_codelet_that_was_typed_at_a_prompt_is_told_to_stand_in_a_file() -> No
     )
     refused = scalar_code(scope["Typed"])
     assert isinstance(refused, str)
-    assert "Typed.compute, whose source code is not available, does not run as a scalar loop" in refused
+    assert (
+        "Typed.compute, whose source code is not available, does not run as a scalar loop"
+        in refused
+    )
     assert refused.endswith("(write it in a file, or in a notebook's cell instead)")
 
 

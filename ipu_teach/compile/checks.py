@@ -191,10 +191,11 @@ Owners = list[tuple[FrozenTable, str]]  # An owner is a field of one of the comp
 def _sorted(
     intervals: Callable[[FrozenTable, str], Intervals], owners: Owners
 ) -> tuple[Array, Array, Array, Array]:
-    """Return (owner, row, start, stop) of the owners' byte intervals, in ascending order of start.
+    """Return (owner, row, start, stop): the byte intervals of all vertices, in order of start.
 
-    Each of `owners` is a field of a table, and `owner` is an index into `owners`. `intervals`
-    returns the byte intervals of a field. Empty intervals are left out.
+    `owners` lists (table of vertices, field). `intervals(table, field)` returns the byte intervals
+    that the table's vertices access through the field. In the result, `owner` is an index into
+    `owners`, and `row` is the vertex's row in the table. Empty intervals are left out.
     """
     intervals_by_owner = [intervals(*owner) for owner in owners]
     if not intervals_by_owner:
@@ -217,7 +218,7 @@ def _sorted(
 
 
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
-    """Check that no field writes what another field reads or writes, or a constant.
+    """Check that no field writes to a constant, or to bytes that another field or vertex accesses.
 
     First, contiguous stretches of vertices are compared; if the stretches are independent, so are
     their vertices. Otherwise all writes are sorted. A write that starts before the largest end of
@@ -271,10 +272,11 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
 
 
 def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
-    """Return whether no byte is written twice, written and read, or part of a constant and written.
+    """Return whether the writes conflict with no other write, no read and no constant.
 
-    Contiguous stretches of vertices are compared, so this is cheap, but does not find the vertices
-    that conflict. It may return False although there is no conflict.
+    A write conflicts if it has a byte in common with one of these. Contiguous stretches of vertices
+    are compared, so this is cheap, but does not find the vertices that conflict. It may return
+    False although there is no conflict.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
@@ -366,8 +368,8 @@ def _check_aliases(
 def check_program(graph: FrozenGraph, program: Program) -> None:
     """Check every Copy in a program.
 
-    The two sides of a Copy must be disjoint, and it must not write an element twice or write a
-    constant.
+    A Copy may not write to a constant, write an element twice, or write to an element that it
+    reads.
     """
     if isinstance(program, Copy):
         _check_copy(graph, program)

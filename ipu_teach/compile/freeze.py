@@ -256,7 +256,7 @@ class FrozenGraph:
 
     @cached_property
     def _used_layouts(self) -> set[int]:
-        """The numbers of all layouts that are the layout of a field of some vertex."""
+        """The numbers of all layouts that a field of some vertex has."""
         return {
             number
             for _, table in self.tables()
@@ -299,8 +299,8 @@ class FrozenGraph:
     def touched(self, table: FrozenTable, field: str) -> Intervals:
         """Return the bytes that `intervals` returns, merged within each stretch of vertices.
 
-        The method `stretches` explains the term. The attribute `row` of the result is the first
-        vertex of the stretch.
+        A stretch is explained in `stretches`. The attribute `row` of the result is the first vertex
+        of the stretch.
         """
         if (table, field) not in self._touched:
             first_rows = self.stretches(table, field)
@@ -309,9 +309,10 @@ class FrozenGraph:
         return self._touched[table, field]
 
     def edge_bytes(self, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
-        """Return (tile, start, stop) of the bytes that the edges of a compute set access.
+        """Return (tile, start, stop) of the bytes that a compute set's vertices access.
 
-        Fields of the kind `without` are left out.
+        Each of the three is an array, with an item for each interval of bytes. Fields of the kind
+        `without`, such as "output", are left out.
         """
         empty: Array = np.zeros(0, np.int64)
         pieces = [(empty, empty, empty)]
@@ -346,13 +347,13 @@ class FrozenGraph:
         return self._stretches[table, field]
 
     def stretch_lengths(self, table: FrozenTable, field: str) -> Array:
-        """Return the number of vertices in each stretch: int64[stretches]."""
+        """Return the number of vertices in each stretch (see `stretches`): int64[stretches]."""
         return np.diff(np.append(self.stretches(table, field), len(table)))
 
     def region_bytes(self, table: FrozenTable, field: str) -> Array:
-        """Return the size in bytes of one vertex's region, for each stretch: int64[stretches].
+        """Return the bytes of one vertex's region, for each stretch of vertices: int64[stretches].
 
-        All vertices of a stretch have regions of the same size.
+        All vertices of a stretch (see `stretches`) have regions of the same size.
         """
         numbers = table.layouts[field][self.stretches(table, field)]
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
@@ -378,10 +379,10 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """The tuple (first index of each layout, positions of all layouts that are lists).
+        """The pair (index of each layout's first position, positions of all list layouts).
 
-        A layout is a list if it has no strides. The positions of these layouts are concatenated.
-        The first index is -1 for a layout that is strided or unused.
+        A list layout has no strides, but a list of its elements' positions. These lists are
+        concatenated. The index is -1 for a layout that is strided or unused.
         """
         positions_by_layout = {
             number: layout.positions.reshape(-1)
@@ -397,9 +398,9 @@ class FrozenGraph:
         return list_starts, np.concatenate([np.zeros(0, np.int64), *positions_by_layout.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """Return `of(layout)` as int64 for the layout with each of `numbers`.
+        """Return `of(layout)` for each of the layouts with these numbers: int64[numbers].
 
-        `of` is called once per layout.
+        `of` is called once for each distinct layout.
         """
         values = np.zeros(len(self.layouts), np.int64)
         distinct = numbers_in(numbers)

@@ -63,7 +63,7 @@ class Group:
 
     @property
     def uncompiled(self) -> str:
-        """The line and function because of which only CPython can run the scalar loop, or ""."""
+        """The line and function that numba cannot compile with the same bits, or ""."""
         return self.scalar.uncompiled if self.scalar is not None and self.way == "scalar" else ""
 
     @property

@@ -1,7 +1,8 @@
-"""The contiguous runs of elements of many layouts at once, as arrays.
+"""The contiguous runs of elements in many layouts at once, as arrays.
 
-Each irregular edge has a separate layout, so a graph can have as many layouts as edges. A loop over
-layouts would then be a loop over edges. Instead, these functions process all layouts together.
+A run is a series of elements that are adjacent in memory. A connection between a vertex field and
+irregular tensor elements has a layout of its own, so a graph can have as many layouts as vertices.
+A loop over layouts would then be slow. Instead, these functions process all layouts together.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The contiguous runs of several layouts, in one table.
+    """The contiguous runs of elements in several layouts, in one table.
 
     The runs of layout i have the indices from `pointers[i]` to before `pointers[i + 1]` in `start`
     (relative to the layout's first element) and `length`.
@@ -30,7 +31,7 @@ class Runs:
 
     @property
     def count(self) -> Array:
-        """The number of runs of each layout: int64[layouts]."""
+        """The number of contiguous runs in each layout: int64[layouts]."""
         counts: Array = np.diff(self.pointers)
         return counts
 
@@ -112,10 +113,11 @@ def _runs(
     keys_of: Callable[[Array], Array],
     strided: Callable[[Layout], tuple[Array, Array]],
 ) -> Runs:
-    """Return the runs of each layout.
+    """Return the contiguous runs of elements in each layout.
 
-    Where `is_listed` is True, the runs are those of the elements that `keys_of` returns. For all
-    other layouts, `strided` returns the runs.
+    For a layout with `is_listed`, `keys_of(positions)` removes repeated positions and puts the
+    others in the order of the runs. For any other layout, `strided(layout)` returns the runs'
+    (starts, lengths).
     """
     listed_indices = np.flatnonzero(is_listed)
     positions_by_list = [layouts[i].positions.reshape(-1) for i in listed_indices.tolist()]

@@ -22,7 +22,10 @@ Result = TypeVar("Result")
 
 
 class _Noted(threading.local):
-    """The faults of the running vertex's matrices: (fault, what numpy does about it, line)."""
+    """The messages about unsuitable matrices that the current thread's running vertex has used.
+
+    Each message is (what is wrong with the matrix, what numpy does with it, line of the call).
+    """
 
     def __init__(self) -> None:
         self.faults: list[tuple[str, str, str]] = []
@@ -56,7 +59,10 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
 
 def _fault(name: str, matrix: Array) -> tuple[str, str]:
-    """Return (the fault of an unsuitable matrix, what numpy does about it)."""
+    """Return (which element makes a matrix unsuitable, what numpy does with such a matrix).
+
+    `name` is the name of the function of np.linalg to which the matrix is passed.
+    """
     for i, j in np.argwhere(np.isnan(matrix)):
         return f"element [{i}, {j}] is NaN", "numpy goes on: what depends on it becomes NaN."
     i, j = np.argwhere(is_unsuitable(name, matrix))[0]
@@ -67,7 +73,10 @@ def _fault(name: str, matrix: Array) -> tuple[str, str]:
 
 
 def note(name: str, matrix: Array, line: str) -> None:
-    """Add the fault of a matrix to `NOTED`, if it has one. `line` is the line of the call."""
+    """Add a message to `NOTED` if a matrix is unsuitable for the function `name` of np.linalg.
+
+    `line` is the line of the call.
+    """
     if is_unsuitable(name, matrix).any():
         fault, treatment = _fault(name, matrix)
         message = f"np.linalg.{name}() was given a matrix whose {fault}."
@@ -75,9 +84,9 @@ def note(name: str, matrix: Array, line: str) -> None:
 
 
 def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
-    """Call numpy's function `f`, and note a fault of the first argument, which is a matrix.
+    """Return `f(*args)`, and add a message to `NOTED` if its matrix, `args[0]`, is unsuitable.
 
-    `line` is the line of the call.
+    `f` is a function of np.linalg, and `line` is the line of the call.
     """
     result = f(*args)
     note(f.__name__, np.asarray(args[0]), line)
@@ -85,7 +94,7 @@ def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
 
 
 def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None:
-    """Show a warning for each noted fault, and clear the list of faults.
+    """Show a warning for each message in `NOTED`, and remove the messages.
 
     A warning is shown only once for each line of a codelet. `vertex_name` returns the name of the
     vertex.
@@ -100,7 +109,7 @@ def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None
 
 
 def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
-    """Return (the fault of the matrix that made a function of np.linalg fail, the next step).
+    """Return (why a function of np.linalg has failed for its matrix, the next step).
 
     The result is ("", `advice`) if the matrix is unknown or not square.
     """

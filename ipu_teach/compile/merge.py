@@ -70,12 +70,12 @@ def merge_copy_steps(
 
 
 def several(count: int, first: str) -> str:
-    """Return the name of a step that merges `count` copies; `first` is the first copy's name."""
+    """Return the name of a step that merges `count` copies, of which the first is called `first`."""
     return first if count == 1 else f"{count:,} copies: {first}, …"
 
 
 class _Merger:
-    """Merges the copies in programs, and collects the resulting steps in `kept`."""
+    """Merges the copies in programs, and collects the resulting steps in the list `kept`."""
 
     def __init__(self, graph: FrozenGraph, steps: Sequence[Step]) -> None:
         self.graph = graph
@@ -97,9 +97,9 @@ class _Merger:
         return replace(node, children=tuple(parts))
 
     def _number(self, members: tuple[int, ...]) -> int:
-        """Return the index in `kept` of the step that merges the old steps `members`.
+        """Return the number of the new step that merges the old steps with the numbers `members`.
 
-        If `kept` has no such step, it is added.
+        A new step is added to the list `kept`, and its number is its index there.
         """
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
@@ -214,7 +214,7 @@ class _Merger:
         )
 
     def _tile_kind(self, tiles: Array) -> str:
-        """Return the part of a kind of copies that depends on its tiles.
+        """Return the suffix of a copy's kind that says whether its tiles are I/O tiles.
 
         The result is "" if no tile is an I/O tile, " of I/O tiles" if all are I/O tiles, and " of
         both" otherwise.
@@ -226,7 +226,7 @@ class _Merger:
         return " of I/O tiles" if is_io.all() else " of both"
 
     def _kind(self, node: Node) -> str | None:
-        """Return the kind of copies to which a node belongs, or None if the node is not a copy.
+        """Return the kind of a copy, or None if the node is not a copy.
 
         The kind is `WITHIN_AN_IPU`, `BETWEEN_IPUS`, `LOAD` or `STORE`, followed by the result of
         `_tile_kind`.

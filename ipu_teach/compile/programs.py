@@ -60,7 +60,7 @@ class RemoteCopyStep:
 
 @dataclass(frozen=True, eq=False)
 class MergedStep:
-    """Independent copies of one kind in one superstep; see `merge`."""
+    """Independent copies that share one superstep, as the module `merge` has grouped them."""
 
     copies: tuple[CopyStep | RemoteCopyStep, ...]
 
@@ -125,16 +125,16 @@ def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
 
 
 def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
-    """Return (source, destination) of each copy in a step between two tensors on the device."""
+    """Return (source, destination) of each copy in a step whose two sides are both tensors."""
     sides = [(copy.source, copy.destination) for copy in copies(step)]
     return [(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)]
 
 
 def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
-    """Return (sides that a part of a step reads, sides that it writes).
+    """Return (what a step reads, what it writes), each as a tuple of tensors, streams or None.
 
-    A side is a tensor, a stream or None. `part` is one of the steps that `parts` returns. The
-    result does not include the fields of a compute set's vertices. A WriteUndef writes its tensor.
+    `part` is one of the steps that `parts` returns. The result does not include the fields of a
+    compute set's vertices. A WriteUndef writes its tensor.
     """
     match part:
         case ExecuteStep():
@@ -166,14 +166,16 @@ def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A node of a program.
+    """A node of a program's tree.
 
-    `kind` is the class name of the program. `step` is the number of a leaf's step, and -1 for other
-    nodes. The children of a leaf are the copies merged in the leaf; their `step` is -1, and they
-    have no children. `count` is the number of iterations of a Repeat. `predicate` is the tensor
-    that decides in If, Switch and the while loops. `cases` are the values of a Switch, in the order
-    of its children; the last child is the default. `checked` is the attribute of the same name of a
-    Switch.
+    * `kind`: the class name of the program
+    * `children`: the programs inside it. A leaf that merges copies has them as children; these have
+      no step and no children of their own
+    * `count`: the number of iterations of a Repeat
+    * `step`: the number of a leaf's step, and -1 for all other nodes
+    * `predicate`: the tensor that decides in If, Switch and the while loops
+    * `cases`: the values of a Switch, in the order of its children; the last child is the default
+    * `checked`: whether a Switch without default refuses other values
     """
 
     kind: str
@@ -221,7 +223,7 @@ class Node:
 
 
 class ProgramFreezer:
-    """A converter of programs to nodes. A program that is used in several places is one step."""
+    """Converts programs to nodes. A program that is used in several places is a single step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -281,7 +283,7 @@ class ProgramFreezer:
 
     @staticmethod
     def _leaf(program: p.Program) -> Step | None:
-        """Return the step of a program that is a leaf, or None."""
+        """Return the step that a program does, or None if the program only contains other programs."""
         match program:
             case p.Execute():
                 return ExecuteStep(program.compute_set.id, program.out)
@@ -298,7 +300,10 @@ class ProgramFreezer:
         return None
 
     def _check_graph_of_leaf(self, program: p.Program) -> None:
-        """Refuse a leaf that uses tensors, streams, buffers or compute sets of another graph."""
+        """Raise an error if a program uses a tensor, stream or compute set of another graph.
+
+        Remote buffers are checked, too.
+        """
         by_handle = {**self.graph.streams, **self.graph.remote_buffers}
         for value in vars(program).values():
             if isinstance(value, (Tensor, ComputeSet)):
@@ -308,7 +313,7 @@ class ProgramFreezer:
                 self._check_graph(self.graph if is_own else None, program)
 
     def _check_graph(self, graph: Graph | None, program: p.Program) -> None:
-        """Refuse `program` if `graph`, to which one of its objects belongs, is another graph."""
+        """Raise an error if `graph`, to which an object of `program` belongs, is another graph."""
         if graph is not self.graph:
             usage = "uses a tensor, stream or remote buffer"
             if isinstance(program, p.Execute):
@@ -318,7 +323,7 @@ class ProgramFreezer:
             )
 
     def _step(self, program: p.Program, step: Step) -> int:
-        """Return the number of the step `step` of `program`, and add the step if it is new."""
+        """Return the number of a program's `step`, and add the step if it is new."""
         # Two executions of a compute set are the same step. Other programs are distinguished by
         # their identity.
         key = (

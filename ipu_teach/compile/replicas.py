@@ -115,7 +115,7 @@ class Whole:
         return self._compute_set(original)
 
     def _add_shifted(self, variable: Variable, shift: int) -> None:
-        """Add a copy of a variable, `shift` bytes further on."""
+        """Add a copy of a variable to `graph`, with its address increased by `shift` bytes."""
         start = variable.start + shift
         stop = variable.stop + shift
         number = len(self.graph.variables)
@@ -143,10 +143,10 @@ class Whole:
         return Tensor.of(self.graph, tensor.dtype, offset, layout)
 
     def _layout(self, layout: Layout | ListLayout, size: int) -> Layout | ListLayout:
-        """Return the counterpart in `graph` of a layout.
+        """Return the layout in `graph` that replaces a layout of one of the two other graphs.
 
-        The layout belongs to the top-level graph and has elements of `size` bytes. If `size` is 0,
-        the layout belongs to the graph of one replica.
+        `size` is the number of bytes of an element if the layout belongs to the top-level graph,
+        and 0 if it belongs to the graph of one replica.
         """
         key = layout.id, size
         if key not in self._layouts:
@@ -234,9 +234,9 @@ def _bytes(values: Array, dtype: type[np.integer]) -> bytes:
 
 
 def _repeated(lines: RowLines, rows: int, first_rows: list[int]) -> RowLines:
-    """Return the source lines of a table in which the first `rows` rows occur once per replica.
+    """Return the source lines of a table in which the rows are repeated for each replica.
 
-    `first_rows` has the first row of each replica.
+    `rows` is the number of rows before, and `first_rows` has the first row of each replica.
     """
     repeated = RowLines()
     repeated.before = [

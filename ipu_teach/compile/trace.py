@@ -238,8 +238,9 @@ class Op:
 class Trace:
     """A recorded codelet: its ops, and the sample and the root of every value.
 
-    The root of a view is the value of which it is a view; any other value is its own root.
-    `regions` maps the id of each region to (field, index in a list of regions).
+    A sample is numpy's result for one vertex. The root of a view is the value of which it is a
+    view; any other value is its own root. `regions` maps the id of each region to (field, index in
+    a list of regions).
     """
 
     codelet: type[Vertex]
@@ -333,7 +334,7 @@ class Trace:
             not np.array_equal(array, original, equal_nan=array.dtype.kind in "fc")
             for array, original in self.fixed
         ):
-            raise TraceStopped("an array of fixed numbers is used and then changed")
+            raise TraceStopped("a plain numpy array is used and then changed")
 
 
 def place(codelet: type[Vertex], line: int = 0) -> str:
@@ -386,7 +387,7 @@ def _refuse_integer_power(base: Value, exponent: Value) -> None:
         and exponent.dtype.kind in "iu"
         and np.result_type(sample_of(base)).kind in "biu"
     ):
-        raise TraceStopped("an integer power, which fails for a negative exponent,")
+        raise TraceStopped("an integer power has an exponent that depends on data")
 
 
 def is_ref(value: Ref | Value, number: int) -> bool:
@@ -401,12 +402,12 @@ def operand(value: Any) -> Any:
     """Return `value` as an argument of an op: a Ref if it is traced.
 
     :raises CodeletError: if it is an Output that is not completely written yet.
-    :raises TraceStopped: if it is a plain number in some vertices.
+    :raises TraceStopped: if it is a Python number in some vertices only (see `weak_scalars`).
     """
     if not isinstance(value, Traced):
         return value
     if value._weak:
-        raise TraceStopped("a choice of max() or min() between Python's numbers and numpy's")
+        raise TraceStopped("max() or min() is a Python number in some vertices only")
     written = value._trace.written.get(value._id)
     if written is not None and not written.all():
         trace = value._trace
@@ -420,16 +421,20 @@ def operand(value: Any) -> Any:
 
 
 def weak_of(value: Any) -> Weak:
-    """Return the plain numbers that `value` may be in some vertices.
+    """Return the Python numbers that `value` may be in some vertices (see `weak_scalars`).
 
-    The result is () if `value` is a numpy number in every vertex.
+    The result is () if `value` is a numpy number or array in every vertex, or is not traced.
     """
     numbers: Weak = getattr(value, "_weak", ())
     return numbers
 
 
 def as_stored(value: Any, dtype: AnyDType) -> Any:
-    """Return `value` in the form in which it is stored in an element of type `dtype`."""
+    """Return `value`, converted as numpy converts it for a store into an element of `dtype`.
+
+    A number that is not traced wraps around in an unsigned element. A traced number that is
+    Python's in some vertices becomes numpy's, if this cannot change the stored bits.
+    """
     if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
         return to_unsigned(value, dtype)
     if not weak_of(value) or not fits(value._weak, value.dtype, dtype):
@@ -450,7 +455,7 @@ def promote_weak(args: Arguments) -> Arguments:
 
 
 def sample_of(value: Any) -> Any:
-    """Return the sample of a traced value, and any other value unchanged."""
+    """Return a traced value's sample (numpy's result for one vertex), or any other value itself."""
     return value._sample if isinstance(value, Traced) else value
 
 
@@ -466,7 +471,7 @@ def stop_unless_static(value: Any, subject: str) -> None:
 
 
 def _stopping(reason: str) -> Callable[..., NoReturn]:
-    """Return a method that stops the trace."""
+    """Return a method that stops the trace with `reason`."""
 
     def stop(self: Traced, *args: Value, **kwargs: Value) -> NoReturn:
         raise TraceStopped(reason)
@@ -563,7 +568,7 @@ class Traced(NDArrayOperatorsMixin):
             and target.size
             and not np.may_share_memory(target, self._sample)
         ):
-            raise TraceStopped("a write to a list of positions")
+            raise TraceStopped("elements are assigned by a list of indices")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
         # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
@@ -587,7 +592,7 @@ class Traced(NDArrayOperatorsMixin):
             element[...] = value
             value = element[()]
         elif value.dtype != self.dtype:
-            raise TraceStopped("a write of another type to positions that depend on data")
+            raise TraceStopped("an assignment with a mask stores a value of another type")
         self[...] = np.where(mask, value, self)
 
     def _view(self, fn: Function, *args: Value, **kwargs: Value) -> Traced:
@@ -638,7 +643,7 @@ class Traced(NDArrayOperatorsMixin):
 
     def astype(self, dtype: DTypeLike, *args: Value, **kwargs: Value) -> Traced:
         if args or kwargs:
-            raise TraceStopped(".astype() with further arguments than a type is not traced")
+            raise TraceStopped(".astype() has other arguments than the type")
         sample = self._sample.astype(dtype)
         # numpy's result for out-of-range values depends on their position in the array.
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
@@ -691,14 +696,16 @@ class Traced(NDArrayOperatorsMixin):
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
-            raise TraceStopped(f"np.{ufunc.__name__}.{method} is not traced")
+            raise TraceStopped(f"np.{ufunc.__name__}.{method} cannot be traced")
         kind = "product" if ufunc in PRODUCTS else "ufunc"
         if method != "__call__":
             kind = "each"
         if any(isinstance(option, Traced) for option in kwargs.values()) or (
             kind == "ufunc" and set(kwargs) - {"dtype"}
         ):
-            raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
+            raise TraceStopped(
+                f"np.{ufunc.__name__} with the argument {', '.join(kwargs)} cannot be traced"
+            )
         call = getattr(ufunc, method)
         if ufunc is np.power:
             _refuse_integer_power(*inputs)
@@ -726,7 +733,7 @@ class Traced(NDArrayOperatorsMixin):
             and not out._sample.flags.c_contiguous
             and not layout_independent(ufunc, out.dtype)
         ):
-            raise TraceStopped(f"np.{ufunc.__name__} into a strided array")
+            raise TraceStopped(f"np.{ufunc.__name__} stores its result in a strided array")
         value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample=sample)
         trace.store(out, value)
         return out
@@ -741,7 +748,9 @@ class Traced(NDArrayOperatorsMixin):
         **rest: Value,
     ) -> Traced:
         if any(v is not NO_VALUE for v in rest.values()):
-            raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
+            raise TraceStopped(
+                f"np.{ufunc.__name__}.reduce with {', '.join(rest)} cannot be traced"
+            )
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
         # numpy performs a reduction that converts the dtype in several buffers. Only a separate
         # call for each vertex gives the same bits.
@@ -808,7 +817,7 @@ class Traced(NDArrayOperatorsMixin):
         if isinstance(sample, np.ndarray) and any(
             np.may_share_memory(sample, sample_of(argument)) for argument in args
         ):
-            raise TraceStopped(f"np.{fn.__name__} gives a view")
+            raise TraceStopped(f"np.{fn.__name__} returns a view of its argument")
         return trace.add(
             "each", fn, tuple(operand(argument) for argument in args), kwargs, sample=sample
         )
@@ -834,7 +843,7 @@ class Traced(NDArrayOperatorsMixin):
             raise AttributeError(
                 f"'{type(self._sample).__name__}' object has no attribute {name!r}"
             )
-        raise TraceStopped(f"the method .{name} is not traced")
+        raise TraceStopped(f"the array method .{name}() cannot be traced")
 
 
 def _same_place(a: Sample, b: Sample) -> bool:
@@ -849,8 +858,8 @@ def _same_place(a: Sample, b: Sample) -> bool:
 
 
 def _refuse(fn: Function) -> NoReturn:
-    """Stop the trace at a function that is not traced."""
-    raise TraceStopped(f"np.{getattr(fn, '__name__', fn)} is not traced")
+    """Stop the trace at a call of a function that cannot be traced."""
+    raise TraceStopped(f"np.{getattr(fn, '__name__', fn)} cannot be traced")
 
 
 def _dot(trace: Trace, a: Value, b: Value) -> Any:

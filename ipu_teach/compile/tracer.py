@@ -127,8 +127,8 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
                 for dtype in dtypes
             ):
                 raise TraceStopped(
-                    f"max() or min() of {item if type(item) is int else best} and a number whose "
-                    "dtype cannot represent it"
+                    f"max() or min() compares {item if type(item) is int else best} with a number "
+                    "of a type that cannot represent it"
                 )
             is_better = _compared(better, item, best)
             chosen = np.where(
@@ -145,9 +145,9 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
 
 
 def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
-    """Return numpy's `better(item, best)` if Python's result is always the same.
+    """Return numpy's `better(item, best)`, which is a traced bool.
 
-    :raises TraceStopped: if Python's result could differ from numpy's.
+    :raises TraceStopped: if Python's comparison could have another result in some vertex.
     """
     weak_value, python_value = (best, item) if weak_of(best) else (item, best)
     if not weak_of(weak_value) or hasattr(python_value, "dtype"):
@@ -161,7 +161,7 @@ def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
         )
         for possible_number in weak_of(weak_value)
     ):
-        raise TraceStopped(f"max() or min() of {python_value} and a number that is nearly equal")
+        raise TraceStopped(f"max() or min() compares {python_value} with a nearly equal number")
     return better(
         *(
             Traced(operand._trace, operand._id) if operand is weak_value else operand

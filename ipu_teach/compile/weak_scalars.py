@@ -1,10 +1,13 @@
-"""Numbers that are Python's in some vertices and numpy's in others, such as `max(x, 0)`.
+"""Numbers that are Python's in some vertices and numpy's in others.
 
-Python's numbers are weak scalars: they take the type of the numpy value with which they are
-combined. Among themselves, Python's numbers have double precision, or any number of digits, so
-`-max(x, 0)` differs for 0 and 0.0. A traced value of this kind has a list of the plain numbers that
-it may be. It is treated as numpy's number if it is combined with a number of the same type, or is
-stored with the same bits; otherwise the trace stops.
+For example, `max(x, 0)` is Python's 0 in the vertices where x is negative, and a numpy number in
+the others. Python's numbers are weak: in an operation with a numpy value, they take its type. Among
+themselves, Python's numbers have double precision, or any number of digits. So `-max(x, 0)` is 0
+for Python's 0, but -0.0 for numpy's 0.0.
+
+A traced value of this kind has a list of the Python numbers that it may be. It is treated as a
+numpy number if it is combined with a number of the same type, or if a store of either number has
+the same bits. Otherwise the trace stops.
 """
 
 from __future__ import annotations

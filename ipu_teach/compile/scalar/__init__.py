@@ -51,8 +51,8 @@ class ScalarCode:
 
     * `operations`: the operations in order (see the module `operations`)
     * `pieces`, `rates`: what the operations do, as lists that the cost model prices (see `writer`)
-    * `loops`: the inner loops of numpy that the numba code calls by address, each as
-      (function, its type letters)
+    * `loops`: the inner loops of numpy that the numba code calls by address, each as (function, its
+      type letters)
     * `tables`: the lists of constants, by name
     * `slots`: the variables of the numba code, with their initial values
     * `vectors`: whether the code computes whole fields or arrays at once
@@ -61,8 +61,7 @@ class ScalarCode:
     * `lists`: the fields that are lists of vectors
     * `lines`, `heads`: the learner's statements and loops (see `writer`)
     * `uncompiled`: the line and the text of code for which numba would give other bits, so that
-      only
-      the Python code may run; or ""
+      only the Python code may run; or ""
     """
 
     codelet: type[Vertex]

@@ -506,8 +506,7 @@ def _by_power(op: str, a: str, b: str) -> str:
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return (loop counter, constant) if a sum or difference equals counter + constant, else None.
-    """
+    """Return (loop counter, constant) if the result of `+` or `-` is their sum, else None."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":

@@ -247,8 +247,7 @@ class ArrayFunctions(Arrays):
         )
 
     def _converted_copy(self, v: Vec, to: str, node: ast.AST) -> str:
-        """Write numba code that copies `v` to an array of type `to`, and return the array's name.
-        """
+        """Write numba code that copies `v` to an array of type `to`, and return its name."""
 
         def item(k: str) -> str:
             return self.convert(v.item(k), v.type, to, node)

@@ -216,8 +216,7 @@ class Calls(Functions):
         return result
 
     def _new_array(self, function: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
-        """Return a new array: the result of np.zeros, np.ones, np.empty, np.full or a `_like` form.
-        """
+        """Return the new array of np.zeros, np.ones, np.empty, np.full or a `_like` function."""
         arguments = list(node.args)
         named = dict(named)
         fill = None
@@ -472,8 +471,7 @@ def scope_of(function: FunctionType, me: str, codelet: type[Vertex], prefix: str
 
 
 def outside(function: FunctionType) -> dict[str, object]:
-    """Return the current values of builtins, globals and outer variables, as a function sees them.
-    """
+    """Return the current values of the outer names of a function: builtins, globals, closure."""
     names = {**vars(builtins), **function.__globals__}
     for name in function.__code__.co_freevars:
         names.pop(name, None)

@@ -35,8 +35,7 @@ class Indices(VariableWalk):
         return self.nums(list(parts))
 
     def place(self, array: Arr, keys: list[Num], node: ast.AST) -> str:
-        """Return the numba expression of an element's offset, and write the checks of its indices.
-        """
+        """Return the numba expression of an element's offset, and write its range checks."""
         at = array.off
         for key, (n, s) in zip(keys, array.dims, strict=True):
             k = self._index(key, n, node)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 
 class Operation:
-    """One item of the generated code: a line, a block, a count of cycles, or the end of compute().
-    """
+    """One item of the generated code: a line, a block, a count, or the end of compute()."""
 
 
 @dataclass(frozen=True)

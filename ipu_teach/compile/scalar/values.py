@@ -96,8 +96,8 @@ class Arr:
     * `rows`: for a list of vectors, the index in the numba array `dims` at which the offsets and
       lengths of the vectors begin
     * `box`: for a list whose numbers may have several types, the place in the source that creates
-      the
-      list. The numba code then has a buffer for each slot of these types, and a buffer of type codes
+      the list. The numba code then has a buffer for each slot of these types, and a buffer of type
+      codes
     * `free`: whether work on its numbers costs nothing, as for a table or a constant of the vertex
     """
 

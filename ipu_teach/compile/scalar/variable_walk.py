@@ -13,8 +13,7 @@ from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Value, Vec
 
 
 class VariableWalk(Arithmetic):
-    """Assignments to names, and the merging of states (variables' recorded values) after branches.
-    """
+    """Assignments to names, and the merging of variables' recorded values after branches."""
 
     def assign(self, name: str, value: Value, node: ast.AST) -> None:
         """Write the assignment of a value to a generated variable, and record it in `state`.

@@ -191,8 +191,7 @@ class Writer:
         self.emit(line, line)
 
     def notify_watch(self, call: str) -> None:
-        """Add a call of a method of `watch`, which is printed only in Python code that is watched.
-        """
+        """Add a call of a method of `watch`, which is printed only in watched Python code."""
         self.operations.append(Line(None, None, f"watch.{call}"))
 
     def new(self, prefix: str = "t") -> str:
