@@ -70,7 +70,10 @@ def merge_copy_steps(
 
 
 def several(count: int, first: str) -> str:
-    """Return the name of a step that merges `count` copies, of which the first is called `first`."""
+    """Return the name of a step that merges `count` copies.
+
+    `first` is the name of the first copy.
+    """
     return first if count == 1 else f"{count:,} copies: {first}, …"
 
 

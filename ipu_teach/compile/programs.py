@@ -223,7 +223,7 @@ class Node:
 
 
 class ProgramFreezer:
-    """Converts programs to nodes. A program that is used in several places is a single step."""
+    """Converts programs to nodes. A program used in several places is a single step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -283,7 +283,7 @@ class ProgramFreezer:
 
     @staticmethod
     def _leaf(program: p.Program) -> Step | None:
-        """Return the step that a program does, or None if the program only contains other programs."""
+        """Return the step that a program does, or None if it only contains other programs."""
         match program:
             case p.Execute():
                 return ExecuteStep(program.compute_set.id, program.out)

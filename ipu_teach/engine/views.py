@@ -56,7 +56,10 @@ class Region:
         )
 
     def layout(self, number: int) -> Layout:
-        """Return one of the distinct layouts. `which` has the `number` of each vertex's layout."""
+        """Return layout number `number` of the distinct layouts.
+
+        `which` contains this number for each vertex.
+        """
         return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
     @property
@@ -88,12 +91,15 @@ class Region:
         return int(low.min()), int(high.max()) + 1
 
     def put_in_order(self, order: Array) -> None:
-        """Change the order in which the vertices run."""
+        """Reorder the vertices. `order` contains their present numbers in the new order."""
         self.starts = self.starts[order]
         self.which = self.which[order]
 
     def index(self, rows: slice) -> Array:
-        """Return the positions of the elements of the vertices in `rows`: int64[vertices, size]."""
+        """Return the elements' positions in the flat memory: int64[vertices, size].
+
+        `rows` selects the vertices.
+        """
         which = self.which[rows]
         used, inverse = np.unique(which, return_inverse=True)
         positions = self._graph.positions(self.numbers[used])
@@ -103,18 +109,18 @@ class Region:
 
 
 def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
-    """Return the regions of a field: one for each part of a list, or a single one."""
+    """Return the regions of a field: one if it is an array, or one for each item of a list."""
     shape = group.shapes[name]
     return [Region(group, graph, name, part) for part in range(len(shape) if is_list(shape) else 1)]
 
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """Consecutive vertices, from number `first` on, arranged along nested axes.
+    """A grid of consecutive vertices whose regions are at regular distances in memory.
 
-    `shape` contains the lengths of the axes, outermost first. `base` is the start of the first
-    vertex's region in each field. `steps` (fields, axes) is the distance between neighbouring
-    vertices along each axis.
+    The first vertex has the number `first`. `shape` contains the lengths of the grid's axes,
+    outermost first. `base` is the start of the first vertex's region in each field. `steps`
+    (fields, axes) is the distance between neighbouring vertices along each axis.
     """
 
     first: int
@@ -128,7 +134,10 @@ class Nest:
         return prod(self.shape)
 
     def pieces(self, most_vertices: int) -> Iterator[Nest]:
-        """Yield parts of at most `most_vertices` vertices, divided along the outer axes."""
+        """Yield parts of the grid, each with at most `most_vertices` vertices.
+
+        The outer axes are divided first.
+        """
         vertices_per_index = self.count // self.shape[0]
         indices_per_piece = max(1, most_vertices // vertices_per_index)
         for first_index in range(0, self.shape[0], indices_per_piece):
@@ -152,9 +161,9 @@ class Nest:
 
 
 def running_order(regions: list[Region]) -> Array | None:
-    """Return the vertices ordered by the address of their largest region, then of smaller ones.
+    """Return the vertices' numbers in the order of their addresses, or None if they have it.
 
-    Return None if they are already in that order.
+    The address of the largest region decides; if it is equal, the smaller regions do.
     """
     moving = sorted(
         (r for r in regions if (r.starts != r.starts[0]).any()),
@@ -171,9 +180,9 @@ def _ascending(numbers: Array) -> bool:
 
 
 def find_nests(starts: Array) -> list[Nest] | None:
-    """Return the vertices as nests, or None if there would be too many nests.
+    """Return the vertices as grids with regular distances, or None if there would be too many.
 
-    `starts` (fields, vertices) contains the starts of some fields.
+    `starts` (fields, vertices) contains the start of each vertex's region in some fields.
     """
     num_vertices = starts.shape[1]
     most_nests = max(1, min(MOST_NESTS, num_vertices // LEAST_RUN))
@@ -198,7 +207,10 @@ def find_nests(starts: Array) -> list[Nest] | None:
 
 
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
-    """Return (shape, steps) of the longest prefix of `starts` that is a nest of `levels` axes."""
+    """Return (shape, steps) of the longest grid with which `starts` begins.
+
+    The grid has at most `levels` axes. `starts` and `steps` are as in `find_nests` and `Nest`.
+    """
     num_vertices = starts.shape[1]
     if num_vertices == 1:
         return (1,), np.zeros((len(starts), 1), np.int64)

@@ -27,9 +27,10 @@ from ipu_teach.types import Array
 
 
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
-    """Return the calls that run all vertices of one table's groups.
+    """Return the calls that run all vertices of a vertex table as a few long regions.
 
-    Return None if the regions are not adjacent, or the codelet is not elementwise.
+    `sites` has a site for each group of the table. Return None if the regions of neighbouring
+    vertices are not adjacent in memory, or the codelet is not elementwise.
     """
     first_site = sites[0]
     groups = [site.group for site in sites]
@@ -96,8 +97,8 @@ def _adjacent_runs(starts: Array, sizes: Array) -> tuple[Array, Array] | None:
     """Return `(starts, lengths)` of the joined regions, or None if they would be too short.
 
     `starts` is int64[arrays, vertices], and `sizes` int64[vertices] has the elements of each
-    vertex's regions. The vertices whose regions are adjacent in every array become one run: the
-    returned starts are int64[arrays, runs], and the lengths int64[runs].
+    vertex's regions. Vertices whose regions are adjacent in every array are joined. The returned
+    starts are int64[arrays, joined regions], and the lengths int64[joined regions].
     """
     memory_order = np.argsort(starts[0], kind="stable")
     starts, sizes = starts[:, memory_order], sizes[memory_order]
@@ -110,9 +111,9 @@ def _adjacent_runs(starts: Array, sizes: Array) -> tuple[Array, Array] | None:
 
 
 class _Pieces:
-    """Long regions, divided into pieces that fit a core's cache.
+    """Long regions, divided into pieces whose temporaries fit a core's cache.
 
-    Each piece runs as if it were a vertex of that length.
+    Each piece runs as if it were a vertex with regions of that length.
     """
 
     def __init__(self, site: Site, regions: dict[int, Region]) -> None:
@@ -136,10 +137,10 @@ class _Pieces:
         )
 
     def bind(self, begins: Array, moving: list[int], length: int) -> None:
-        """Append the calls for `length` elements.
+        """Append the calls for regions of `length` elements.
 
-        `begins` is the start of each region. `moving` is 0 for regions of one element, and 1 for
-        all others.
+        `begins` contains the start of each region. `moving` contains 0 for a region of one element,
+        which all pieces share, and 1 for any other.
         """
         for first_element in range(0, length, self._limit):
             piece_begins = begins + np.array(moving) * first_element
@@ -147,7 +148,7 @@ class _Pieces:
             Chunk(self._plan(min(self._limit, length - first_element)), nest, nest, {}).bind()
 
     def _plan(self, length: int) -> batch_plan.BatchPlan:
-        """Return the plan for pieces of `length` elements."""
+        """Return the `BatchPlan` for a vertex with regions of `length` elements."""
         if length not in self._plans:
             trace = _resize(self._site.group.trace, length)
             column = {
@@ -171,7 +172,7 @@ class _Pieces:
 
 
 def _resize(trace: Trace, length: int) -> Trace:
-    """Return an elementwise trace changed to that of a vertex with `length` elements."""
+    """Return an elementwise trace for vertices whose regions have `length` elements."""
     samples = list(trace.samples)
     for i, root in enumerate(trace.roots):
         if np.ndim(samples[i]):
@@ -180,7 +181,10 @@ def _resize(trace: Trace, length: int) -> Trace:
 
 
 def _steps(trace: Trace) -> list[tuple[object, ...]]:
-    """Return the operations of a trace, regardless of the size of its regions."""
+    """Return what the operations of a trace do, without the sizes of its regions.
+
+    Two traces with equal results can run as one.
+    """
     return [
         (op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result)
         for op in trace.ops
@@ -197,7 +201,7 @@ def _elementwise(trace: Trace) -> bool:
 
 
 def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
-    """Return whether an operation is elementwise on complete regions of this shape."""
+    """Return whether an operation is elementwise on whole regions of the shape `shape`."""
     if any(isinstance(argument, np.ndarray) for argument in op.args):
         return False
     if op.kind == "store":
@@ -209,7 +213,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
             and stored_sample.dtype.kind == "u"
             and np.asarray(trace.samples[value.id]).dtype.kind == "f"
         ):
-            return False  # `kernels.store_unsigned` handles unsigned types.
+            return False  # Floats stored as unsigned integers need `kernels.store_unsigned`.
         return (
             is_whole
             and not op.kwargs
@@ -220,7 +224,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return False
     if op.kind == "view":
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
-    if op.kind == "read":  # The number must be one that all vertices share.
+    if op.kind == "read":  # A number is allowed only if all vertices share it.
         return np.ndim(trace.samples[op.args[0].id]) == 0
     return op.kind == "region" or (
         op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype)

@@ -1,14 +1,16 @@
-"""Convert a trace to a list of prebound array calls: one kernel for all vertices of a group.
+"""Convert a trace to a list of prepared array calls, each of which serves all vertices of a group.
 
-The calls are bound once, when the engine is loaded; every view and every buffer is created then. A
-step is `for f, args in calls: f(*args)`. It allocates nothing, except for a gather of long regions.
+The calls are prepared once, when the engine is loaded; every view and every buffer is created then.
+A step is `for f, args in calls: f(*args)`. It allocates nothing, except for a gather of long
+regions.
 
-A region is used in place if its vertices form a nest (`views`) and if that cannot change a bit
-(`placement`); otherwise it is copied into a buffer and back. The bits are those of the plain vertex
-loop: for each vertex, every operand has the memory order of the trace's sample, and no sum is
-reordered. With `exact=False`, products of matrices may be joined (`joined_products`).
+A region is used in place if its vertices are at regular distances (see `views`) and if the bits of
+the results then stay the same (see `placement`); otherwise it is copied into a buffer and back. The
+bits are those of the plain vertex loop: in each vertex, every operand has the memory order that it
+has in a run of that vertex alone, and no sum is reordered. With `exact=False`, products of matrices
+may be joined (`joined_products`).
 
-The first axes of a value are those of the nest, followed by the axes of the vertex's own value. An
+The first axes of an array are those of the vertices, followed by the axes of one vertex's value. An
 axis along which all vertices share the value has length 1.
 """
 
@@ -54,7 +56,7 @@ def bind(site: Site) -> list[Call]:
 
 
 def _bound(site: Site, worker: int = 0) -> list[Call]:
-    """Return the calls for the vertices of a group, or for one of their workers."""
+    """Return the calls that run the vertices of a group, or one worker of each vertex."""
     placement = place_group(site)
     rounding = (
         None
@@ -65,7 +67,11 @@ def _bound(site: Site, worker: int = 0) -> list[Call]:
 
 
 class BatchPlan:
-    """The plan to run the vertices of a group as one batch: the part that all chunks share."""
+    """Builds the calls that run the vertices of a group as one batch.
+
+    The vertices are divided into chunks, so that the temporaries of a chunk fit a core's cache.
+    This object contains what all chunks share.
+    """
 
     def __init__(
         self, site: Site, placement: GroupPlacement, rounding: RoundedStores | None = None
@@ -107,9 +113,9 @@ class BatchPlan:
         return self.calls
 
     def _pack(self, nest: Nest) -> dict[int, Array]:
-        """Append the calls that copy, once per step, the regions that vertices of a nest share.
+        """Append the calls that copy the inputs that several vertices share (see `packs`).
 
-        Return the copies by root.
+        Return the copies, by the id of the region.
         """
         packed: dict[int, Array] = {}
         for root in self.placement.regions:
@@ -120,7 +126,7 @@ class BatchPlan:
         return packed
 
     def _bytes_per_vertex(self) -> int:
-        """Return the bytes of a core's cache that a vertex needs, or 0 if all data is in place."""
+        """Return the bytes of cache that one vertex needs, or 0 if it needs no temporaries."""
         placement = self.placement
         copied = placement.copied_bytes()
         results = [
@@ -132,9 +138,10 @@ class BatchPlan:
             stored[0] not in placement.strided or not self.exact
         )
         if not (copied or results or drawn) or (direct and not copied and not drawn):
-            return 0  # The only result is computed straight into its place.
-        # Regions that are traversed element by element count too. A product divides its operands by
-        # itself.
+            # The only result is computed directly in the memory of the region that stores it.
+            return 0
+        # If numpy traverses regions in place element by element, they need the cache, too. A matrix
+        # product divides its operands into blocks of its own.
         through = placement.in_place if placement.model is not None else []
         return (
             copied

@@ -22,9 +22,9 @@ def by_stride(strides: Iterable[int]) -> list[int]:
 
 
 class Buffers:
-    """Buffers for values of at most `capacity` vertices.
+    """Buffers for the values of at most `capacity` vertices, which are reused after the last use.
 
-    With `side_by_side`, the same element of all vertices is contiguous.
+    With `side_by_side`, equal elements of all vertices are next to each other.
     """
 
     def __init__(self, xp: Backend, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
@@ -38,15 +38,16 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, op_number in last.items():
             self._released[op_number].append(root)
-        # `spread` has, by value, the distance between elements of one vertex, where those of other
-        # vertices are between them.
+        # With `side_by_side`, the elements of one vertex are not adjacent. This is their distance,
+        # in elements, by the id of the value.
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
-        """Return a buffer for a value of every vertex, in the memory order of its sample.
+        """Return a free buffer for a value of every vertex.
 
-        `lead` are the lengths of the vertices' axes. `order` is another order of all axes, which is
-        used for values with that many axes.
+        Its axes are those of the vertices, of the lengths `lead`, and then those of the value. In
+        memory, the value's axes are in the order of the trace's sample. If `order` has as many axes
+        as the buffer, the axes are in this order in memory instead.
         """
         sample = np.asarray(self._trace.samples[value])
         axes_by_stride = by_stride(sample.strides)
@@ -94,10 +95,11 @@ class Buffers:
         lead: tuple[int, ...],
         down: Mapping[int, int],
     ) -> None:
-        """Give back the buffer of an operand whose last use is op `op_number`.
+        """Free the buffer of an operand, so that the result of op `op_number` can use it.
 
-        The result may then take its place. This is done only if the operation is elementwise.
-        `down` contains the values with their own order of axes; see `GroupPlacement`.
+        This is done only if the op is elementwise and uses the operand for the last time. `values`
+        are the arrays of the values so far, `lead` the lengths of the vertices' axes, and `down`
+        the values with another memory order (see `GroupPlacement`).
         """
         sample = np.asarray(self._trace.samples[op.result])
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
@@ -118,13 +120,13 @@ class Buffers:
                 return
 
     def release(self, number: int) -> None:
-        """Give back the buffers last used by op `number`. Those of regions stay until the end."""
+        """Free the buffers that op `number` has used last. Those of regions stay until the end."""
         for root in self._released.get(number, ()):
             if root in self._held and root not in self._trace.regions:
                 self._give_back(root)
 
     def release_all(self) -> None:
-        """Give back all buffers at the end of a chunk."""
+        """Free all buffers at the end of a chunk."""
         for root in list(self._held):
             self._give_back(root)
         self.spread.clear()

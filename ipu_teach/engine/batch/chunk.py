@@ -1,4 +1,4 @@
-"""A chunk of vertices: a view or a buffer for every value of the trace, and the calls."""
+"""The calls for a chunk of vertices, with a view or a buffer for each value of the trace."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ WINDOW = 16  # Contiguous regions of at least this number of elements are gather
 
 
 class Chunk(Operations):
-    """The vertices of `piece`, a part of `nest`.
+    """A chunk of vertices: the nest `piece`, which is a part of the nest `nest`.
 
-    `packed` contains the regions that were copied once for all of `nest`.
+    `packed` contains the copies of inputs that the vertices of `nest` share, by the id of the
+    region.
     """
 
     def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
@@ -52,7 +53,8 @@ class Chunk(Operations):
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
-        # These are the numbers of the stores that the operation before them has done.
+        # The numbers of the store ops for which the stored value was computed directly in its
+        # target.
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
             if op.kind == "region":
@@ -71,7 +73,7 @@ class Chunk(Operations):
         self.buffers.release_all()
 
     def _finish(self) -> None:
-        """Append the calls that write back regions, and the vertices' return values."""
+        """Append the calls that copy written regions and return values from buffers to memory."""
         if self.plan.returned is not None:
             answer: Any = self.trace.returned
             if isinstance(answer, Ref):
@@ -99,10 +101,11 @@ class Chunk(Operations):
                     self.calls.append((scatter, (flat, self.xp.array(index), buffer)))
 
     def _result(self, op_number: int, op: Op, done_stores: set[int]) -> Array:
-        """Append the call of a computation, and return the place of its result.
+        """Append the calls that compute an op's result, and return the array with the result.
 
         A value that depends only on shared regions is computed once, on axes of length 1, unless it
-        is written to later.
+        is written to later. `done_stores` receives the number of a store op that is no longer
+        needed, because the result is computed directly in its target.
         """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
@@ -125,15 +128,18 @@ class Chunk(Operations):
         return out
 
     def _order_of(self, value: int) -> list[int]:
-        """Return the order of all axes in memory of a buffer; see `Buffers.take`."""
+        """Return the axes of a buffer in memory order, or [] for the order of the sample.
+
+        `value` is the id of the value that the buffer is for.
+        """
         return self.order or self.placement.order(value, self.axes)
 
     # Regions, and views of values
 
     def _region(self, root: int) -> Array:
-        """Return a region of these vertices as one array.
+        """Return the region with id `root` of these vertices as one array.
 
-        It is a view of the memory in place, a part of the packed regions, or a buffer.
+        It is a view of the memory in place, a part of the packed copy, or a buffer.
         """
         region = self.placement.regions[root]
         if root in self.placement.in_place:
@@ -192,7 +198,7 @@ class Chunk(Operations):
             self.calls.append((self.xp.take, (source, index, None, destination, "clip")))
 
     def _view(self, op: Op) -> Array:
-        """Return a view of a root, with the offset and strides of the sample's view."""
+        """Return the view that `op` makes of a value, for all vertices of the chunk."""
         root = self.trace.roots[op.result]
         axes = self.axes
         sample = self.trace.samples[op.result]
@@ -242,7 +248,7 @@ class Chunk(Operations):
     # Stores
 
     def _direct(self, op_number: int, op: Op) -> int | None:
-        """Return the number of the store into which this result can be computed directly, or None.
+        """Return the number of the store op into whose target this result is computed, or None.
 
         The store must be the only use of the result, and must store all of it.
         """
@@ -299,7 +305,7 @@ class Chunk(Operations):
         return store_number if destination.shape[: self.axes] == self.lead else None
 
     def _store(self, op_number: int, op: Op, destination: Array) -> None:
-        """Append the calls of a store."""
+        """Append the calls that store a value in the view `destination`."""
         value = op.args[1]
         source = (
             self.operand(value, destination.ndim - self.axes)

@@ -4,8 +4,8 @@ numpy multiplies halves one by one: the products are exact, they are added in si
 the order of the terms, and the sum is rounded once. Single precision represents a product of two
 halves exactly. So any loop that adds the terms of each element in order, starting from zero, gives
 the same bits. numpy's einsum does so if its innermost loop runs along an axis that is not summed.
-Operands are copied as singles in such a way that such an axis is innermost: the longest of rows,
-columns and vertices.
+The operands are copied as singles, with the longest of three axes innermost: the rows, the columns
+or the vertices.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ LONG = 16  # An innermost axis of at least this length is worth the start of a l
 # The copies of one block take at most this number of bytes, which fit a core's second-level cache.
 BLOCK_BYTES = 512 * 1024
 
-# These are einsum's subscripts for the axes of the copies, by innermost axis.
+# The subscripts for einsum, by method: "columns" or "vertices" are the innermost axis of the
+# copies.
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
     """Makes the calls for products of matrices of halves.
 
-    The copies of all products share memory, of which there is as much as the largest copy needs.
-    With `exact=False`, BLAS decides the order of the sums.
+    All products use the same scratch memory, which is as large as the largest copy. With
+    `exact=False`, BLAS decides the order of the sums.
     """
 
     def __init__(self, exact: bool) -> None:
@@ -38,9 +39,10 @@ class HalfProducts:
         self._scratch: dict[str, Array] = {}
 
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
-        """Return the calls for (..., m, k) @ (..., k, n) into (..., m, n), all float16.
+        """Return the calls that store `left @ right` in `out`; all three are float16.
 
-        Axes of length 1 are shared.
+        Their shapes are (..., m, k), (..., k, n) and (..., m, n). An operand has length 1 along an
+        axis along which all products share it.
         """
         # The product is transposed, so that columns are the longer axis.
         if out.shape[-2] > out.shape[-1]:
@@ -52,12 +54,12 @@ class HalfProducts:
         # With only one column, rearranging costs more than numpy's own loop.
         if self._exact and num_columns < 2:
             return [(np.matmul, (left, right, out))]
-        # Along an axis on which no operand depends, the product is computed once.
+        # Along an axis of length 1 in both operands, all results are equal, so they are computed
+        # once.
         lead_shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         elements = num_rows * inner_length + inner_length * num_columns + num_rows * num_columns
         products_per_block = max(1, BLOCK_BYTES // (4 * elements or 1))
-        # `shared` has the copies of operands that all vertices share, by (number of the operand,
-        # method).
+        # The copies of operands that all vertices share, by (number of the operand, method).
         shared: dict[tuple[int, str], Array] = {}
         return [
             call
@@ -72,9 +74,10 @@ class HalfProducts:
         block: tuple[slice, ...],
         shared: dict[tuple[int, str], Array],
     ) -> list[Call]:
-        """Return the calls for one block of the leading axes: copies, products, and their store.
+        """Return the calls for one block of products: copy the operands, multiply, store.
 
-        New copies that all blocks share are added to `shared`.
+        `block` selects the products along the leading axes. Copies that all blocks share are added
+        to `shared`.
         """
         parts = [operand[_within(operand.shape, block)] for operand in operands]
         num_products = prod(np.broadcast_shapes(*(part.shape[:-2] for part in parts)))
@@ -101,7 +104,7 @@ class HalfProducts:
         return calls
 
     def _result_buffer(self, copies: list[Array], block_result: Array, method: str) -> Array:
-        """Return the memory for the products of a block in single precision."""
+        """Return scratch memory for a block's products in single precision."""
         if method == "vertices":
             lead_shape = np.broadcast_shapes(*(copy.shape[2:] for copy in copies))
             return self._buffer("out", (*block_result.shape[:2], *lead_shape))
@@ -109,22 +112,27 @@ class HalfProducts:
         return self._buffer("out", (*lead_shape, *block_result.shape[-2:]))
 
     def _way(self, n: int, count: int) -> str:
-        """Return the innermost axis, "columns" or "vertices", or "blas" for any order."""
+        """Return the method for `count` products with `n` columns each.
+
+        The method is "columns" or "vertices", after the innermost axis of the copies, or "blas" if
+        the order of the sums does not matter.
+        """
         if not self._exact:
             return "blas"
         return "vertices" if n < LONG and count > n else "columns"
 
     def _copy(self, name: str, operand: Array, way: str, is_shared: bool) -> tuple[Array, Call]:
-        """Return (copy of an operand, call that makes it).
+        """Return (array for a copy of an operand in single precision, the call that copies it).
 
-        A copy that `is_shared` by all blocks has its own memory.
+        A copy that all blocks share (`is_shared`) has its own memory, and any other uses the
+        scratch memory `name`. `way` is the method.
         """
         turned = _turned(operand, way)
         copy = np.empty(turned.shape, np.float32) if is_shared else self._buffer(name, turned.shape)
         return copy, (np.copyto, (copy, turned))
 
     def _buffer(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Return the memory with that name in this shape, enlarged if necessary."""
+        """Return the scratch memory called `name` in this shape, enlarged if necessary."""
         size = prod(shape)
         if name not in self._scratch or len(self._scratch[name]) < size:
             self._scratch[name] = np.empty(size, np.float32)
@@ -138,17 +146,26 @@ def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
 
 
 def _turned(array: Array, way: str) -> Array:
-    """Return a view of an operand with the axes of its copy."""
+    """Return a view of an array with its axes in the order that the method `way` needs.
+
+    For "vertices", the two axes of the matrix come first.
+    """
     return np.moveaxis(array, (-2, -1), (0, 1)) if way == "vertices" else array
 
 
 def _within(shape: tuple[int, ...], block: tuple[slice, ...]) -> tuple[slice, ...]:
-    """Return the part of an array of this shape that is in a block. Axes of length 1 stay."""
+    """Return the index of a block in an array with the leading axes of `shape`.
+
+    Axes of length 1 are shared by all blocks, so they are selected completely.
+    """
     return tuple(slice(None) if n == 1 else part for n, part in zip(shape, block, strict=False))
 
 
 def _blocks(lead_shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
-    """Yield blocks of the leading axes, of at most `limit` elements each."""
+    """Yield the blocks into which the leading axes are divided, each as an index.
+
+    A block has at most `limit` elements.
+    """
     if not lead_shape:
         yield ()
         return

@@ -11,16 +11,18 @@ from __future__ import annotations
 from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
-# A narrow product gains nothing from its length: its blocks fit a cache, but the joined matrix does
-# not.
+# If the shared matrix has fewer rows or columns than this, a joined product of more than
+# MOST_ELEMENTS is not faster: the separate blocks fit a cache, but the joined matrix does not.
 NARROW = 16
 MOST_ELEMENTS = 1 << 20
 
 
 def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
-    """Return (a, b, out) with as many leading axes joined as possible.
+    """Return the operands and the result of fewer, larger products with the same elements.
 
-    The products are (…, m, k) @ (…, k, n) into (…, m, n), before and after.
+    `a`, `b` and `out` are the arrays of `a @ b` stored in `out`, of the shapes (…, m, k), (…, k, n)
+    and (…, m, n). In the result (a, b, out), as many leading axes as possible are joined to an axis
+    of the matrices.
     """
     for axis in reversed(range(out.ndim - 2)):
         axis_length = out.shape[axis]
@@ -44,13 +46,19 @@ def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, A
 
 
 def _pays(long: Array, shared: Array, n: int) -> bool:
-    """Return whether joining `n` blocks of `long` is faster."""
+    """Return whether a joined product is faster than `n` separate ones.
+
+    `long` is the operand of which `n` blocks are joined, and `shared` is the other operand.
+    """
     short = min(shared.shape[-2:])
     return bool(short >= NARROW) or n * long.shape[-1] * long.shape[-2] <= MOST_ELEMENTS
 
 
 def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
-    """Return whether the blocks along `axis` are adjacent along the matrix's axis `inner`."""
+    """Return whether the `n` matrices along `axis` form one larger matrix in memory.
+
+    Each matrix must begin where the one before it ends along the matrix's axis `inner`.
+    """
     if array.shape[axis] != n:
         return False
     return bool(
@@ -59,7 +67,7 @@ def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
 
 
 def _joined(xp: Backend, array: Array, axis: int, matrix_axis: int) -> Array:
-    """Return the array with `axis` joined to the matrix's axis `matrix_axis`."""
+    """Return a view of the array in which `axis` is joined to the matrix's axis `matrix_axis`."""
     shape = list(array.shape)
     strides = list(array.strides)
     if shape[matrix_axis] == 1:

@@ -20,16 +20,16 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
 from ipu_teach.types.rounding import AnyDType
 
-# An argument is (index within a vertex's value, values), or (None, a value that all vertices
-# share).
+# An argument of `call_each`: (index into one vertex's value, array of all vertices' values), or
+# (None, a value that all vertices share).
 Argument: TypeAlias = tuple[tuple[EllipsisType, ...] | None, Any]
 
 
 def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, rows: Array) -> None:
-    """Raise the plain loop's error if an integer element cannot hold a number stored in it.
+    """Raise an error if an integer element cannot hold a number that is stored in it.
 
-    `numbers` contains one number for each vertex, and `rows` the rows of the vertices in the same
-    order. `line` is the line of the store.
+    The error is that of the plain vertex loop. `numbers` contains one number for each vertex, and
+    `rows` the rows of the vertices in the same order. `line` is the line of the store.
     """
     bounds = np.iinfo(dtype)
     lowest = int(bounds.min)
@@ -49,7 +49,7 @@ def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, r
 
 
 def store_unsigned(place: Array, numbers: Array) -> None:
-    """Store floats in unsigned integers."""
+    """Store floats in unsigned integer elements, as the plain vertex loop does."""
     fits = (numbers > -1) & (numbers < np.float64(2.0 ** (8 * place.itemsize)))
     np.copyto(place, numbers if fits.all() else to_unsigned(numbers, place.dtype), "unsafe")
 
@@ -60,28 +60,32 @@ def scatter(flat: Array, index: Array, buffer: Array) -> None:
 
 
 def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
-    """Copy long regions, each as a whole."""
+    """Copy contiguous regions to a buffer.
+
+    `windows[i]` is the region that begins at element i of the memory.
+    """
     buffer[...] = windows[starts].reshape(buffer.shape)
 
 
 def bits_unless(bits: Array, condition: Array, out: Array) -> None:
-    """Write the bits of numbers where a condition is false, and 0 elsewhere.
+    """Write `bits` to `out` where a condition is false, and 0 where it is true.
 
-    `bits` and `out` are views as unsigned integers.
+    `bits` and `out` are numbers of any type, viewed as unsigned integers.
     """
     np.multiply(bits, np.logical_not(condition), out)
 
 
 def apply(fn: Function, args: list[Operand], out: Array) -> None:
-    """Call a function that has no parameter `out`."""
+    """Write `fn(*args)` to `out`, for a function that has no parameter `out`."""
     out[...] = fn(*args)
 
 
 def call_each(fn: Function, args: list[Argument], out: Array, axes: int) -> None:
-    """Call `fn` vertex by vertex.
+    """Call `fn` for each vertex, and write the results to `out`.
 
-    Each of `args` is (index within a vertex's value, values), or (None, a value that all vertices
-    share). The first `axes` axes are those of the vertices.
+    The first `axes` axes of `out` and of the arguments' arrays are those of the vertices. Each of
+    `args` is (index, array), or (None, a value that all vertices share). The index is applied to
+    the part of the array that belongs to the vertex: () for a number, (...,) for an array.
     """
     for vertex in np.ndindex(out.shape[:axes]):
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
@@ -95,11 +99,12 @@ def call_dense(
     codelet_and_line: tuple[type[Vertex], str],
     name_vertex: Callable[[int], str],
 ) -> None:
-    """Call a function of matrices for all vertices.
+    """Call a function of np.linalg for the matrices of all vertices.
 
-    An error or a warning names the first vertex whose matrix the function refuses, or whose matrix
-    has a fault. `vectors` is True if the last argument and the result are vectors, which numpy
-    would take for matrices. `name_vertex(i)` returns the name of vertex i.
+    If the function refuses a matrix, or a matrix is unsuitable (see `matrices`), the error or the
+    warning names the first such vertex. `vectors` is True if the last argument and the result are
+    one vector per vertex; they are passed as matrices of one column. `name_vertex(i)` returns the
+    name of vertex i.
     """
     if vectors:
         args = [*args[:-1], args[-1][..., None]]
@@ -130,5 +135,5 @@ def call_dense(
 
 
 def call_rows(fn: Function, values: Array, out: Array) -> None:
-    """Call `fn` once for all vertices, each of which has one row of `values`."""
+    """Call `fn` once for all vertices; each vertex has one row of `values`."""
     out[...] = fn(np.ascontiguousarray(values), axis=-1)

@@ -1,4 +1,7 @@
-"""Liveness in a trace: the last use of each value, and the effect of a region's layout."""
+"""When each value of a trace is used last, and whether the memory order of a value matters.
+
+A root is a value that is not a view of another value (see `Trace`). Functions return roots by id.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-# From this number of ops on, it pays to place the single numbers of all vertices side by side.
+# From this number of ops on, it is faster to place the numbers of all vertices next to each other.
 SCALAR_OPS = 4
 
 
 def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return (number of the last op, numbers of the stores), each by root."""
+    """Return (number of the last op that uses each root, numbers of the ops that store into it).
+
+    Both are dicts by root. An op that uses a view counts as a use of its root. The last use of the
+    return value is `len(trace.ops)`.
+    """
     last_op: dict[int, int] = {}
     store_ops: dict[int, list[int]] = defaultdict(list)
     for op_number, op in enumerate(trace.ops):
@@ -34,7 +41,7 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
 
 
 def delicate_roots(trace: Trace, exact: bool) -> set[int]:
-    """Return the roots whose layout affects the order of sums in some operation that uses them."""
+    """Return the roots for which a different memory order could change the order of a sum."""
     kinds = ("reduce", "product", "each") if exact else ("reduce", "each")
     return {
         trace.roots[a.id]
@@ -46,9 +53,9 @@ def delicate_roots(trace: Trace, exact: bool) -> set[int]:
 
 
 def soft_roots(trace: Trace, exact: bool) -> set[int]:
-    """Return the roots whose layout does not matter.
+    """Return the roots whose memory order cannot change any bit of any result.
 
-    Only slices and elementwise operations use them.
+    Only slices and elementwise operations use these roots.
     """
     hard: set[int] = set()
     for op in trace.ops:
@@ -67,12 +74,12 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
 
 
 def summed_down(trace: Trace) -> dict[int, int]:
-    """Return, by root, the axis that comes first in memory where many vertices are side by side.
+    """Return, by root, the axis along which reductions add whole rows of the root's array.
 
-    The roots are used only by operations on single elements, and by reductions over one axis that
-    is not their last. Such a reduction goes from one row to the next, whatever is between the rows.
-    So its bits are the same where the rows of all vertices are next to each other, which numpy adds
-    in one long loop instead of many short ones.
+    Each root is used only by operations on single elements, and by reductions over one axis that is
+    not the last. Such a reduction adds one row to the next, so its bits do not change if the same
+    rows of all vertices are next to each other in memory. numpy then adds them in one long loop
+    instead of many short ones.
     """
     hard: set[int] = set()
     axes: dict[int, int] = {}
@@ -102,7 +109,7 @@ def summed_down(trace: Trace) -> dict[int, int]:
 
 
 def _goes_down(trace: Trace, op: Op) -> bool:
-    """Return whether a reduction adds one row after the other."""
+    """Return whether a reduction of one vertex's array adds one row after the other."""
     sample = trace.samples[op.args[0].id]
     axis = op.kwargs["axis"]
     return (
@@ -131,9 +138,9 @@ def live_bytes(trace: Trace, last_op: dict[int, int]) -> int:
 
 
 def only_numbers(trace: Trace) -> bool:
-    """Return whether all work is on single elements, with enough operations.
+    """Return whether a trace has only operations on single numbers, and at least SCALAR_OPS.
 
-    If so, it pays to place the elements of all vertices side by side.
+    If so, it is faster to place the numbers of all vertices next to each other.
     """
     work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
     has_only_simple_ops = {op.kind for op in trace.ops} <= {
@@ -154,7 +161,11 @@ def only_numbers(trace: Trace) -> bool:
 
 
 def alone_or_backwards(trace: Trace, op: Op) -> bool:
-    """Return whether numpy computes one vertex's operands differently from those of many."""
+    """Return whether numpy could give other bits for many vertices than for a single one.
+
+    `op` is elementwise. This is so for some powers, for a single half, and for operands with a
+    negative stride. The op must then be called vertex by vertex.
+    """
     result = np.asarray(trace.samples[op.result])
     power = op.fn in (np.power, operator.pow)
     if result.size == 1 and (power or result.dtype == np.float16):
@@ -166,16 +177,16 @@ def alone_or_backwards(trace: Trace, op: Op) -> bool:
     return any(stride < 0 for sample in samples for stride in sample.strides)
 
 
-# Functions of one row that give the same bits for many rows together, if each is passed as a
-# separate row.
+# numpy functions that give the same bits for one row and for each row of a contiguous matrix.
 _BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
 _SUMMING = {np.mean, np.std, np.var}
 
 
 def along_an_axis(trace: Trace, op: Op) -> bool:
-    """Return whether a function runs along one axis in order, for many vertices as for one.
+    """Return whether one call of an op's function, for all vertices, gives the same bits.
 
-    Such functions are running sums and similar accumulations, argmax and argmin.
+    This is so for argmax, argmin, and running sums and similar accumulations: they process the
+    elements along one axis in order.
     """
     if op.kind != "each" or len(op.args) != 1 or not isinstance(op.args[0], Ref):
         return False
@@ -188,7 +199,10 @@ def along_an_axis(trace: Trace, op: Op) -> bool:
 
 
 def by_rows(trace: Trace, op: Op) -> bool:
-    """Return whether a function of one contiguous row is computed for many rows as for one."""
+    """Return whether one call of an op's function, with a row per vertex, gives the same bits.
+
+    The argument of the op must be a single contiguous row in each vertex.
+    """
     value = op.args[0]
     if op.kind != "each" or op.fn not in _BY_ROWS or len(op.args) > 1 or not isinstance(value, Ref):
         return False

@@ -1,4 +1,4 @@
-"""The calls of a trace's operations, on the values of many vertices together.
+"""The array calls for the operations of a trace, each for many vertices together.
 
 The bits are those of the plain vertex loop: no sum is reordered, and an operation that numpy
 computes differently for many vertices is called vertex by vertex.
@@ -28,10 +28,10 @@ from ipu_teach.types import Array
 
 
 class Operations:
-    """Appends calls to `calls`.
+    """Appends the array calls for operations to the list `calls`.
 
-    `values` are indexed by their number in the trace. Their first `axes` axes are those of the
-    vertices.
+    `values` contains the array of each value, by its id in the trace. The first `axes` axes of each
+    array are those of the vertices.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class Operations:
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
-        """Return an argument with its axes aligned, those of the vertices first.
+        """Return the array of an argument of an op: first the vertices' axes, then the value's.
 
-        The axes of its own value follow. There are at least `rank` of them.
+        Axes of length 1 are inserted so that there are at least `rank` axes of the value.
         """
         if not isinstance(value, Ref):
             return self.xp.operand(value)
@@ -56,7 +56,7 @@ class Operations:
         return self.within(array, (None,) * missing) if missing > 0 else array
 
     def within(self, values: Array, key: Any) -> Array:
-        """Return values[key] of every vertex."""
+        """Return an array with `values[key]` of every vertex."""
         inside = key if isinstance(key, tuple) else (key,)
         result: Array = values[(slice(None),) * self.axes + inside]
         return result
@@ -78,7 +78,7 @@ class Operations:
             kinds.get(op.kind, self._each)(op, out)
 
     def _lined_up(self, op: Op, out: Array) -> list[Any]:
-        """Return the arguments of `op`, aligned with its result."""
+        """Return the arrays of an op's arguments, with axes so that they broadcast to `out`."""
         return [self.operand(a, out.ndim - self.axes) for a in op.args]
 
     def _ufunc(self, op: Op, out: Array) -> None:
@@ -168,7 +168,7 @@ class Operations:
         )
 
     def _dense(self, op: Op, out: Array) -> None:
-        """Append a call of a function of matrices for all vertices.
+        """Append a call of a function of matrices, such as np.linalg.inv, for all vertices.
 
         LAPACK processes each matrix separately.
         """
@@ -184,9 +184,9 @@ class Operations:
         raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:
-        """Append calls of the function vertex by vertex, on views with the sample's layout.
+        """Append a call that calls the op's function for each vertex separately.
 
-        So the bits are those of the plain loop.
+        The bits are then those of the plain vertex loop.
         """
         if by_rows(self.trace, op):
             options = {name: value for name, value in op.kwargs.items() if name != "axis"}
@@ -234,10 +234,11 @@ class Operations:
 
 
 def _or_zero(condition: Array, if_true: Operand, if_false: Operand, out: Array) -> Call | None:
-    """Return the call for np.where(condition, if_true, if_false) if one of the two is the number 0.
+    """Return a fast call for np.where(condition, if_true, if_false) if one of the two is 0.
 
-    The result is None if neither is. A number times 1 or 0 has its own bits, or those of 0. numpy
-    multiplies many numbers at once, but copies by a mask one by one.
+    The result is None if neither is 0. The call multiplies the bits of the other value by the
+    condition or its negation, as integers. numpy multiplies many numbers at once, but copies by a
+    mask one by one.
     """
     for retained, zero, call in (
         (if_true, if_false, np.multiply),

@@ -1,4 +1,7 @@
-"""Decide which regions of a group are used in place: those for which that cannot change a bit."""
+"""Decide which regions of a group's vertices are used in place instead of copied.
+
+A region is used in place only if the results then have the same bits as in the plain vertex loop.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,19 @@ SHORT_ROW = 8
 
 @dataclass(eq=False)
 class GroupPlacement:
-    """The memory that each region of a group's vertices uses.
+    """Where each region of a group's vertices is in memory while the vertices run.
 
-    * `nests`: the vertices as nests
-    * `column`: by root, the number in the nests of each region that takes part in them
-    * `in_place`: the roots of regions that are used in place
-    * `strided`: the regions in place that have gaps
-    * `running`: the order in which the vertices run, or None for their own order
-    * `model`: the root of the region whose layout the results have, or None
-    * `side_by_side`: whether the same element of all vertices is contiguous
-    * `down`: by root, the axis that a reduction removes, which comes before the vertices' axes
+    A region is identified by its id in the trace, which is its root.
+
+    * `regions`: the regions, by id
+    * `nests`: the vertices, as grids of vertices at regular distances (see `views.Nest`)
+    * `column`: for each region with regular distances, by id, its row in the arrays of the nests
+    * `in_place`: the ids of the regions that are used in place
+    * `strided`: the ids of the regions in place that are not contiguous
+    * `running`: the order in which the vertices run, or None for the order of the group
+    * `model`: the id of the region whose memory order the results get, or None
+    * `side_by_side`: whether equal elements of all vertices are next to each other in buffers
+    * `down`: the result of `last_use.summed_down`; this axis comes first in a buffer's memory
     """
 
     trace: Trace
@@ -47,10 +53,10 @@ class GroupPlacement:
     down: dict[int, int] = field(default_factory=dict)
 
     def order(self, value: int, axes: int) -> list[int]:
-        """Return the order in memory of the axes of a value's buffer.
+        """Return the axes of a value's buffer in the order in which they are in memory.
 
-        The first `axes` axes are those of the vertices. The result is empty if the buffer has the
-        order of the sample.
+        The first `axes` axes are those of the vertices. The result is empty if the vertex's own
+        axes have the order of the sample.
         """
         axis = self.down.get(value)
         if axis is None:
@@ -59,9 +65,9 @@ class GroupPlacement:
         return [axes + axis, *range(axes), *own]
 
     def packs(self, root: int, nest: Nest) -> bool:
-        """Return whether a region is copied once for all vertices of a nest.
+        """Return whether a region is copied to a buffer once, before all vertices of a nest.
 
-        Such regions are inputs that the vertices share, and that cannot be used in place.
+        This is so for inputs that several vertices share and that cannot be used in place.
         """
         region = self.regions[root]
         if (
@@ -76,7 +82,7 @@ class GroupPlacement:
         return count < nest.count and count * region.bytes <= PACK_BYTES
 
     def copied_bytes(self) -> int:
-        """Return the bytes of a vertex's regions that are copied for this vertex."""
+        """Return the bytes of one vertex's regions that are copied separately for this vertex."""
         return sum(
             r.bytes
             for i, r in self.regions.items()
@@ -84,7 +90,10 @@ class GroupPlacement:
         )
 
     def place(self, root: int, nest: Nest) -> Array:
-        """Return a region of every vertex of a nest, in place."""
+        """Return a strided view of the memory: the region with id `root` of every vertex of a nest.
+
+        An axis along which all vertices share the region has length 1.
+        """
         region = self.regions[root]
         column_number = self.column[root]
         one_region = self.trace.samples[root]
@@ -108,7 +117,7 @@ class GroupPlacement:
 
 
 def place_group(site: Site) -> GroupPlacement:
-    """Return the placement of a group."""
+    """Return the decision which of a group's regions are used in place."""
     group = site.group
     trace = site.group.trace
     regions = {
@@ -168,10 +177,10 @@ def place_group(site: Site) -> GroupPlacement:
 def _nested(
     regions: dict[int, Region], trace: Trace, count: int
 ) -> tuple[list[Nest], dict[int, int]]:
-    """Return (nests, columns) of a group's vertices.
+    """Return (nests, columns): a group's vertices as grids at regular distances.
 
-    `columns` maps each region that takes part in the nests to its number in them. Larger regions
-    come first.
+    `columns` maps the id of each region whose starts are regular to its row in the arrays of the
+    nests, `Nest.base` and `Nest.steps`. Larger regions come first.
     """
     candidates = [
         root

@@ -1,8 +1,9 @@
 """`a @ b` for many vertices: a choice between several methods.
 
 Two vectors are a dot product, with the bits of each vertex's own product. If an operand is a
-matrix, it is a product of matrices: joined into larger products where that is allowed
-(`joined_products`), in numpy's own order for halves (`half_products`), and otherwise by BLAS.
+matrix, the product is computed in one of three ways: joined with the products of other vertices
+where that is allowed (`joined_products`), in numpy's own order for halves (`half_products`), and
+otherwise by BLAS.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ipu_teach.types import Array
 class Products:
     """Makes the calls for the products of one group.
 
-    With `exact`, they have the bits of the plain vertex loop.
+    With `exact`, the results have the bits of the plain vertex loop.
     """
 
     def __init__(self, xp: Backend, exact: bool) -> None:
@@ -39,10 +40,10 @@ class Products:
         ranks: tuple[int, ...],
         joins: bool,
     ) -> list[Call]:
-        """Return the calls for a @ b into out.
+        """Return the calls that store `left_operand @ right_operand` in `out`, for all vertices.
 
-        `ranks` are the ranks of a vertex's own operands, 1 or 2. `joins` is True if neither operand
-        is a constant.
+        `ranks` are the numbers of axes of one vertex's operands, 1 or 2. `joins` is True if neither
+        operand is a constant.
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (left_operand, right_operand, out))]

@@ -1,8 +1,8 @@
-"""Several threads for the vertices of a group: each has a share, with its own calls and buffers.
+"""Divide the vertices of a group among several threads, each with its own calls and buffers.
 
-No bit depends on the threads, because vertices are independent. Threads pay if a kernel computes
-more than it moves: numpy releases the interpreter while it works, but all threads share the memory
-bandwidth.
+The results do not depend on the threads, because vertices are independent. Threads pay if a kernel
+computes more than it moves: numpy releases the interpreter while it works, but all threads share
+the memory bandwidth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ LEAST_SHARE = 256  # A share with fewer vertices is not worth a thread.
 
 
 def shares(site: Site) -> list[Site]:
-    """Return a site divided into one for each thread, or [site] if its group is small."""
+    """Return one site for each thread, with an equal share of the vertices.
+
+    Return [site] if the group is too small for several threads.
+    """
     group = site.group
     threads = site.mode.threads
     if len(group.rows) < threads * LEAST_SHARE:

@@ -18,11 +18,12 @@ LEAST_PUT = 16  # For items of fewer bytes, np.put takes longer than an assignme
 def wide_items(
     flat: Array, index: Array, buffer: Array, minimum_bytes: int = 1
 ) -> tuple[Array, Array, Array] | None:
-    """Return (`flat` as wide items, the positions of items, `buffer` as items), or None.
+    """Return (items of `flat`, positions of the items to move, items of `buffer`), or None.
 
-    `index` contains the positions in `flat` of the elements of `buffer`, in the order of its
-    memory. The result is None if the positions do not form equal runs, or if items would have fewer
-    than `minimum_bytes`.
+    An item is several adjacent elements. `index` contains the positions in `flat` of the elements
+    of `buffer`, in the order of its memory. The result is None if the positions cannot be divided
+    into groups of adjacent elements of equal length, or if an item would have fewer than
+    `minimum_bytes`.
     """
     itemsize = flat.itemsize
     index = index.reshape(-1)
