@@ -65,7 +65,7 @@ class Backend:
         self._rows: dict[Hashable, Array] = {}
 
     def runs(self, trace: Trace) -> bool:
-        """Return whether the backend can run a complete kernel for all vertices together."""
+        """Return whether the backend can run all operations of a trace for many vertices."""
         return True
 
     def array(self, values: Array | np.generic) -> Any:
@@ -73,7 +73,7 @@ class Backend:
         return values
 
     def operand(self, value: Operand) -> Operand:
-        """Return a fixed argument of a kernel in memory that the kernel can read."""
+        """Return an argument that is not traced, in memory that a kernel can read."""
         return value
 
     def to_host(self, values: Array) -> Array:
@@ -85,7 +85,10 @@ class Backend:
         """Wait for all calls to be done."""
 
     def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
-        """Return the call fn(*args, out=out), with numbers among the arguments prepared."""
+        """Return the call fn(*args, out=out).
+
+        Numbers among the arguments are converted to arrays once, instead of in every call.
+        """
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
@@ -257,7 +260,7 @@ class CupyBackend(Backend):
 
 
 def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
-    """Return whether a store converts floats to integers.
+    """Return whether a store of `value` in the array `place` converts floats to integers.
 
     For values out of range, the results of a GPU and a processor then differ.
     """
@@ -336,7 +339,7 @@ def choose_backend(name: str | None) -> Backend:
     """
     # The name is compared as text, because the truth value of an array is ambiguous.
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):
-        raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
+        raise InvalidOptionError(f"""Engine was given backend={shown(name)}, which does not exist.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
     if name == "numpy":
         return Backend()

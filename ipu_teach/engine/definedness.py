@@ -30,25 +30,25 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-# The average size of pieces, in bytes, from which it is faster to set the bits of each piece
+# The average size of intervals, in bytes, from which it is faster to set the bits of each interval
 # separately.
 LONG = 64
 
-Bytes = tuple[Array, Array]  # The pieces of memory of a read or write: (starts, stops).
+Bytes = tuple[Array, Array]  # Intervals of memory in bytes: (starts, stops).
 # The reader of an interval of bytes: (description, location, line of the program).
 Reader = tuple[str, str, Line]
-# A function that returns (starts, stops, function). The arrays are the pieces of a read, and the
-# function returns the `Reader` of a piece for the number of the piece.
+# A function that is called to describe an error in a read. It returns (starts, stops, function):
+# the intervals that are read, and a function that returns the `Reader` of interval number i.
 Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
 class ByteSet:
-    """Disjoint pieces of memory in ascending order.
+    """Disjoint intervals of memory in ascending order, in bytes.
 
-    `touches` are the variables that the pieces overlap, and `fills` are the variables that they
-    cover completely.
+    `touches` are the numbers of the variables that the intervals overlap, and `fills` of those that
+    they cover completely.
     """
 
     start: Array
@@ -66,7 +66,7 @@ class ByteSet:
         return int(inside.sum())
 
     def is_set(self, bits: Array) -> bool:
-        """Return whether the bits of all bytes in the set are set."""
+        """Return whether `bits` is set for all bytes of the intervals."""
         if len(self.start) > LONG:
             return not len(_holes(bits, self.start, self.stop))
         return all(
@@ -75,7 +75,7 @@ class ByteSet:
         )
 
     def put(self, bits: Array, value: bool) -> None:
-        """Set or clear the bits of all bytes in the set."""
+        """Set or clear `bits` for all bytes of the intervals."""
         if not len(self.start):
             return
         lowest = int(self.start[0])
@@ -95,12 +95,13 @@ class ByteSet:
 
 
 class MemoryAccess:
-    """The memory accesses of a step.
+    """The memory accesses of a step, which are the same each time that it runs.
 
-    `reads` are the regions that the step reads, each with a `Blame`. `stores` are the bytes that
-    the step certainly stores. `looks` are the regions whose earlier content may be read or may
-    remain: the regions that the step reads, and those that it stores depending on data. `near` are
-    the WriteUndefs of variables that the step accesses.
+    * `reads`: the bytes that the step reads, each with a function that describes the reader
+    * `stores`: the bytes that the step certainly overwrites
+    * `looks`: the bytes whose earlier content may be read or may remain: `reads`, and the bytes
+      that the step overwrites depending on data
+    * `near`: the numbers of the WriteUndef steps whose variables the step accesses
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
@@ -124,7 +125,7 @@ class MemoryAccess:
         self.touches = self.stores.touches.union(*(looked_at.touches for looked_at in self.looks))
 
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
-        """Add a read of a complete tensor."""
+        """Add a read of a complete tensor. `reader` begins the sentence of the error."""
         pieces = tensor.byte_extent()
         self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))
 
@@ -133,7 +134,7 @@ class MemoryAccess:
         self._stored.append(tensor.byte_extent())
 
     def _move(self, step: p.Step | p.Node) -> None:
-        """Add the accesses of a step that is not a compute set, or of a node's predicate."""
+        """Add the accesses of a step without a compute set, or the read of a node's predicate."""
         match step:
             case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")
@@ -206,7 +207,10 @@ class MemoryAccess:
             self._store(step.out)
 
     def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
-        """Return the bytes that the vertices access through a field, and their readers."""
+        """Return (starts, stops, function) for the bytes that vertices access through a field.
+
+        The function returns the `Reader` of interval number i.
+        """
         intervals = self.graph.intervals(table, name)
         compute_set = self.graph.compute_sets[table.compute_set]
 
@@ -218,7 +222,7 @@ class MemoryAccess:
         return intervals.start, intervals.stop, reader
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
-        """Yield the elements of an Output that a group stores."""
+        """Yield the byte intervals of an Output that all vertices of a group certainly store."""
         size = group.table.fields[name].dtype.size
         stored_in = _in_part(group, name)
         for part, region in enumerate(regions_of(group, self.graph, name)):
@@ -227,9 +231,10 @@ class MemoryAccess:
 
 
 class Definedness:
-    """A bit for each byte of memory, and the `checked` steps, which read only written bytes.
+    """Which bytes of a machine's memory are defined: `defined` has a bool for each byte.
 
-    `poison(tensor)` fills a tensor with the value of unwritten memory.
+    `checked` contains the numbers of the steps that need no check before they run again. The
+    function `poison` fills a tensor with the value of unwritten memory.
     """
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
@@ -270,7 +275,10 @@ class Definedness:
         self._meetings: dict[tuple[int, int], str] = {}
 
     def add(self, step: p.Step | p.Node) -> int:
-        """Add a step, or a node that reads a predicate, and return its number."""
+        """Add the accesses of a step, and return the number under which they are checked.
+
+        A program's node that reads a predicate is added in the same way.
+        """
         access = MemoryAccess(self, step)
         access_number = len(self._accesses)
         access.near = {
@@ -284,9 +292,10 @@ class Definedness:
         return access_number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
-        """Return a function that does `act`, the work of step `number`, with a check if necessary.
+        """Return a function that calls `act`, which runs step `number`, and returns its result.
 
-        The check is necessary until it has succeeded, and again after a WriteUndef.
+        If the step is not yet `checked`, the function first checks that the bytes it reads are
+        defined, and afterwards marks the bytes that it has stored.
         """
 
         def checked() -> T:
@@ -321,7 +330,10 @@ class Definedness:
         self.checked.add(number)
 
     def undefine(self, number: int) -> None:
-        """Delay the WriteUndef that has the step number `number`."""
+        """Delay the WriteUndef step `number`.
+
+        The steps that access its variable are checked again when they run next.
+        """
         if number not in self._waiting:
             self._waiting.add(number)
             self.checked -= self._users[number]
@@ -389,8 +401,7 @@ class Definedness:
     def _check(self, region: ByteSet, blame: Blame) -> None:
         """Raise `UninitialisedReadError` if a byte of a region is not defined.
 
-        `blame` is called only for the error. It returns the reader's intervals of bytes, and a
-        function that describes the reader of one interval.
+        `blame` is called only for the error.
         """
         if not region.is_set(self.defined):
             starts, stops, reader = blame()
@@ -408,7 +419,7 @@ class Definedness:
         self._whole |= region.fills
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
-        """Return the bytes of some pieces, which may overlap."""
+        """Return the bytes of some intervals, which may overlap, as a `ByteSet`."""
         # Fast path for the usual case: a single piece within one variable.
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
@@ -443,7 +454,10 @@ class Definedness:
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
-    """Return a `Blame` function for a read in which all pieces have the same reader."""
+    """Return a function that describes a read (see `Blame`) in which all intervals have one reader.
+
+    `pieces` are the intervals.
+    """
 
     def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
         return (*pieces, lambda _: (reader, "", line))
@@ -452,10 +466,10 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """Return, for each part of a field, which elements a group certainly stores.
+    """Return, for each array of a field, which elements the vertices of a group certainly store.
 
-    The result maps the index of a part to a bool array. It leaves out a part that is completely
-    stored.
+    The keys are indices into a list of regions, or 0 for a field that is not a list. The values are
+    bool arrays. An array that is completely stored is left out.
     """
     if group.trace.stopped:
         return {}
@@ -472,7 +486,7 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
 
 
 def _holes(bits: Array, start: Array, stop: Array) -> Array:
-    """Return the indices of the pieces that contain a byte whose bit is not set."""
+    """Return the indices of the intervals [start, stop) in which a bit is not set."""
     low = int(start.min())
     high = int(stop.max())
     holes = low + np.flatnonzero(~bits[low:high])

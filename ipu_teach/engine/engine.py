@@ -239,7 +239,7 @@ class Engine(WithoutSome):
         :raises TensorIOStateError: if the engine is not loaded.
         """
         if self._machine is None or self._device is None:
-            raise TensorIOStateError("""The engine is not loaded: there is no machine yet.
+            raise TensorIOStateError("""The engine is not loaded on a device.
                 next:  engine.load(device) first.""")
         if self._device.program is not self._ticket:
             raise TensorIOStateError(f"""Another engine was loaded on this device since, and a
@@ -268,7 +268,7 @@ class Engine(WithoutSome):
                 next:  the engine has {advice}.""")
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(
-                f"run() was given the name {shown(name)}.",
+                f"run() was given the name {shown(name)}, which is not text.",
                 next_step='give text: run(0, "training").',
             )
         machine = self._loaded()
@@ -454,8 +454,8 @@ class Engine(WithoutSome):
                 advice += f"The handles to {verb} are {', '.join(map(repr, handles))}; "
             raise TensorIOStateError(f"""The host cannot {verb} under the handle {shown(handle)}.
                 where: {"" if access is None else f"{handle!r} is {access!r}"}
-                next:  {advice}graph.create_host_{verb}('name', tensor) makes one, before the engine
-                is made.""")
+                next:  {advice}call graph.create_host_{verb}('name', tensor) before you create the
+                engine.""")
         return access
 
     def copy_to_remote_buffer(
@@ -595,12 +595,17 @@ class Engine(WithoutSome):
 
 def _check_threads(threads: int) -> None:
     if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
-        raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
+        raise InvalidOptionError(f"""Engine was given threads={shown(threads)}, which is not a
+            number of threads that it can use.
             next:  give a whole number from 1 to {MOST_THREADS}.""")
 
 
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
-    """Return `executable`. Raise an error if an argument for compiling is also passed."""
+    """Return `executable`.
+
+    :raises ControlProgramError: if programs are also passed.
+    :raises InvalidOptionError: if another argument for compiling is also passed.
+    """
     if programs is not None:
         raise ControlProgramError(f"""Engine was given an executable, but also {shown(programs)}
             as its programs.

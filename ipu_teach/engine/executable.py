@@ -113,7 +113,8 @@ class Executable:
         read = getattr(data, "read", None)
         content = read() if callable(read) else data
         if not isinstance(content, (bytes, bytearray, memoryview)):
-            raise ExecutableLoadError(f"""deserialize() was given {shown(data)}.
+            raise ExecutableLoadError(f"""deserialize() was given {shown(data)}, which is not
+                bytes or a binary file.
                 next:  give the bytes that serialize() returned.""")
         graph, programs, checks, options = rebuild(bytes(content), codelets, parsed)
         try:
@@ -177,12 +178,14 @@ def compile_graph(
     The errors of a wrong graph or program are raised too.
     """
     if not isinstance(graph, Graph):
-        raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
+        raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph, which
+            is not a Graph.
             next:  write Engine(graph, program), in this order.""")
     graph = graph.get_top_level_graph()
     listed = _list_of(programs)
     if progress is not None and not callable(progress):
-        raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress.
+        raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress,
+            which is not a function.
             next:  give a function of (step, total).""")
     given_options = {
         **parsed(options),
@@ -246,7 +249,8 @@ def _list_of(programs: Program | Sequence[Program]) -> Sequence[Program]:
         or not listed
         or not all(isinstance(p, Program) for p in listed)
     ):
-        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
+        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs, which
+            is neither a program nor a list of at least one.
             next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
     return listed
 
@@ -277,7 +281,8 @@ def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, 
     ):
         checks = {**dict.fromkeys(CHECKS, True), **strict}
     else:
-        raise InvalidOptionError(f"""strict was given {shown(strict)}.
+        raise InvalidOptionError(f"""strict was given {shown(strict)}, which is neither a bool
+            nor a dict of known checks.
             next:  give True, False, or a dict such as {{"races": False}}; the checks are
             {", ".join(CHECKS)}.""")
     if options["debug.verify"]:

@@ -34,9 +34,9 @@ def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None 
     """Run `compute()` of every vertex of a group.
 
     As `site` requires, stores into halves are rounded stochastically, and floating-point exceptions
-    raise `FloatingPointTrapError` or store NaN. If `count` is not None, it also runs the vertices'
-    scalar loop on copies of the memory, to count cycles and accesses. If `only_vertex` is not None,
-    only the vertex with this number in the group runs.
+    raise `FloatingPointTrapError` or store NaN. With `count`, the vertices' scalar loop also runs,
+    on copies of the memory, to count cycles and accesses. With `only_vertex`, only the vertex with
+    this number in the group runs.
 
     :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """
@@ -95,7 +95,7 @@ def _write(back: Iterable[tuple[Array, Positions, Array]]) -> None:
 
 
 class _Vertex:
-    """A vertex on local copies of its regions.
+    """A vertex with local copies of its regions.
 
     `back` contains the values that are written to memory after the vertex has run.
     """

@@ -181,7 +181,7 @@ class BoundSteps:
         ), measured
 
     def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
-        """Return the way that runs a group, and the site with the memory in which this way runs.
+        """Return (the way in which a group runs, the site with the memory for this way).
 
         With `has_answer`, the site has an array for the results of `compute()`.
         """
@@ -204,7 +204,10 @@ class BoundSteps:
         self.memory.write(out, answers)
 
     def _site(self, group: Group, compute_set: str) -> Site:
-        """Return the site of `group` under the present floating-point behaviour."""
+        """Return the `Site` of a group: the vertices with all objects that are needed to run them.
+
+        Traps and rounding follow the present floating-point behaviour.
+        """
         registers = self._registers
         watch = None
         rounding = None
@@ -416,7 +419,7 @@ class Machine(BoundSteps):
         self._recording: Recording | None = None
 
     def record(self, recording: Recording) -> None:
-        """Let `recording` note the contents of memory after every step from now on."""
+        """Record the contents of memory in `recording` after every step from now on."""
         self._recording = recording
         # Build the programs again, because the existing ones do not call the recording.
         self._programs.clear()
@@ -479,7 +482,10 @@ class Machine(BoundSteps):
         return self._past + len(self.steps_run)
 
     def cycles(self) -> Array:
-        """Return the modelled cycles since load, for each of `Target.sets`: int64[sets]."""
+        """Return the modelled cycles since load, for each set of tiles: int64[sets].
+
+        Each set of tiles has its own clock; `Target.sets` names the sets.
+        """
         new = self.steps_run[self._num_clocked :]
         self._num_clocked = len(self.steps_run)
         for meets, lasts in map(self.cost.by_set, new):
@@ -487,7 +493,10 @@ class Machine(BoundSteps):
         return self._clock
 
     def _meet(self) -> None:
-        """Synchronise the clocks of all sets of tiles; only stamps depend on these clocks."""
+        """Set the clocks of all sets of tiles to the latest of them.
+
+        Nothing but time stamps depends on these clocks.
+        """
         if self._stamps:
             self._clock[:] = self.cycles().max()
 

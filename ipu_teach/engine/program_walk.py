@@ -101,14 +101,15 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
 
 
 def _switch(node: Node, control: PredicateReader, actions: list[Action]) -> Action:
-    """Return a function that runs the action of the case that `control` reads."""
+    """Return a function that reads `control` and runs the action of the case with this number."""
     cases = dict(zip(node.cases, actions, strict=False))
     default = actions[-1]
 
     def run() -> None:
         case = control()
         if case not in cases and node.checked:
-            raise ApplicationRuntimeError(f"""A Switch got {case}, but has no case for it.
+            raise ApplicationRuntimeError(f"""A Switch read the number {case}, but has no case
+                for it.
                 where: its cases are {sorted(cases)}
                 next:  add the case, or use a Switch with a default.""")
         cases.get(case, default)()

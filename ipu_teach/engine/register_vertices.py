@@ -1,4 +1,4 @@
-"""Run vertices that access the registers of their tiles: one call of compute() for a group."""
+"""Run vertices that access the registers of their tiles, by one call of compute() for a group."""
 
 from __future__ import annotations
 

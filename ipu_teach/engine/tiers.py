@@ -27,7 +27,10 @@ TRIALS = 4
 
 
 def loops_over_elements(group: Group) -> bool:
-    """Return whether a batch consists of many operations on single elements that cannot raise."""
+    """Return whether a compiled loop could be faster than the batch of a group.
+
+    The trace must consist of many operations on single numbers, and none may raise an error.
+    """
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):
         return False
@@ -39,9 +42,10 @@ def loops_over_elements(group: Group) -> bool:
 
 
 class Tiers:
-    """A batch of vertices, `calls`, and the scalar loop of the same vertices.
+    """Runs the vertices of a group either as a batch or by a compiled loop, whichever is faster.
 
-    `make()` returns the loop, or None if the loop cannot be compiled.
+    `calls` are the calls of the batch. `make()` returns the scalar loop, or None if it cannot be
+    compiled.
     """
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:
@@ -55,7 +59,7 @@ class Tiers:
         self._trials = [inf]
 
     def run(self) -> None:
-        """Run the batch or the compiled loop, and measure the time that it takes."""
+        """Run the batch or the compiled loop once, and measure the time that it takes."""
         begin = perf_counter()
         if self._compiled and self._loop is not None:
             self._loop.run()

@@ -1,8 +1,8 @@
-"""The ways in which vertices run. A group runs in the first way of `WAYS` that can run it.
+"""The ways in which the vertices of a group can run; the first of `WAYS` that can run them does.
 
-A way has a method `bind(site)`, which returns prebound calls; making these calls runs the vertices.
-Work that an array call cannot do, such as floating-point traps or changing to another way, is done
-around the call: see `Batch`.
+A way has a method `bind(site)`, which prepares the views and buffers once and returns calls; each
+time that these calls are made, the vertices run. Work that an array call cannot do, such as
+floating-point traps or a change to another way, is done around the call: see `Batch`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ipu_teach.engine.views import Region
 
 
 class Way(Protocol):
-    """A way to run the vertices of a group."""
+    """A way to run the vertices of a group, such as array calls or a loop."""
 
     def can_run(self, site: Site) -> bool:
         """Return whether this way can run the group of a site."""
@@ -48,7 +48,7 @@ class Way(Protocol):
 
 
 class Bulk(Way):
-    """One call of `compute()` for all vertices, for codelets that are written for that."""
+    """One call of `compute()` for all vertices, for codelets that access registers."""
 
     def can_run(self, site: Site) -> bool:
         return site.group.is_bulk
@@ -61,10 +61,10 @@ class Bulk(Way):
 
 
 class Batch(Way):
-    """Array calls over all vertices, from a trace.
+    """Array calls over all vertices, made from a trace.
 
-    If a vertex may trap, the plain loop is also prepared, because it can find the vertex that
-    traps. Loops over single elements continue as compiled loops as soon as that is faster.
+    If a vertex may trap, the plain vertex loop is also prepared, because it can find the vertex
+    that traps. Loops over single elements continue as compiled loops as soon as that is faster.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -92,7 +92,7 @@ class Batch(Way):
 
 
 def _compiled_loop(site: Site) -> ScalarRun | None:
-    """Return the scalar loop of vertices that run as a batch, or None if it cannot be compiled."""
+    """Return a compiled scalar loop that can replace a batch, or None if it cannot be compiled."""
     group = site.group
     code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
@@ -119,10 +119,10 @@ class Scalar(Way):
 
 
 class Loop(Way):
-    """Plain Python, vertex by vertex: this way can run every group, and is the reference.
+    """The plain vertex loop, which can run every group and is the reference for all other ways.
 
-    If there is a scalar loop, it also runs, on copies of the memory. It counts cycles, stores, and
-    the elements that workers access.
+    If the codelet has a scalar loop, this also runs, on copies of the memory. It counts cycles,
+    stores, and the elements that workers access.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -138,9 +138,10 @@ REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run wi
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
-    """Return the calls that run all groups of an elementwise table as one long region, or None.
+    """Return the calls that run all groups of a vertex table as one long region, or None.
 
-    In elementwise codelets, the boundaries between vertices do not matter.
+    This is possible only for elementwise codelets, for which the boundaries between vertices do not
+    matter.
     """
     watched = any(site.watch is not None for site in sites)
     if any(site.group.is_bulk or site.rounding is not None for site in sites):

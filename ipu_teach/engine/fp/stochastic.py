@@ -29,11 +29,12 @@ from ipu_teach.types.rounding import AnyDType
 
 
 class StochasticRounding:
-    """The random bits of one group's vertices.
+    """The random bits for rounding in the vertices of one group.
 
-    `keys` (uint64[vertices, workers]) changes for each run of their compute set. `chosen`
-    (bool[vertices]) is True for vertices that round stochastically, which depends on their tile.
-    With `watched`, an overflow raises `FloatingPointError`.
+    `keys` (uint64[vertices, workers]) are the keys from which the random words follow; each run of
+    the compute set has new keys. `chosen` (bool[vertices]) is True for vertices that round
+    stochastically, which depends on their tile. With `watched`, an overflow raises
+    `FloatingPointError`.
     """
 
     def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
@@ -47,9 +48,9 @@ class StochasticRounding:
         self.watched = watched
 
     def begin(self, words: Array) -> None:
-        """Set the keys for another run of the compute set.
+        """Set new keys for a run of the compute set, so that its random words are new.
 
-        `words` are the draws of the workers: uint64[tiles, workers].
+        `words` are the numbers that the workers have drawn: uint64[tiles, workers].
         """
         workers = self._vertices % words.shape[1] if self._workers is None else self._workers
         self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
@@ -57,8 +58,8 @@ class StochasticRounding:
     def rounded(self, values: Array, members: Array | slice, worker: int, first_word: int) -> Array:
         """Return `values` (vertices, ...) rounded to halves.
 
-        `members` are the indices of the vertices in the group. The words of a vertex start at
-        number `first_word` of its stream.
+        `members` are the indices of the vertices in the group. The random words of a vertex start
+        at word `first_word` of those that follow from its key.
         """
         keys = self.keys[members, worker]
         words = generator.counted(keys, first_word, values.size // max(1, len(keys)))
@@ -72,7 +73,7 @@ class StochasticRounding:
 
 
 def draw(registers: Registers, roundings: list[StochasticRounding]) -> None:
-    """Let every worker draw the word for the stochastic rounding of this run of a compute set."""
+    """Let every worker draw the random number for this run of a compute set."""
     words = registers.draw()
     for rounding in roundings:
         rounding.begin(words)
@@ -81,7 +82,7 @@ def draw(registers: Registers, roundings: list[StochasticRounding]) -> None:
 class RoundedStores:
     """The stores of a batch that round stochastically.
 
-    `running` is the order in which the group's vertices run, or None for their own order.
+    `running` is the order in which the vertices run, or None for the order of the group.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class RoundedStores:
                 store_elements = trace.samples[op.args[0].id].size
                 num_words = num_words + words_of(store_elements)
                 num_elements = num_elements + store_elements
-        # Rounding uses half as many 64-bit words as numbers, and arrays of 32-bit words.
+        # For each element: half of a 64-bit random word, and temporary arrays of 32-bit words.
         self.bytes_per_vertex = 16 * num_elements
 
     def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:

@@ -72,14 +72,13 @@ class FloatingPoint:
 
     @property
     def looks_at_stores(self) -> bool:
-        """Whether an overflow in a store of halves matters."""
+        """Whether an overflow in a store of halves stops the run or becomes NaN."""
         return self.oflo or self.nan
 
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """Return a context in which numpy raises errors for exceptions that stop the vertex.
 
-        With `nan`, numpy instead notes overflows in `overflows`, from which stores of halves remove
-        them.
+        With `nan`, numpy instead appends overflows to `overflows`. A store of halves removes them.
         """
         overflow = "ignore"
         if self.oflo:
@@ -127,8 +126,9 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 class Guarded:
     """Batches of vertices that may trap.
 
-    If numpy reports an exception, the changes of the batches are undone, and the plain loop runs.
-    The loop names the vertex, stores NaN where necessary, or finds that there is no exception.
+    If numpy reports an exception, the changes of the batches are undone, and the plain vertex loop
+    runs instead. It names the vertex, stores NaN where necessary, or finds that there is no
+    exception.
     """
 
     def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
@@ -153,7 +153,7 @@ class Guarded:
         self._saved = [place.copy() for place in self._places]
 
     def run(self) -> None:
-        """Run the batches, or the plain loop after an exception."""
+        """Run the batches; if numpy reports an exception, run the plain vertex loop instead."""
         if self._alarms < MOST_ALARMS:
             for place, saved in zip(self._places, self._saved, strict=True):
                 saved[...] = place
@@ -173,7 +173,7 @@ class Guarded:
 def alarm(result: Array) -> None:
     """Raise `FloatingPointError` if a result contains an infinity or NaN."""
     if result.dtype.kind == "f" and not np.isfinite(result).all():
-        raise FloatingPointError("a result is not finite")
+        raise FloatingPointError("the result of a numpy call is not finite")
 
 
 def _alarms_after(call: Call) -> list[Call]:
@@ -208,7 +208,8 @@ def trap_error(
 ) -> FloatingPointTrapError:
     """Return the error for a vertex that trapped, with the fields in the line.
 
-    `values` contains (before, after) of its written fields, by name, as they are without traps.
+    `values` contains (value before the run, value after it) of the vertex's written fields, by
+    name, as they are without traps.
     """
     file = table.codelet.compute.__code__.co_filename
     lines = [
@@ -226,12 +227,15 @@ def trap_error(
     return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
         where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{details}
         next:  check the inputs of the vertex; without debug.floatPointOpException and
-        debug.nanOverflowException, or with set_floating_point_behaviour ahead of it, the run
-        continues with infinity or NaN.""")
+        debug.nanOverflowException, or with set_floating_point_behaviour before the compute
+        set, the run continues with infinity or NaN.""")
 
 
 def _first_not_finite(before: FieldArrays, after: FieldArrays) -> str:
-    """Return a text about the first element that is no longer finite, or "" if all are."""
+    """Return the index and the value of the first element that is no longer finite, as text.
+
+    Return "" if all are finite.
+    """
     if isinstance(after, list):
         regions = zip(before, after, strict=True)
         return next(

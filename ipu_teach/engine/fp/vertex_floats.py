@@ -1,4 +1,4 @@
-"""The floating-point behaviour of one vertex in the plain loop: stochastic rounding and traps."""
+"""The floating-point behaviour of one vertex in a loop: stochastic rounding and traps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ipu_teach.engine.site import Site
 
 
 class VertexFloats:
-    """The floating-point behaviour of vertex `number` of a site's group.
+    """Stochastic rounding and traps of one vertex.
 
-    `traps` are the exceptions that stop it, or None.
+    `number` is the vertex's number in the group of `site`. `traps` are the exceptions that stop the
+    vertex, or None.
     """
 
     def __init__(self, site: Site, number: int) -> None:
@@ -30,7 +31,7 @@ class VertexFloats:
         self._overflows: list[str] = []  # These are the overflows since the last store in a half.
 
     def stored(self, region: Any) -> Any:
-        """Return a field of the vertex as an array that handles stores, if it is of HALF."""
+        """Return a region of the vertex, or for HALF an array that checks and rounds its stores."""
         if self._keys is None and self.traps is None:
             return region
         if isinstance(region, list):
@@ -46,7 +47,10 @@ class VertexFloats:
         return stored
 
     def begin(self, worker: int) -> AbstractContextManager[object]:
-        """Start a worker, and return the context in which numpy raises its exceptions."""
+        """Prepare the run of a worker, and return the context in which it must run.
+
+        In this context, numpy raises the exceptions that stop the vertex.
+        """
         if self._keys is not None:
             self._stream[...] = self._keys[worker], 0
         self._overflows.clear()

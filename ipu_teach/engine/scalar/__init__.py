@@ -1,1 +1,1 @@
-"""Run codelets as loops over their elements, in CPython or as compiled code."""
+"""Run codelets as loops over their elements, as generated Python code or compiled by numba."""

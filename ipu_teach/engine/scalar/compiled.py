@@ -1,8 +1,9 @@
 """Scalar loops as machine code, compiled by numba if it is installed, and cached in a folder.
 
 numba is imported when a loop is first compiled. If the cache fails (a full disk, a read-only home,
-another process at the same time), the loop is compiled without it. A text contains no addresses and
-no data, so its name can be a hash of it. numba itself checks that the processor is the same.
+another process at the same time), the loop is compiled without it. The numba code of a loop (`text`
+in this module) contains no addresses and no data, so its name can be a hash of it. numba itself
+checks that the processor is the same.
 
 `IPU_TEACH_NUMBA=0` switches numba off; `IPU_TEACH_CACHE` names another folder.
 """
@@ -29,7 +30,7 @@ from ipu_teach.arguments import Function
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
-Arguments = Callable[[], Sequence[int | Array]]  # This function returns the arguments of a loop.
+Arguments = Callable[[], Sequence[int | Array]]  # A function that returns arguments for a loop.
 
 # These are the offsets of the counts and of the tables in CPython's object and numpy's
 # PyUFuncObject (numpy/ufuncobject.h).
@@ -41,7 +42,7 @@ _NTYPES = _FUNCTIONS + 2 * _POINTER
 
 @cache
 def numba_is_here() -> bool:
-    """Return whether loops can be compiled."""
+    """Return whether numba is installed and may compile loops."""
     return (
         os.environ.get("IPU_TEACH_NUMBA") != "0"
         and _POINTER == 8
@@ -50,7 +51,7 @@ def numba_is_here() -> bool:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled loops."""
+    """Return the folder in which compiled loops are cached."""
     chosen = os.environ.get("IPU_TEACH_CACHE")
     return (Path(chosen) if chosen else datasets.cache_folder() / "ipu_teach") / "loops"
 
@@ -59,13 +60,16 @@ _loaded: dict[str, Loop] = {}
 
 
 def is_loaded(text: str) -> bool:
-    """Return whether this process has compiled or loaded `text`."""
+    """Return whether this process has compiled or loaded the numba code `text`."""
     return text in _loaded
 
 
 @cache
 def is_cached(text: str, folder: Path) -> bool:
-    """Return whether the cache had `text`, for any processor, when this was first called."""
+    """Return whether the cache had the numba code `text` when this function was first called.
+
+    The cached machine code may be for another processor.
+    """
     try:
         return any(folder.glob(f"**/{_name(text)}.run-*.nbi"))
     except OSError:
@@ -73,7 +77,7 @@ def is_cached(text: str, folder: Path) -> bool:
 
 
 def loop_of(text: str, arguments: Arguments) -> Loop | None:
-    """Return the function `run` of `text`, compiled, or None if that is impossible.
+    """Return the compiled function `run` of the numba code `text`, or None if that is impossible.
 
     `arguments()` returns arguments with which `run` can be called without running a vertex.
     """
@@ -87,7 +91,10 @@ def loop_of(text: str, arguments: Arguments) -> Loop | None:
 
 
 def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
-    """Return `run`, compiled with or without the cache, or None if that fails."""
+    """Return the compiled function `run` of the numba code `text`, or None if compiling fails.
+
+    If `cached` is True, the machine code is read from the cache or written to it.
+    """
     try:
         module = _imported(text) if cached else _executed(text)
         run: Loop = module.run
@@ -108,7 +115,10 @@ def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
 
 
 def _imported(text: str) -> ModuleType:
-    """Return the module of `text` from a file in the cache, which is written atomically."""
+    """Write the numba code `text` to a file in the cache folder, and import it as a module.
+
+    The file is written atomically.
+    """
     folder = cache_folder()
     name = _name(text)
     path = folder / f"{name}.py"
@@ -125,7 +135,7 @@ def _imported(text: str) -> ModuleType:
 
 
 def _executed(text: str) -> ModuleType:
-    """Return the module of `text`, without a file."""
+    """Execute the numba code `text` as a new module, without a file, and return the module."""
     module = ModuleType(_name(text))
     exec(compile(text.replace("CACHED", "False"), f"<{module.__name__}>", "exec"), module.__dict__)
     return module
@@ -133,7 +143,7 @@ def _executed(text: str) -> ModuleType:
 
 @cache
 def _version() -> str:
-    """Return the versions on which a compiled loop depends, apart from its text."""
+    """Return the versions on which a compiled loop depends, apart from its numba code."""
     from importlib.metadata import version
 
     native = Path(__file__).with_name("native.py").read_bytes()
@@ -151,9 +161,10 @@ def _name(text: str) -> str:
 
 
 def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
-    """Return the addresses of numpy's inner loops, each followed by that of its data, as int64.
+    """Return the addresses of numpy's inner loops, each followed by the address of its data.
 
-    Return None if numpy's objects do not have the expected contents.
+    The result is int64. Each of `loops` is (ufunc, type letters). Return None if numpy's objects do
+    not have the expected contents.
     """
     pairs = [_address(ufunc, types) for ufunc, types in loops]
     if any(pair is None for pair in pairs):
@@ -180,10 +191,11 @@ def _in_c(function: Callable[..., float], count: int) -> int:
 
 @cache
 def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
-    """Return (function, data) of the loop of `ufunc` for `types`, or None.
+    """Return (address of a ufunc's inner loop, address of the loop's data), or None.
 
-    The object's fields are compared with the values that Python reports. A function that is not an
-    ufunc is called through C.
+    `types` are the type letters of the loop. The addresses are read from the ufunc's C object. The
+    result is None if other fields of the object differ from the values that Python reports. If
+    `ufunc` is not a ufunc, the loop is a C function that calls it.
     """
     if not isinstance(ufunc, np.ufunc):
         return _in_c(ufunc, len(types) - len("->d")), 0
@@ -213,18 +225,23 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
 
 
 def _agrees(ufunc: np.ufunc, types: str, function: int, data: int) -> bool:
-    """Return whether the loop's results equal numpy's, for some numbers."""
+    """Return whether a call of an inner loop by its address gives the same result as the ufunc.
+
+    `function` and `data` are the addresses of the loop and its data. The operands are a few example
+    numbers.
+    """
     dtype = np.dtype(types[-1])
     numbers = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)
     out = np.zeros(3, dtype)
     inputs = [numbers, numbers[::-1].copy()][: ufunc.nin]
     strides = [dtype.itemsize] * ufunc.nargs
     loop_counts = [3]
-    # The operands are a vector times a vector, as matrices of one row and of one column.
+    # The operands of a product are a matrix of one row and a matrix of one column.
     if ufunc.signature:
         strides = [0] * ufunc.nargs + [dtype.itemsize] * 6
         loop_counts = [1, 1, 3, 1]
-    if ufunc.signature and ufunc is not np.matmul:  # The operands are matrices of one number.
+    # The operands are matrices with one row and one column.
+    if ufunc.signature and ufunc is not np.matmul:
         inputs = [operand[:1, None] for operand in inputs]
         loop_counts = [1] * 4
     expected = np.asarray(ufunc(*inputs))

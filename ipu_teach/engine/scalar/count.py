@@ -1,4 +1,7 @@
-"""Count a vertex that the plain loop runs: its cycles, its stores, and its workers' accesses."""
+"""Count what a vertex does while the plain vertex loop runs it.
+
+Counted are its cycles, its stores, and the elements that its workers access.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ from ipu_teach.types.regions import FieldArrays
 
 
 class Counting:
-    """The scalar loop of a group, which runs in addition to the plain loop."""
+    """The translated Python code of a group, which runs in addition to the plain vertex loop.
+
+    It counts what the plain loop cannot count.
+    """
 
     def __init__(self, site: Site) -> None:
         group = site.group
@@ -46,10 +52,10 @@ class Counting:
         positions_by_field: Mapping[str, Sequence[slice | Array]],
         vertex_floats: VertexFloats | None,
     ) -> None:
-        """Count one vertex of the group, and change its `regions` as compute() does.
+        """Run the Python code of one vertex, and count its cycles, stores and races of workers.
 
-        `vertex_number` is its number in the group. `positions_by_field` has the positions in memory
-        of the parts of each field.
+        The code changes `regions` as compute() does. `vertex_number` is the vertex's number in the
+        group. `positions_by_field` has the positions in memory of the arrays of each field.
         """
         code = self.code
         workers = max(1, len(self.group.workers))
@@ -57,7 +63,7 @@ class Counting:
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         try:
             cycles = self.program.caller(workers, arguments, vertex_floats, FOREVER)()
-        # compute() itself has ended without an error, so only the count is unknown.
+        # compute() itself has ended without an error, so only its cycles are unknown.
         except Exception:
             self.cycles[vertex_number] = UNKNOWN
             return
@@ -93,10 +99,10 @@ class Counting:
 def marks_for(
     code: ScalarCode, regions: Mapping[str, FieldArrays], workers: int
 ) -> tuple[dict[str, FieldArrays], dict[str, FieldArrays]]:
-    """Return two dicts of arrays, by name, for the regions of one vertex.
+    """Return (arrays that mark stores, arrays that mark reads) for the regions of one vertex.
 
-    Stores are marked in the first dict. In the second, reads by the workers of a MultiVertex are
-    marked.
+    Both are dicts by the name of the field, and contain an integer for each element of the region.
+    Reads are marked only in a MultiVertex. There, an integer has a bit for each worker.
     """
     # A mark has this number of bytes, with a bit for each worker.
     size_of_mark = 1 if workers <= 8 else 8

@@ -1,4 +1,4 @@
-"""The fields of a group's vertices as scalar loops see them: buffers, with offsets and strides.
+"""The fields of a group's vertices as scalar loops access them: buffers, offsets and strides.
 
 A field stays in the machine's memory if it has strides there; otherwise it is copied to its own
 buffer before a run, and back after it. Stores into Outputs are marked in `defined`, which has a
@@ -21,17 +21,17 @@ from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays as FieldArrays
 
-TextArgument = FieldArrays | memoryview  # This is an argument of CPython's text.
+TextArgument = FieldArrays | memoryview  # An argument of the Python code.
 
 
 class FieldPlace:
-    """One field of every vertex, with its place in a buffer.
+    """One field of every vertex, with its place in the buffer `flat`.
 
-    `offsets` is int64[vertices], in `flat`. `dims` contains (length, stride) of each axis, in
-    elements. `index` is int64[vertices, elements], the positions in memory of a copied field. It is
-    None for a field that stays in memory, because the field has the same strides for every vertex.
-    A list of vectors is always copied: `rows` contains (start, length) of each vector, relative to
-    the vertex's first element.
+    `offsets` is int64[vertices], the position of each vertex's first element in `flat`. `dims`
+    contains (length, stride) of each axis, in elements. `index` is int64[vertices, elements], the
+    positions in memory of a copied field. It is None for a field that stays in memory, because the
+    field has the same strides for every vertex. A list of vectors is always copied: `rows` contains
+    (start, length) of each vector, relative to the vertex's first element.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FieldPlace:
         self.span = self._span()
 
     def _span(self) -> slice:
-        """Return the part of the buffer that the field spans over all vertices."""
+        """Return the smallest slice of the buffer that contains the field of every vertex."""
         if 0 in self.shape or not self.count:
             return slice(0, 0)
         ends = [(n - 1) * step for n, step in self.dims]
@@ -133,7 +133,8 @@ class FieldPlace:
 class Fields:
     """All fields of the vertices of a group.
 
-    `defined` has a byte for each byte of memory, which is not 0 if that byte was written.
+    `defined` has a byte for each byte of memory; a byte that is not 0 says that the memory was
+    written.
     """
 
     def __init__(
@@ -171,7 +172,11 @@ class Fields:
         ]
 
     def _marks(self, name: str, kind: type[np.uint8 | np.uint64]) -> Array:
-        """Return the array that marks stores: `defined` itself for a field used in place."""
+        """Return the array in which the stores into a field are marked.
+
+        It is `defined` itself for a field that is used in place, unless workers share the vertices.
+        `kind` is the dtype of the marks of several workers.
+        """
         place = self.places[name]
         if self.code.multi:
             return np.zeros(len(place.flat), kind)
@@ -180,12 +185,12 @@ class Fields:
         return np.zeros(len(place.flat), self.defined[name].dtype)
 
     def arguments(self, vertex: int, vertex_floats: VertexFloats | None) -> list[TextArgument]:
-        """Return the arguments of CPython's text for one vertex, in the order of its parameters.
+        """Return the arguments of the Python code for one vertex, in the order of its parameters.
 
         They are the regions of all fields, then the marks of the elements that are stored, and
         then, if workers share the vertex, the marks of the elements that are read. With
-        `vertex_floats`, each region is what its method `stored` returns. Marks of at most one
-        dimension are memoryviews, unless the text works on complete regions.
+        `vertex_floats`, each region is replaced by the result of `vertex_floats.stored`. Marks of
+        at most one dimension are memoryviews, unless the code computes whole arrays at once.
         """
         arguments: list[TextArgument] = [
             place.view(place.flat, vertex) for place in self.places.values()
@@ -297,11 +302,11 @@ def first_conflict(written: Array, read: Array) -> int | None:
 
 
 def elements(defined: Array, size: int) -> Array:
-    """Return `defined`, which has a byte per byte of memory, as elements of `size` bytes."""
+    """Return `defined`, which has a byte per byte of memory, as integers of `size` bytes."""
     flat: Array = defined.view(np.uint8)
     return flat[: len(flat) // size * size].view(f"u{size}")
 
 
 def mark_of(flat: Array) -> int:
-    """Return the value that marks a defined element in an array like `flat`."""
+    """Return the value that marks a written element in the array `flat`: a 1 in each byte."""
     return int(np.iinfo(flat.dtype).max) // 255

@@ -1,4 +1,7 @@
-"""The two complete texts of a scalar loop: a head, and its operations with the target's prices."""
+"""Print a translated codelet as the source code of two modules, one for Python and one for numba.
+
+Both contain the operations of the translation, with the prices of the target.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,14 @@ _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 
 
 def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
-    """Return a module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`.
+    """Return the source code of a Python module, whose function `vertex` runs one vertex.
 
-    The function returns cycles in units of `UNIT`. If it has counted more than `most` of them at
-    the head of a loop, it asks `longer` for a new limit, which may raise an error to end the loop.
-    It raises an error where compute() does. If it is `watched`, it reports to `watch` (see
-    `observe`) the statements that run and the iterations of loops.
+    The function is `vertex(worker, workers, most, longer, fields…, marks…, reads…)`. It returns
+    cycles in units of `UNIT`, inverted (~) if compute() returns false. At the start of a loop's
+    iteration, if it has counted more than `most` cycles, it calls `longer(cycles)` for a new limit,
+    which may raise an error to end the vertex. It raises an error where compute() does. If it is
+    `watched`, it reports to `watch` (see `observer.watch`) the statements that run and the
+    iterations of loops.
     """
     args = [
         "worker",
@@ -51,10 +56,11 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
 
 
 def dims_of(code: ScalarCode) -> list[str]:
-    """Return the names of each field's lengths and strides, which are equal for all vertices.
+    """Return the names of the variables that `run` reads from its argument `dims`, in order.
 
-    For a list of vectors, another name is the index in `dims` at which the start and the length of
-    each vector begin.
+    They are the length and the stride of each axis of each field, which are equal for all vertices.
+    For a list of vectors, another variable is the index in `dims` at which the start and the length
+    of each vector begin.
     """
     names = []
     for name, declared in code.fields.items():
@@ -71,13 +77,13 @@ def compiled_text(
     unit_stride_fields: frozenset[str],
     has_byte_marks: bool = True,
 ) -> str:
-    """Return a module with `run(first, last, workers, starts, …, fields…, marks…, reads…)`.
+    """Return the source code of a module for numba, whose function `run` runs several vertices.
 
-    All arguments of `run` are first, last, workers, starts, dims, stop, loops, cycles, returned,
-    fields…, marks…, reads…. `starts` is int64[vertices, fields], the start of each field; for
-    `dims` see `dims_of`. `unit_stride_fields` contains the fields whose last axis has stride 1.
-    With `has_byte_marks`, the marks of workers are bytes. `run` returns the vertex at which it
-    cannot continue or was stopped, or else `last`.
+    The function is `run(first, last, workers, starts, dims, stop, loops, cycles, returned, fields…,
+    marks…, reads…)`. `starts` is int64[vertices, fields], the start of each field; for `dims` see
+    `dims_of`. `unit_stride_fields` contains the fields whose last axis has stride 1. With
+    `has_byte_marks`, the marks of workers are bytes. `run` returns the vertex at which it cannot
+    continue or was stopped, or else `last`.
     """
     arrays = [
         *(f"f_{field_name}" for field_name in code.fields),
@@ -129,7 +135,11 @@ def compiled_text(
 
 
 def _print_operations(code: ScalarCode, target: Target, text_kind: str) -> list[str]:
-    """Return the lines of the operations in one of the texts: "compiled", "python" or "watched"."""
+    """Return the operations as lines of source code.
+
+    `text_kind` is "compiled" for numba code, "python" for Python code, and "watched" for Python
+    code that reports what it does.
+    """
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
     is_compiled = text_kind == "compiled"
     is_watched = text_kind == "watched"

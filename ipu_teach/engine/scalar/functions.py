@@ -1,4 +1,4 @@
-"""Convert the texts of scalar loops to functions, and estimate when it pays to compile one."""
+"""Create the functions of translated codelets, and estimate when it pays to compile one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ipu_teach.types import Array
 Caller = Callable[[], int]
 FOREVER = 1 << 62  # This is more than a loop can ever count.
 # CPU seconds until a compiled loop runs, not counting the time that it then takes. Measured on a
-# server, over the 43 codelets of `tests/student_codelets.py` that numba compiles: texts of 1,500 to
-# 8,000 characters took 0.26 to 2.1 seconds, and this estimate is 0.44 to 1.73 times that. IMPORT is
-# for numba's import and its work before its first loop.
+# server, over the 43 codelets of `tests/student_codelets.py` that numba compiles: numba code of
+# 1,500 to 8,000 characters took 0.26 to 2.1 seconds, and this estimate is 0.44 to 1.73 times that.
+# IMPORT is for numba's import and its work before its first loop.
 IMPORT = 1.4
 COMPILE = 0.25
 COMPILE_CHARACTER = 0.000133
@@ -30,9 +30,9 @@ READ = 0.02
 
 
 class CodeletFunctions:
-    """The functions of a codelet on a target.
+    """The Python function and the compiled loop of a codelet, with the prices of a target.
 
-    `spent` is the CPU time that CPython's function has used, in seconds.
+    `spent` is the CPU time that the Python function has used, in seconds.
     """
 
     def __init__(self, code: ScalarCode, target: Target) -> None:
@@ -48,9 +48,9 @@ class CodeletFunctions:
         self.compiles = not code.uncompiled and compiled.numba_is_here()
 
     def addresses(self) -> Array:
-        """Return the addresses of numpy's own loops that the function calls.
+        """Return the addresses of numpy's inner loops that the numba code calls.
 
-        If one of them is not as expected, the codelet cannot be compiled.
+        The result is [0] if one of them is not as expected; `compiles` is then set to False.
         """
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
@@ -65,10 +65,11 @@ class CodeletFunctions:
         limit: int,
         longer: Callable[[int], int] = int,
     ) -> Caller:
-        """Return a function that runs a vertex by CPython's text.
+        """Return a function that runs one vertex by the Python code.
 
-        It returns the count of the slowest worker, inverted (~) if compute() returns false. `limit`
-        and `longer` are as in `python_text`.
+        It returns the cycles of the slowest worker, inverted (~) if compute() returns false.
+        `regions` are the arguments that `Fields.arguments` returns; `limit` and `longer` are `most`
+        and `longer` of `python_text`.
         """
         call_of_worker = [
             partial(self.python, worker, workers, limit, longer, *regions)
@@ -92,7 +93,7 @@ class CodeletFunctions:
         return call
 
     def seconds_to_compile(self, text: str) -> float:
-        """Return an estimate of the CPU seconds until `text` runs."""
+        """Return an estimate of the CPU seconds until the numba code `text` runs."""
         if compiled.is_loaded(text):
             return 0.0
         is_cached = compiled.is_cached(text, compiled.cache_folder())
@@ -100,9 +101,9 @@ class CodeletFunctions:
         return to_compile + (0 if "numba" in sys.modules else IMPORT)
 
     def compiled(self, text: str, arguments: compiled.Arguments) -> compiled.Loop | None:
-        """Return the loop of `text`, or None if it cannot be compiled here.
+        """Return the compiled function `run` of the numba code `text`, or None if that fails.
 
-        `arguments()` returns arguments with which the loop can be called without running a vertex.
+        `arguments()` returns arguments with which `run` can be called without running a vertex.
         """
         self.addresses()
         loop = compiled.loop_of(text, arguments) if self.compiles else None
@@ -112,5 +113,5 @@ class CodeletFunctions:
 
 @lru_cache(1024)
 def program_of(code: ScalarCode, target: Target) -> CodeletFunctions:
-    """Return the functions of `code`, which are created once."""
+    """Return the `CodeletFunctions` of a translated codelet, which are created only once."""
     return CodeletFunctions(code, target)

@@ -1,7 +1,7 @@
 """Functions that compiled scalar loops call: exact parts of numpy's and Python's arithmetic.
 
-Only compiled texts import this module. The names are those that `compile.scalar` writes. Nothing
-here is fast math: every float operation is a single IEEE operation.
+Only numba code imports this module. `compile.scalar` writes the calls, by these names. Nothing here
+is fast math: every float operation is a single IEEE operation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ exact = njit(error_model="numpy", nogil=True, inline="never")
 
 @intrinsic
 def stopped(typingctx, words):
-    """Return whether the word is set.
+    """Return whether the first number of the array `words` is not 0.
 
     The load is atomic, because a plain load would be moved out of loops that store nothing.
     """
@@ -31,9 +31,10 @@ def stopped(typingctx, words):
 
 
 def _called(builder, function, data, ends, steps, counts):
-    """Call one of numpy's inner loops.
+    """Write a call of one of numpy's inner loops, `function`, with the data `data`.
 
-    Its C signature: (char **args, npy_intp *dimensions, npy_intp *steps, void *data).
+    Its C signature is (char **args, npy_intp *dimensions, npy_intp *steps, void *data). `ends`
+    contains the pointers of `args`, and `counts` the numbers of `dimensions`.
     """
     int64_type = ir.IntType(64)
     byte_pointer = ir.IntType(8).as_pointer()
@@ -58,16 +59,17 @@ def _called(builder, function, data, ends, steps, counts):
 
 
 def _place(context, builder, kind, array, at):
-    """Return the address of element `at` of an array."""
+    """Return the LLVM pointer to element `at` of an array."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
 
 
 def _over(context, builder, signature, args, arrays, steps, counts):
-    """Call numpy's inner loop of matrices.
+    """Write a call of an inner loop of numpy that takes matrices, for one set of operands.
 
-    `arrays` are the indices of the arrays among the arguments. Each array except the last is
-    followed by the index of the matrix's first element. `steps` count elements.
+    `arrays` are the indices in `args` of the arrays. Each array except the last is followed by the
+    index of the matrix's first element. `steps` are the strides of the matrices in elements, and
+    `counts` the lengths of their axes.
     """
     element_bytes = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
     first_elements = [*(args[argument_index + 1] for argument_index in arrays[:-1]), _whole(0)]
@@ -78,7 +80,7 @@ def _over(context, builder, signature, args, arrays, steps, counts):
         for argument_index, first_element in zip(arrays, first_elements, strict=True)
     ]
     steps = [builder.mul(step, _whole(element_bytes)) for step in steps]
-    # There is only one product, so numpy never takes these steps.
+    # The steps from one set of operands to the next are not used, because there is only one set.
     no_step = [_whole(0)] * len(arrays)
     _called(
         builder,
@@ -92,14 +94,15 @@ def _over(context, builder, signature, args, arrays, steps, counts):
 
 
 def _whole(n):
-    """Return an integer constant."""
+    """Return an LLVM constant of type int64."""
     return ir.Constant(ir.IntType(64), n)
 
 
 def _one_element(context, builder, signature, args):
-    """Call numpy's inner loop for one element of each operand, with numpy's steps for a scalar.
+    """Write a call of numpy's inner loop for one element, and return the result.
 
-    For arrays, some loops have another form, whose last bit may differ.
+    The steps are those that numpy uses for a scalar. For arrays, some loops have another form,
+    whose last bit may differ.
     """
     element_type = context.get_value_type(signature.return_type)
     byte_pointer = ir.IntType(8).as_pointer()
@@ -113,18 +116,24 @@ def _one_element(context, builder, signature, args):
 
 @intrinsic
 def call_loop1(typingctx, function, data, x):
-    """Return a function of one argument with numpy's bits, such as np.exp(x)."""
+    """Return the result of a numpy function of one argument, such as np.exp(x), bit for bit.
+
+    `function` and `data` are the addresses of numpy's inner loop and of its data.
+    """
     return x(types.int64, types.int64, x), _one_element
 
 
 @intrinsic
 def call_loop2(typingctx, function, data, x, y):
-    """Return a function of two arguments with numpy's bits, such as np.remainder(x, y)."""
+    """Return the result of a numpy function of two arguments, such as np.remainder(x, y).
+
+    `function` and `data` are as in `call_loop1`.
+    """
     return x(types.int64, types.int64, x, x), _one_element
 
 
 def _of_doubles(context, builder, signature, args):
-    """Call a C function of doubles by its address."""
+    """Write a call of a C function of doubles by its address, and return the result."""
     double = ir.DoubleType()
     kind = ir.FunctionType(double, [double] * len(args[2:])).as_pointer()
     return builder.call(builder.inttoptr(args[0], kind), args[2:])
@@ -132,30 +141,40 @@ def _of_doubles(context, builder, signature, args):
 
 @intrinsic
 def call_double1(typingctx, function, data, x):
-    """Return a C function of one double, such as math.erf(x)."""
+    """Return the result of a C function of one double, such as math.erf(x).
+
+    `function` is the address of the function; `data` is not used.
+    """
     double = types.float64
     return double(types.int64, types.int64, double), _of_doubles
 
 
 @intrinsic
 def call_double2(typingctx, function, data, x, y):
-    """Return a C function of two doubles, such as math.hypot(x, y)."""
+    """Return the result of a C function of two doubles, such as math.hypot(x, y).
+
+    `function` is the address of the function; `data` is not used.
+    """
     double = types.float64
     return double(types.int64, types.int64, double, double), _of_doubles
 
 
 @intrinsic
 def call_double3(typingctx, function, data, x, y, z):
-    """Return a C function of three doubles, such as math.hypot(x, y, z)."""
+    """Return the result of a C function of three doubles, such as math.hypot(x, y, z).
+
+    `function` is the address of the function; `data` is not used.
+    """
     double = types.float64
     return double(types.int64, types.int64, double, double, double), _of_doubles
 
 
 @intrinsic
 def reduce_loop(typingctx, function, data, array, at, count, step, start):
-    """Call numpy's inner loop as `reduce` does.
+    """Return the reduction of `count` elements of an array by numpy's inner loop.
 
-    The result, which starts as `start`, is also the first operand.
+    The elements begin at element `at` and are `step` apart. The result has the initial value
+    `start`. `function` and `data` are the addresses of the loop and of its data.
     """
 
     def codegen(context, builder, signature, args):
@@ -184,9 +203,11 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
 
 @intrinsic
 def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp, om):
-    """Call numpy's inner loop of `@` for an m x n and an n x p matrix.
+    """Call numpy's inner loop of `@` for an m x n matrix and an n x p matrix.
 
-    The matrices begin at element `xo` of x and `yo` of y. Strides count elements.
+    The matrices begin at element `xo` of x and `yo` of y. `xm` and `xn` are the strides of the
+    first matrix along its rows' and columns' indices, `yn` and `yp` those of the second, and `om`
+    is the row stride of the result. All strides count elements.
     """
 
     def codegen(context, builder, signature, args):
@@ -199,7 +220,7 @@ def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, 
 
 @intrinsic
 def matrix_loop(typingctx, function, data, x, xo, out, m, n):
-    """Call numpy's inner loop of a function of a matrix.
+    """Call numpy's inner loop of a function of one matrix, such as np.linalg.inv.
 
     The matrix is m x n and row-major, and begins at element `xo` of x. The elements of a resulting
     vector are n apart.
@@ -228,7 +249,7 @@ def to_half(x):
 
 @exact
 def half_value(bits):
-    """Return the single with the value of a half's 16 bits."""
+    """Return a half as a single, from its 16 bits."""
     u = np.int64(bits)
     e = (u >> 10) & 31
     m = u & 1023
@@ -245,7 +266,7 @@ def half_value(bits):
 
 @exact
 def half_bits(x):
-    """Return the 16 bits of a single that is exactly a half."""
+    """Return the 16 bits of the half that is equal to the single `x`."""
     u = np.int64(np.float32(x).view(np.uint32))
     s = (u >> 16) & 0x8000
     a = u & 0x7FFFFFFF
@@ -259,7 +280,7 @@ def half_bits(x):
 
 @exact
 def wrap(x, bits, signed):
-    """Return an int64 wrapped to the range of a narrower type."""
+    """Return an int64 wrapped around to the range of an integer of `bits` bits."""
     if signed:
         return (x << (64 - bits)) >> (64 - bits)
     return x & ((1 << bits) - 1)
@@ -280,7 +301,7 @@ def mod(a, b):
 
 @exact
 def shift(a, k, bits, left):
-    """Return numpy's shift of an integer.
+    """Return an integer shifted by `k` bits as numpy shifts it.
 
     For a shift by at least `bits` bits, or by a negative number, only the sign remains.
     """
@@ -323,7 +344,11 @@ def range_len(a, b, s):
 
 @exact
 def slice_end(x, n, s):
-    """Return an end of a slice with a step, counted from the front."""
+    """Return the first or last index of a slice, `x`, as a number from -1 to n.
+
+    `n` is the length of the axis, and `s` the step of the slice. Negative indices count from the
+    end.
+    """
     if x < 0:
         x += n
     if s > 0:

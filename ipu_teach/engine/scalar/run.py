@@ -1,14 +1,14 @@
-"""Run a scalar loop for every vertex of a group, by CPython's text and by the compiled one.
+"""Run the scalar loop of every vertex of a group, by the Python code or by the numba code.
 
-A run starts with CPython's text, vertex by vertex, and measures processor time, which other
+A run starts with the Python code, vertex by vertex, and measures processor time, which other
 programs on the machine do not lengthen. If the remaining vertices would take longer than compiling,
-the compiled loop continues from there. Vertices are independent, so a run may change between two of
+the numba code continues from there. Vertices are independent, so a run may change between two of
 them. It may also change within a vertex of very many iterations, which is then restored and started
 again.
 
-If the compiled loop cannot continue with a vertex, that vertex is restored and CPython's text runs
-it. If that fails, the plain loop runs it, and raises the learner's own error. An interruption
-restores the fields of all vertices.
+If the numba code cannot continue with a vertex, that vertex is restored and the Python code runs
+it. If the Python code fails too, the plain vertex loop runs the vertex, and raises the learner's
+own error. An interruption restores the fields of all vertices.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from ipu_teach.types import Array
 
 # The views of fields are created once and stored for at most this number of vertices.
 MOST_VIEWS = 1 << 12
-LOOK = 1 << 20  # After this number of units of cycles, a long vertex checks the time.
+LOOK = 1 << 20  # After this number of 1/16 cycles, a long vertex checks the time.
 FIRST_LOOK = 0.002  # After this number of seconds, the remaining time can be estimated.
 # In total, the short runs of a loop may take this number of times as long as compiling.
 PATIENCE = 1.0
 CHECK = 0.05  # The time between two checks for an interruption, in seconds.
-PIECE = 1024  # A compiled loop runs this number of vertices at a time, at first.
+PIECE = 1024  # The first call of a compiled loop runs this number of vertices.
 # This is "python" or "compiled" to override the measurement; see `chosen`.
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
 @contextmanager
 def chosen(way: str) -> Iterator[None]:
-    """Return a context in which scalar loops run by "python" or "compiled", whatever the time.
+    """Return a context in which scalar loops run only as "python" or only as "compiled" code.
 
-    It is for tests, and within checks.
+    It is for tests, and within checks. Processor time is not measured.
     """
     before = CHOSEN.set(way)
     try:
@@ -67,12 +67,17 @@ class _Long(BaseException):
 
 
 class _Patience:
-    """The processor time, `until`, at which the loop in CPython has to give up a vertex."""
+    """The processor time, `until`, at which the Python code has to give up a vertex."""
 
     until = inf
 
     def longer(self, cycles: int) -> int:
-        """Return the cycle count at which to call this again. Loops call it at their heads."""
+        """Return the number of cycles after which to call this again.
+
+        Loops call it at the start of an iteration.
+
+        :raises _Long: if the processor time is over.
+        """
         if process_time() > self.until:
             raise _Long
         return cycles + LOOK
@@ -80,7 +85,7 @@ class _Patience:
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Return the thread pool of a process for compiled loops.
+    """Return the process's thread pool for compiled loops.
 
     An interruption reaches the main thread, which waits for the pool.
     """
@@ -88,9 +93,9 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 class ScalarRun:
-    """The vertices of a group, ready to run at a site.
+    """The scalar loop of a group's vertices, ready to run.
 
-    Only CPython's text runs vertices with traps or stochastic rounding.
+    Only the Python code runs vertices with traps or stochastic rounding.
     """
 
     def __init__(self, site: Site) -> None:
@@ -138,7 +143,10 @@ class ScalarRun:
                 raise race_of(self.group, *race)
 
     def _all(self) -> None:
-        """Run all vertices, by either text."""
+        """Run all vertices, the first by the Python code and the rest by the numba code.
+
+        Which vertices each of the two runs depends on the time that compiling takes.
+        """
         begin_seconds = process_time()
         first_vertex = 0
         if not self.pays():
@@ -148,29 +156,29 @@ class ScalarRun:
         else:
             self.program.spent += process_time() - begin_seconds
 
-    # By CPython
+    # Methods that run the Python code
 
     def pays(self) -> bool:
-        """Return whether to use the compiled loop at once.
+        """Return whether to run the numba code at once.
 
-        That is so if there is no wait for the compiler, or if past runs took long enough to be
-        worth it.
+        That is so if it is compiled already, or if past runs took long enough to be worth
+        compiling.
         """
         wait = self._wait()
         return wait == 0 or self.program.spent > PATIENCE * wait
 
     def _wait(self) -> float:
-        """Return the seconds until a compiled loop could run, or infinity if none may run."""
+        """Return the CPU seconds until the numba code could run, or infinity if it may not run."""
         way = CHOSEN.get()
         if not self.plain or not self.program.compiles or way == "python":
             return inf
         return 0.0 if way else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first_vertex: int, end_vertex: int, wait_seconds: float = inf) -> int:
-        """Run the vertices from `first_vertex` to before `end_vertex` by CPython's text.
+        """Run the vertices from `first_vertex` to before `end_vertex` by the Python code.
 
-        Return the first vertex that is left to a compiled loop, which could run after
-        `wait_seconds`.
+        `wait_seconds` is the time after which the numba code could run. Return the first vertex
+        that is left to it, or `end_vertex`.
         """
         begin_seconds = process_time()
         next_look = FIRST_LOOK
@@ -197,7 +205,7 @@ class ScalarRun:
                     break
                 next_look = 1.5 * elapsed
         counts = self.cycles[first_vertex:num_run]
-        # The count of a vertex is inverted if compute() returned false.
+        # The number of cycles of a vertex is inverted (~) if compute() returned false.
         self.returned[first_vertex:num_run][counts < UNKNOWN] = False
         np.copyto(
             counts, -(-np.maximum(counts, ~counts) // UNIT) * self.number, where=counts != UNKNOWN
@@ -205,9 +213,10 @@ class ScalarRun:
         return num_run
 
     def _call(self, v: int) -> Caller:
-        """Return the function that runs a vertex; those of the first vertices are stored.
+        """Return the function that runs vertex `v` by the Python code.
 
-        It returns the count, inverted (~) if compute() returns false.
+        It returns the vertex's cycles, inverted (~) if compute() returns false. The functions of
+        the first vertices are stored.
         """
         numbers = None if self.plain else VertexFloats(self.site, v)
         regions = self.fields.arguments(v, numbers)
@@ -219,13 +228,16 @@ class ScalarRun:
         return call
 
     def _warn(self, v: int) -> None:
-        """Show warnings about the faults of matrices in a vertex."""
+        """Show warnings about unsuitable matrices that vertex `v` has used."""
         table = self.group.table
         row = int(self.group.rows[v])
         warn_of_noted(table.codelet, lambda: vertex_name(table, row))
 
     def _by_referee(self, v: int) -> None:
-        """Restore a vertex and let the plain loop run it, which raises the learner's error."""
+        """Restore vertex `v` and let the plain vertex loop run it.
+
+        That loop raises the learner's error.
+        """
         NOTED.faults.clear()
         self.fields.restore(v)
         self.fields.store(self.stored, v)
@@ -233,10 +245,14 @@ class ScalarRun:
         self.cycles[v] = UNKNOWN
         run_loop(self.site, only_vertex=v)
 
-    # By compiled code
+    # Methods that run the numba code
 
     def _by_compiled(self, first_vertex: int) -> None:
-        """Run the vertices from `first_vertex` on, by CPython's text if they cannot be compiled."""
+        """Run the vertices from `first_vertex` on by the numba code.
+
+        The Python code runs a vertex with which the numba code cannot continue, and all vertices if
+        numba cannot compile the code.
+        """
         if not self.arguments:
             self._prepare()
         compiled_loop = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
@@ -256,7 +272,7 @@ class ScalarRun:
             first_vertex = stopped_at
 
     def _prepare(self) -> None:
-        """Build the arguments of the compiled loop."""
+        """Build the arguments of the numba code's function `run`, except `first` and `last`."""
         fields = self.fields
         num_vertices = self.count
         places = self.fields.places.values()
@@ -266,8 +282,8 @@ class ScalarRun:
             .T.copy()
         )
         dimensions: list[int] = []
-        # For the index in `dimensions` of a list's first entry, this has (start, length) of each
-        # vector.
+        # For each list of vectors: (start, length) of its vectors, by the position in `dimensions`
+        # that receives their index.
         tables: dict[int, list[int]] = {}
         for place in places:
             dimensions += [length_or_step for axis in place.dims for length_or_step in axis]
