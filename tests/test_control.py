@@ -153,7 +153,7 @@ def test_switch_with_bounds_checking_stops_the_run() -> None:
     with pytest.raises(ApplicationRuntimeError) as error:
         m.run(Switch.switch_with_bounds_checking(m.numbers["x"], {0: m.add("y"), 2: m.add("y")}))
     assert str(error.value) == (
-        "A Switch got 4, but has no case for it.\n"
+        "A Switch read the number 4, but has no case for it.\n"
         "  where: its cases are [0, 2]\n"
         "  next:  add the case, or use a Switch with a default."
     )
@@ -163,7 +163,9 @@ def test_a_default_that_is_promised_to_be_unreachable_is_checked() -> None:
     m = Machine(x=2)
     switch = Switch.switch_with_unreachable_default(m.numbers["x"], [(2, m.add("y", 5))])
     assert m.values(switch) == (2, 5)
-    with pytest.raises(ApplicationRuntimeError, match="A Switch got 2, but has no case for it."):
+    with pytest.raises(
+        ApplicationRuntimeError, match="A Switch read the number 2, but has no case for it."
+    ):
         m.run(Switch.switch_with_unreachable_default(m.numbers["x"], [(1, m.add("y"))]))
 
 

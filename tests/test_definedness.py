@@ -210,7 +210,7 @@ def test_each_check_can_be_switched_off_by_itself() -> None:
     with pytest.raises(InvalidOptionError) as error:
         run(graph, program, strict={"speed": False})
     assert str(error.value) == (
-        "strict was given {'speed': False}.\n"
+        "strict was given {'speed': False}, which is neither a bool nor a dict of known checks.\n"
         '  next:  give True, False, or a dict such as {"races": False}; the checks are races, '
         "uninitialised, estimates."
     )

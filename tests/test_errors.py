@@ -1312,19 +1312,20 @@ PROGRAMS: list[Case] = [
           where: Copy(a view of 'x' to a view of 'v')
           next:  copy to a view in which every element appears once."""),
     ("engine of nothing", lambda w: Engine(w.graph, []), ControlProgramError, r"""
-        Engine was given [] as its programs.
+        Engine was given [] as its programs, which is neither a program nor a list of at least one.
           next:  give one program, or a list of at least one: Engine(graph, [first, second])."""),
     ("engine of None", lambda w: Engine(w.graph, None), ControlProgramError, r"""
-        Engine was given None as its programs.
+        Engine was given None as its programs, which is neither a program nor a list of at least one.
           next:  give one program, or a list of at least one: Engine(graph, [first, second])."""),
     ("engine of a compute set", lambda w: Engine(w.graph, w.cs), ControlProgramError, r"""
-        Engine was given ComputeSet('cs', no vertices) as its programs.
+        Engine was given ComputeSet('cs', no vertices) as its programs, which is neither a program nor a list of at \
+          least one.
           next:  give one program, or a list of at least one: Engine(graph, [first, second])."""),
     ("engine with arguments exchanged", lambda w: Engine(Execute(w.cs), w.graph), ControlProgramError, r"""
-        Engine was given Execute(cs) as its graph.
+        Engine was given Execute(cs) as its graph, which is not a Graph.
           next:  write Engine(graph, program), in this order."""),
     ("engine with no threads", lambda w: Engine(w.graph, Sequence(), threads=0), InvalidOptionError, r"""
-        Engine was given threads=0.
+        Engine was given threads=0, which is not a number of threads that it can use.
           next:  give a whole number from 1 to 64."""),
     ("program within itself", lambda w: w.compile(within_itself()), ControlProgramError, r"""
         Sequence(1 program) contains itself.
@@ -1474,13 +1475,13 @@ HANDLES_AND_STREAMS: list[Case] = [
 
 THE_ENGINE: list[Case] = [
     ("run before load", lambda w: w.compile().run(), TensorIOStateError, r"""
-        The engine is not loaded: there is no machine yet.
+        The engine is not loaded on a device.
           next:  engine.load(device) first."""),
     ("read before load", lambda w: w.compile().read_tensor("read"), TensorIOStateError, r"""
-        The engine is not loaded: there is no machine yet.
+        The engine is not loaded on a device.
           next:  engine.load(device) first."""),
     ("write before load", lambda w: w.compile().write_tensor("write", np.zeros((4, 3))), TensorIOStateError, r"""
-        The engine is not loaded: there is no machine yet.
+        The engine is not loaded on a device.
           next:  engine.load(device) first."""),
     ("load no device", lambda w: w.compile().load(IPUModel()), TensorIOStateError, r"""
         load() was given IPUModel('ipu2', tiles_per_ipu=1472, num_ipus=1), which is not a device.
@@ -1510,26 +1511,26 @@ THE_ENGINE: list[Case] = [
           next:  the engine has one program: run(0), or run()."""),
     ("read unknown", lambda w: w.engine(Sequence()).read_tensor("x"), TensorIOStateError, r"""
         The host cannot read under the handle 'x'.
-          next:  The handles to read are 'read'; graph.create_host_read('name', tensor) makes one, before the engine is \
-                 made."""),
+          next:  The handles to read are 'read'; call graph.create_host_read('name', tensor) before you create \
+                 the engine."""),
     ("read misspelt", lambda w: w.engine(Sequence()).read_tensor("Read"), TensorIOStateError, r"""
         The host cannot read under the handle 'Read'.
-          next:  did you mean 'read'? The handles to read are 'read'; graph.create_host_read('name', tensor) makes one, \
-                 before the engine is made."""),
+          next:  did you mean 'read'? The handles to read are 'read'; call graph.create_host_read('name', tensor) before you create \
+                 the engine."""),
     ("read a handle to write", lambda w: w.engine(Sequence()).read_tensor("write"), TensorIOStateError, r"""
         The host cannot read under the handle 'write'.
           where: 'write' is the handle by which the host writes Tensor('x', FLOAT, shape (4, 3))
-          next:  The handles to read are 'read'; graph.create_host_read('name', tensor) makes one, before the engine is \
-                 made."""),
+          next:  The handles to read are 'read'; call graph.create_host_read('name', tensor) before you create \
+                 the engine."""),
     ("write a handle to read", lambda w: w.engine(Sequence()).write_tensor("read", 0), TensorIOStateError, r"""
         The host cannot write under the handle 'read'.
           where: 'read' is the handle by which the host reads Tensor('x', FLOAT, shape (4, 3))
-          next:  The handles to write are 'write'; graph.create_host_write('name', tensor) makes one, before the engine \
-                 is made."""),
+          next:  The handles to write are 'write'; call graph.create_host_write('name', tensor) before you create \
+                 the engine."""),
     ("read by tensor", lambda w: w.engine(Sequence()).read_tensor(w.x), TensorIOStateError, r"""
         The host cannot read under the handle Tensor('x', FLOAT, shape (4, 3)).
-          next:  The handles to read are 'read'; graph.create_host_read('name', tensor) makes one, before the engine is \
-                 made."""),
+          next:  The handles to read are 'read'; call graph.create_host_read('name', tensor) before you create \
+                 the engine."""),
     ("write size", lambda w: w.engine(Sequence()).write_tensor("write", 0), TensorIOStateError, r"""
         write_tensor('write') was given 1 value for 12 elements.
           where: Tensor('x', FLOAT, shape (4, 3))

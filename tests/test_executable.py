@@ -163,7 +163,8 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
     with pytest.raises(InvalidOptionError) as odd:
         compile_graph(graph, program, progress=3)  # type: ignore[arg-type]
     assert str(odd.value) == (
-        "compile_graph() was given 3 as its progress.\n  next:  give a function of (step, total)."
+        "compile_graph() was given 3 as its progress, which is not a function.\n"
+        "  next:  give a function of (step, total)."
     )
     assert Engine(executable, {"debug.instrument": False}).options["debug.instrument"] is False
 

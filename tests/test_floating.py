@@ -130,7 +130,8 @@ def test_the_error_names_the_place(options: dict[str, bool], more: dict[str, boo
         f"{number} (Narrow.compute), vertex 0 (Narrow, tile 2) of compute set 'narrow'; fields x, "
         "single; single[2] becomes inf\n  next:  check the inputs of the vertex; without "
         "debug.floatPointOpException and debug.nanOverflowException, or with "
-        "set_floating_point_behaviour ahead of it, the run continues with infinity or NaN."
+        "set_floating_point_behaviour before the compute set, the run continues with infinity or "
+        "NaN."
     )
 
 

@@ -165,8 +165,8 @@ def test_what_cannot_be_had_is_refused(no_gpu: None) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         Engine(graph, Sequence(), backend="cuda")
     assert str(caught.value) == (
-        'Engine was given backend=\'cuda\'.\n  next:  give "numpy", "cupy", or None for CuPy where '
-        "it runs and else numpy."
+        "Engine was given backend='cuda', which does not exist.\n"
+        '  next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.'
     )
 
 

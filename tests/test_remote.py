@@ -804,7 +804,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Engine(w.graph, Sequence()).copy_from_remote_buffer("rows"),
         TensorIOStateError,
         """
-        The engine is not loaded: there is no machine yet.
+        The engine is not loaded on a device.
           next:  engine.load(device) first.""",
     ),
 ]

@@ -491,7 +491,7 @@ def test_a_name_of_a_run_is_text() -> None:
     engine, _ = increment()
     with pytest.raises(InvalidOptionError) as caught:
         engine.run(0, 3)  # type: ignore[arg-type]
-    assert (
-        str(caught.value) == 'run() was given the name 3.\n  next:  give text: run(0, "training").'
+    assert str(caught.value) == (
+        'run() was given the name 3, which is not text.\n  next:  give text: run(0, "training").'
     )
     assert isinstance(caught.value, IPUTeachError)
