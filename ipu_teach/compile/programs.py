@@ -131,7 +131,7 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
 
 
 def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
-    """Return (what a step reads, what it writes), each as a tuple of tensors, streams or None.
+    """Return (objects that a step reads, objects that it writes): tensors, streams or None.
 
     `part` is one of the steps that `parts` returns. The result does not include the fields of a
     compute set's vertices. A WriteUndef writes its tensor.

@@ -231,7 +231,7 @@ class MemoryAccess:
 
 
 class Definedness:
-    """Which bytes of a machine's memory are defined: `defined` has a bool for each byte.
+    """A record of the bytes of memory that are defined: `defined` has a bool for each byte.
 
     `checked` contains the numbers of the steps that need no check before they run again. The
     function `poison` fills a tensor with the value of unwritten memory.

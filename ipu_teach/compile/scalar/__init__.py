@@ -50,7 +50,8 @@ class ScalarCode:
     """The translation of one codelet's compute() into operations.
 
     * `operations`: the operations in order (see the module `operations`)
-    * `pieces`, `rates`: what the operations do, as lists that the cost model prices (see `writer`)
+    * `pieces`, `rates`: the operations whose cycles are counted, as the cost model needs them (see
+      `writer`)
     * `loops`: the inner loops of numpy that the numba code calls by address, each as (function, its
       type letters)
     * `tables`: the lists of constants, by name

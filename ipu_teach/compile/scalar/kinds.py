@@ -70,9 +70,9 @@ def kind_of(value: object) -> str:
 
 @lru_cache(None, typed=True)
 def gives(function: Function, *operands: str | Constant) -> str:
-    """Return the type of `function` of operands of these types, found by computing an example.
+    """Return the type of `function`'s result for operands of these types.
 
-    An operand may also be a number instead of a type.
+    The type is found by computing an example. An operand may also be a number instead of a type.
     """
     with np.errstate(all="ignore"):
         return kind_of(function(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))

@@ -25,7 +25,7 @@ SHORT_ROW = 8
 
 @dataclass(eq=False)
 class GroupPlacement:
-    """Where each region of a group's vertices is in memory while the vertices run.
+    """The places in memory of a group's regions while its vertices run.
 
     A region is identified by its id in the trace, which is its root.
 
