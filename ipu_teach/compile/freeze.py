@@ -279,7 +279,10 @@ class FrozenGraph:
 
     @cached_property
     def _shortest(self) -> Array:
-        """The length of the shortest run of each layout, or 0 if it has no run: int64[layouts]."""
+        """The length of the shortest contiguous run of elements in each layout: int64[layouts].
+
+        The length is 0 if the layout has no elements.
+        """
         pointers, _, lengths = self._runs
         shortest = np.zeros(len(self.layouts), np.int64)
         with_runs = np.flatnonzero(np.diff(pointers))
@@ -330,8 +333,8 @@ class FrozenGraph:
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
         layout, and in which each region starts inside or at the end of the previous one. Together,
-        the vertices access one larger contiguous region. So a few intervals per tile represent a
-        million regular edges.
+        the vertices access one larger contiguous region. So a few intervals per tile represent the
+        regions of a million vertices.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]

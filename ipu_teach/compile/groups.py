@@ -43,7 +43,8 @@ class Group:
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # A description of the race because of which the vertices must run one after the other, or "".
+    # If vertices of the compute set race, a description of the race, or else "". With a race, the
+    # vertices run one after the other.
     race: str = ""
 
     @property
@@ -51,8 +52,8 @@ class Group:
         """The reason why these vertices do not run as one batch, or "" if they do.
 
         The reason is a race, or the line that stopped the trace and its problem. If the vertices
-        run as a plain loop, the reason why there is no scalar loop follows. It has its line if that
-        is another line.
+        run by the plain vertex loop, the reason why there is no scalar loop follows, with its own
+        line if that is a different one.
         """
         if self.is_bulk:
             return ""

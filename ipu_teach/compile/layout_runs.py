@@ -40,8 +40,9 @@ class Runs:
 class Parts:
     """The regions of several layouts, in order.
 
-    `owner` is the index of the layout to which a region belongs. `offset` is the start of the
-    region. `index` is the index in `layouts` of the layout of the region itself.
+    A layout of a list field has a region for each item; any other layout is a single region.
+    `owner` is the index of the layout that a region belongs to. `offset` is the start of the
+    region. The region has the layout `layouts[index]`.
     """
 
     owner: Array
@@ -67,7 +68,7 @@ def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
 
 
 def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
-    """Return the runs of elements that each layout covers, region after region.
+    """Return the contiguous runs of elements that each layout covers, region after region.
 
     In each region, every element counts once, and the runs ascend.
     """
@@ -87,7 +88,7 @@ def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
 
 
 def ordered_runs(layouts: Sequence[Layout]) -> Runs:
-    """Return the runs of elements of each layout, in the order of its view.
+    """Return the contiguous runs of elements in each layout, in the order of its view.
 
     An element that the view repeats counts only at its first position.
     """
@@ -145,7 +146,10 @@ def _runs(
 def _listed_runs(
     positions: list[Array], keys_of: Callable[[Array], Array]
 ) -> tuple[Array, Array, Array]:
-    """Return (index of the list, start, length) of each run of positions in several lists."""
+    """Return (list index, start, length) of each series of consecutive positions in several lists.
+
+    Each of the three is an array with an item for each series. `keys_of` is as in `_runs`.
+    """
     if not positions:
         return (np.zeros(0, np.int64),) * 3
     all_positions = np.concatenate(positions)

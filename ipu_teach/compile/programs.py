@@ -157,7 +157,7 @@ def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
 
 
 def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
-    """Return (start, stop) of the bytes of all tensors among `sides`."""
+    """Return (starts, stops) of the byte intervals of all tensors among `sides`."""
     empty: Array = np.zeros(0, np.int64)
     extents = (side.byte_extent() for side in sides if isinstance(side, Tensor))
     start, stop = zip((empty, empty), *extents, strict=True)

@@ -172,7 +172,7 @@ class Purity:
     def settle(self) -> str:
         """Restore all containers that compute() has changed.
 
-        Return the reason why the trace must stop if there were any, or "".
+        Return the reason why the trace must stop, or "" if compute() has changed no container.
         """
         changed = ""
         for name, value, before in self._copies:

@@ -77,7 +77,7 @@ class Whole:
         """Return the counterpart in `graph` of a tensor, a program, or a part of a program.
 
         The same original always has the same counterpart. An object of any other graph is returned
-        unchanged. The items of lists and dicts are mapped.
+        unchanged. The counterpart of a list or dict contains the counterparts of its items.
         """
         match original:
             case list():
@@ -121,7 +121,7 @@ class Whole:
         number = len(self.graph.variables)
         self.graph._variables.add(replace(variable, id=number, start=start, stop=stop))
 
-    # Addresses in the top-level graph, in which the replicas are APART bytes apart.
+    # Methods for addresses. In the top-level graph, the replicas are APART bytes apart.
 
     def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
         """Return the address in `graph` for an address in the top-level graph.
@@ -166,7 +166,7 @@ class Whole:
             return self.graph.strided(layout.shape, tuple(map(moved, layout.strides)))
         return self.graph.listed(UNSIGNED_INT, moved(layout.positions)).layout
 
-    # Vertices
+    # Methods for compute sets and vertices
 
     def _compute_set(self, original: ComputeSet) -> ComputeSet:
         image = self.graph.add_compute_set(original.name)

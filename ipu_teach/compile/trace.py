@@ -219,7 +219,7 @@ class Op:
     the operation in the learner's code. The kinds are:
 
     * "region": a field
-    * "view": a static view
+    * "view": a view with the same index or shape in every vertex
     * "read": a copy of one element
     * "ufunc", "elementwise", "reduce", "product", "dense", "each": computations
     * "local": a new local array
@@ -652,7 +652,7 @@ class Traced(NDArrayOperatorsMixin):
             )
         return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample=sample)
 
-    # numpy's protocols for operators and functions
+    # Methods that numpy calls for operators and functions
 
     # `**` has its own code for numbers and for small exponents, whose bits differ from np.power's.
     def __pow__(self, other: Value) -> Traced:
@@ -822,7 +822,7 @@ class Traced(NDArrayOperatorsMixin):
             "each", fn, tuple(operand(argument) for argument in args), kwargs, sample=sample
         )
 
-    # Conversions that would need the value of each vertex
+    # Conversions stop the trace, because they would need the value of each vertex.
 
     def __bool__(self) -> bool:
         bool(self._sample)  # numpy raises its own error for an array of several elements.
@@ -881,10 +881,10 @@ def _dot(trace: Trace, a: Value, b: Value) -> Any:
 
 
 def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
-    """Record a function of a matrix.
+    """Record a call of a function of np.linalg, such as np.linalg.inv.
 
-    Its sample is the result for the identity matrix, which no such function refuses. The values of
-    the matrix's own sample have no meaning.
+    The sample of the result is the function's result for the identity matrix, because the function
+    could refuse the matrix's own sample, whose values have no meaning.
     """
     matrix, *other_operands = [np.asarray(sample_of(argument)) for argument in args]
     if matrix.ndim != 2:

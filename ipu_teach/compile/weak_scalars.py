@@ -38,7 +38,7 @@ def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
 
 
 def are_promoted(dtype: AnyDType, others: Sequence[object]) -> bool:
-    """Return whether plain numbers become `dtype` in an operation with `others`.
+    """Return whether Python numbers become `dtype` in an operation with `others`.
 
     They do if at least one of `others` is a numpy value of type `dtype`, and all numpy values in
     `others` are of type `dtype` or bool.

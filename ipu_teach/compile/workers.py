@@ -134,7 +134,11 @@ def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
 
 
 def _mark(flags: dict[int, Array], trace: Trace, value: int, sample: Array) -> None:
-    """Set the flags of the elements that `sample`, a view of the value's root, covers."""
+    """Set the flags of the elements that a view of a value covers.
+
+    `flags` has a bool array for each region. `value` is the id of the viewed value, and `sample`
+    the view.
+    """
     root = trace.roots[value]
     if root in flags and sample.size:
         root_sample = trace.samples[root]

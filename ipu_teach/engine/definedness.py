@@ -420,7 +420,7 @@ class Definedness:
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """Return the bytes of some intervals, which may overlap, as a `ByteSet`."""
-        # Fast path for the usual case: a single piece within one variable.
+        # Fast path for the usual case: a single interval within one variable.
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
             variable_number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1

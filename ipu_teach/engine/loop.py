@@ -107,7 +107,7 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, FieldArrays] = {}
-        # The memory index of each part of each field.
+        # The positions in memory of the arrays of each field.
         self.places: dict[str, list[Positions]] = {}
         self.back: Back = []
         for name, declared in self.table.fields.items():

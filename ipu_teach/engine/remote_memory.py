@@ -74,7 +74,9 @@ class RemoteRows:
         self._written = memory.host.backend.zeros((rows,), bool)
 
     def load(self, rows: Array | list[int], reader: str) -> Array:
-        """Return a copy of some rows, in order. `reader` is the name of the reader in the error.
+        """Return a copy of the rows with the numbers `rows`, in this order.
+
+        `reader` describes the reader in the error.
 
         :raises UninitialisedReadError: in strict mode, if a row was never written.
         """
@@ -93,7 +95,9 @@ class RemoteRows:
         return values
 
     def store(self, rows: Array | list[int], values: Array) -> None:
-        """Write some rows. If a row occurs twice, the later values remain.
+        """Write `values` to the rows with the numbers `rows`.
+
+        If a row occurs twice, the later values remain.
 
         :raises GraphMemoryAllocationError: if this computer would have to swap.
         """

@@ -113,7 +113,7 @@ class Arithmetic(Writer):
         if target_type in FLOATS or target_type in BOOLS:
             return self.convert(text, source_type, target_type, node)
         if source_type in FLOATS:
-            # Processors convert values that do not fit in different ways.
+            # If a value does not fit, the result of the conversion differs between processors.
             if target_type[0] == "u":
                 self.bail(
                     f"not ({text} > -1 and {text} < {2.0 ** min(8 * int(target_type[1]), 61)})",
@@ -434,9 +434,9 @@ class Arithmetic(Writer):
         return slots["wb"]
 
     def known_ahead(self, value: object) -> Num | StaticValue:
-        """Return a value from outside the learner's function.
+        """Return a value from outside the learner's function as a `Num`.
 
-        The result is a number if the value is one, or else a `StaticValue`.
+        If the value is not a number, it is returned as a `StaticValue`.
         """
         return self.constant(value) if is_number(value) else StaticValue(value)
 
@@ -517,7 +517,11 @@ def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
 def _bound(
     sign: str, left_bound: int | None, right_bound: int | None, types: dict[str, str]
 ) -> int | None:
-    """Return the bound of an operator's integer result, or None if it is unknown."""
+    """Return the largest magnitude of an operator's integer result, or None if it is unknown.
+
+    `left_bound` and `right_bound` are the largest magnitudes of the operands, or None. `types` has
+    the possible types of the result as keys.
+    """
     type_bound = reach(types)
     if "wi" not in types:
         return type_bound

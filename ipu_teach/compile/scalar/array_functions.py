@@ -206,9 +206,10 @@ class ArrayFunctions(Arrays):
         )
 
     def _noting_call(self, function: Function) -> str:
-        """Return the beginning of a Python call of `call_noting`, which calls `function`.
+        """Return the beginning of a Python call that calls `function` and checks its matrix.
 
-        It also records if the matrix is unsuitable, such as one with a NaN.
+        The call is `call_noting(function, line, …)`. The caller adds the arguments and the closing
+        bracket.
         """
         return f"call_noting(np.linalg.{function.__name__}, {place(self.codelet, self.line)!r}"
 

@@ -58,7 +58,7 @@ class Arrays(Regions):
     def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
         """Return a value as an operand of an operation on whole arrays, and count its load.
 
-        `load` is the name of the load in its price. By default, the name is AGAIN if the current
+        `load` is the name under which the load is priced. By default, it is AGAIN if the current
         loop over vectors has already loaded the array.
         """
         if isinstance(a, Vec):
@@ -165,7 +165,7 @@ class Arrays(Regions):
 
         `make` is a function for `dispatch`, or None if the numba code cannot compute the function.
         `text_format` is the Python code of the call, with {} for each argument. `name` is the name
-        in the price.
+        under which the operation is priced.
         """
         operands = [self.as_vec(argument, node) for argument in args]
         longest = max(operands, key=lambda operand: len(operand.dims))
@@ -215,10 +215,10 @@ class Arrays(Regions):
     def _as_one_type(
         self, a: Value, other: Value, fn: Function, is_right_operand: bool, node: ast.AST
     ) -> Value:
-        """Return a number of several types, converted to the result's type of `fn` with an array.
+        """Return a number of several possible types, converted to the type of the result of `fn`.
 
-        `other` is the other operand of `fn`. If `a` is not a number of several types, or `other` is
-        not an array, `a` is returned unchanged.
+        `other` is the other operand of `fn`. If `a` has one type, or `other` is not an array, `a`
+        is returned unchanged.
         """
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
@@ -331,7 +331,10 @@ class Arrays(Regions):
         )
 
     def product(self, left: Value, right: Value, text_format: str, node: ast.AST) -> Num | Arr:
-        """Return a @ b of vectors and matrices, computed by numpy's own loop."""
+        """Return a @ b of vectors and matrices, computed by numpy's own loop.
+
+        `text_format` is the Python code of the product, with {} for each operand.
+        """
         left_vec = self.as_vec(left, node, OF_PRODUCT)
         right_vec = self.as_vec(right, node, OF_PRODUCT)
         self.refuse_if(not left_vec.dims or not right_vec.dims, node, "@ of a number")

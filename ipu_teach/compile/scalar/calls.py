@@ -326,7 +326,7 @@ class Calls(Functions):
                 self.write(array, [self.constant(k)], value, node)
         self.emit(None, f"{array.py} = {py}")
 
-    # The learner's own functions
+    # Methods for calls of the learner's own functions
 
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Value:
         """Return the result of a call of the learner's own method or function.

@@ -129,8 +129,8 @@ class Expressions(Lists):
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # This is not an error yet: if the vertex never reaches the expression, the plain loop
-        # raises nothing.
+        # This is not an error yet: if the vertex never reaches the expression, the plain vertex
+        # loop raises nothing.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
@@ -464,7 +464,7 @@ class Expressions(Lists):
             self.lambdas[node] = ast.copy_location(function, node)
         return Inner(self.lambdas[node], self.scope)
 
-    # Lists
+    # Methods for tuples and lists
 
     def v_Tuple(self, node: ast.Tuple) -> list[Value]:
         return self.operands(list(node.elts), self.value)

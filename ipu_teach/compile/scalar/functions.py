@@ -204,9 +204,9 @@ class Functions(ArrayFunctions):
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
     def of_numbers(self, function: Function, args: list[Value], node: ast.Call) -> Num | Vec:
-        """Return the result of a function of Python or numpy.
+        """Return the result of a call of a Python or numpy function of numbers.
 
-        numpy's functions also take complete regions.
+        numpy's functions also take whole arrays.
         """
         make = self._make_of(function, args, node)
         is_ufunc = function is abs or isinstance(function, np.ufunc)

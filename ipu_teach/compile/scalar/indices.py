@@ -72,8 +72,9 @@ class Indices(VariableWalk):
         """Return whether an index is checked once for all iterations of a loop.
 
         The index is `counter` + `extra`, on an axis of length `axis_length`. A compiler can then
-        vectorise the loop. This is possible only if every iteration reaches the index: otherwise, a
-        vertex could return to CPython, which is slow, because of an element that it never accesses.
+        vectorise the loop. This is possible only if every iteration uses the index: otherwise, an
+        element that the vertex never accesses could stop the numba code, and the Python code is
+        slow.
         """
         range_start, range_end = self.ranges.get(counter, ("", ""))
         check = f"if {range_end} > {range_start} and {range_end} + {extra} > {axis_length}:"

@@ -70,7 +70,7 @@ class Regions(Indices):
             free=free,
         )
 
-    # Elements
+    # Methods for single elements
 
     def _element_text(self, array: Arr, at: str) -> str:
         """Return the numba expression of a buffer's element at offset `at`.
@@ -194,7 +194,7 @@ class Regions(Indices):
         """
         return f"half_bits({x})" if array.type == "f2" and not array.local else x
 
-    # Rows and slices
+    # Methods for rows and slices
 
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
         """Return the part of an array that an index with slices, or with too few axes, selects."""
@@ -376,7 +376,7 @@ class Regions(Indices):
             ":".join(python_texts),
         )
 
-    # Tables and lists
+    # Methods for tables of constants
 
     def table(self, value: Sequence[object] | Array, node: ast.AST) -> Arr:
         """Return a table of constants as an `Arr`.

@@ -242,7 +242,7 @@ class Statements(Expressions):
         return result
 
     def _calls(self, node: ast.Call, *functions: Function) -> bool:
-        """Return whether a call is one of these builtins."""
+        """Return whether `node` is a call of one of the builtins `functions`."""
         if not isinstance(node.func, ast.Name) or node.func.id in self.scope.local:
             return False
         return any(self.value(node.func) == StaticValue(function) for function in functions)
@@ -261,7 +261,7 @@ class Statements(Expressions):
         return list(items) if len(items) <= MOST_UNROLLED else None
 
     def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Value]:
-        """Return the values that an assignment to `count` names unpacks."""
+        """Return the `count` values into which an assignment to several names unpacks a value."""
         if isinstance(value, StaticValue) and isinstance(value.value, (list, tuple)):
             value = self.table(value.value, node)
         if isinstance(value, Arr) and len(value.dims) == 1:

@@ -85,7 +85,7 @@ class VariableWalk(Arithmetic):
         )
 
     def parts(self, value: Arr) -> list[str]:
-        """Return the suffixes of the names of an array's buffers."""
+        """Return the suffixes of an array's buffers; the name of a buffer is `buf` and a suffix."""
         if not value.box:
             return [""]
         types = self.boxes[value.box]
@@ -211,9 +211,9 @@ def slot_of(name: str) -> str:
 
 
 def is_same_state(a: State, b: State) -> bool:
-    """Return whether two states have the same variables, each with the same possible values.
+    """Return whether two states have the same variables, each with the same types and bounds.
 
-    See `is_same_knowledge`.
+    See `is_same_knowledge` for all properties that are compared.
     """
     return a.keys() == b.keys() and all(
         is_same_knowledge(value, b[name]) for name, value in a.items()

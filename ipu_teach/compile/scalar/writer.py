@@ -278,7 +278,7 @@ class Writer:
             return False
         return True
 
-    # Costs
+    # Methods that count costs
 
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
         """Count `times` executions of an operation in the current statement.
@@ -300,11 +300,10 @@ class Writer:
         return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
     def join_costs(self, other: Counter[Price]) -> list[Operation]:
-        """Join the costs of two branches: the current one, and another with the cost `other`.
+        """Return the operations that count the rest of another branch's cost after a join.
 
-        Neither cost is counted yet. The cost that both have in common is left to be counted after
-        them. The rest of this branch's cost is written, and the rest of the other branch's is
-        returned.
+        `other` is that branch's cost. The part that both branches have in common stays uncounted,
+        to be counted once after them. The rest of the current branch's cost is written at once.
         """
         common = self.cost & other
         self.operations.extend(self._counted(self.cost - common))
@@ -323,7 +322,7 @@ class Writer:
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
         self.operations.append(CountRegion(counter, number, (vec.n, vec.size), times))
 
-    # Numbers of several types
+    # Methods for numbers of several types
 
     def not_none(self, number: Num) -> Num:
         """Return a number without the type None among its possible types.

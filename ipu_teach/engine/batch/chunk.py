@@ -134,7 +134,7 @@ class Chunk(Operations):
         """
         return self.order or self.placement.order(value, self.axes)
 
-    # Regions, and views of values
+    # Methods for regions and for views of values
 
     def _region(self, root: int) -> Array:
         """Return the region with id `root` of these vertices as one array.
@@ -245,7 +245,7 @@ class Chunk(Operations):
             return buffer
         return element
 
-    # Stores
+    # Methods for stores
 
     def _direct(self, op_number: int, op: Op) -> int | None:
         """Return the number of the store op into whose target this result is computed, or None.

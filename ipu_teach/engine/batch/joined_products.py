@@ -1,9 +1,9 @@
 """Join many small products of matrices into a few large ones.
 
-If the vertices along an axis of a nest share one operand, and the other operand and the result are
-each one larger matrix in memory, the axis is joined with that matrix: blocks of rows or of columns
-become a single product. BLAS then sums in another order. So this is done only with
-`Engine(exact=False)`, and depends only on the shapes.
+If several vertices in a row share one operand, and their other operands and their results are each
+adjacent in memory, these are treated as one larger matrix: blocks of rows or of columns become a
+single product. BLAS then sums in another order. So this is done only with `Engine(exact=False)`,
+and depends only on the shapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The functions that a kernel's calls run, apart from numpy's own."""
+"""Functions that the array calls of a batch use in addition to numpy's own."""
 
 from __future__ import annotations
 

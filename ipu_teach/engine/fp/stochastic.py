@@ -5,12 +5,12 @@ that are already halves are unchanged, including the results of arithmetic on ha
 numbers, such as literals, are rounded to nearest.
 
 Every worker has a generator (`Registers.generators`). Each time a compute set runs in which a
-vertex may round stochastically, each worker draws one word. The random bits of a vertex follow from
-such a word and from the vertex's number n in the compute set. The word is that of worker n modulo 6
-of its tile; a MultiVertex uses the words of all workers. `types.generator.counted` defines how the
-bits follow. Each store takes one 32-bit word per element, in order, starting at the next complete
-64-bit word. So no bit depends on the order in which vertices run, on how many run at a time, or on
-the way they run.
+vertex may round stochastically, each worker draws one word, a random number. Vertex number n of the
+compute set uses the word of worker n modulo 6 of its tile; a MultiVertex uses the words of all
+workers. The vertex's random bits follow from the word and n, as `types.generator.counted` defines.
+Each store uses 32 of these bits per element, in order, starting at the next multiple of 64 bits. So
+no bit depends on the order in which vertices run, on how many run at a time, or on the way they
+run.
 """
 
 from __future__ import annotations

@@ -95,7 +95,10 @@ class FloatingPoint:
 
 
 class TrapWatch:
-    """The exceptions that stop each vertex of a group, by the bits of FP_CTL on its tile."""
+    """The floating-point exceptions that stop each vertex of a group.
+
+    They follow from the bits of the control register FP_CTL on the vertex's tile.
+    """
 
     def __init__(self, codes: Array) -> None:
         self._codes = codes
@@ -177,10 +180,10 @@ def alarm(result: Array) -> None:
 
 
 def _alarms_after(call: Call) -> list[Call]:
-    """Return the calls that check the result of a call for exceptions that it may not report.
+    """Return calls that check the result of `call` where numpy may fail to report an exception.
 
-    The vector forms of functions outside `ROUNDED` may not report exceptions that their scalar
-    forms report.
+    For functions outside `ROUNDED`, numpy's vector forms do not always report the exceptions that
+    the scalar forms report.
     """
     function, args = call
     if function is apply:

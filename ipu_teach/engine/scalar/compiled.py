@@ -98,7 +98,8 @@ def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
     try:
         module = _imported(text) if cached else _executed(text)
         run: Loop = module.run
-        run(*arguments())  # This call compiles the text, or reads the result from the cache.
+        # This call compiles the numba code, or reads the machine code from the cache.
+        run(*arguments())
         return run
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
@@ -157,7 +158,7 @@ def _name(text: str) -> str:
     return f"loop_{hashlib.sha256((_version() + text).encode()).hexdigest()[:24]}"
 
 
-# numpy's own loops
+# Functions for the addresses of numpy's inner loops
 
 
 def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
