@@ -451,7 +451,7 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
     if not isinstance(tree, ast.FunctionDef) or [
         ast.unparse(d) for d in tree.decorator_list
     ] not in ([], ["staticmethod"]):
-        raise Refused(f"{function.__qualname__}, which is not a plain function,")
+        raise Refused(f"{function.__qualname__}, which is decorated or a lambda,")
     return tree
 
 
