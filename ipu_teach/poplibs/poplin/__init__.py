@@ -19,5 +19,5 @@ from ipu_teach.poplibs.poplin.operands import *
 from ipu_teach.poplibs.poplin.plan import *
 from ipu_teach.poplibs.poplin.transposes import *
 
-if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
+if not _typing.TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names
     __all__ = _offered(globals())
