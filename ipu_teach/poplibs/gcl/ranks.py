@@ -80,8 +80,10 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def linear(self, value: V, count: int) -> V:
-        """Return new tensors of `count` elements, one per rank, mapped linearly to the rank's
-        tiles.
+        """Return new tensors of `count` elements, one for each rank, mapped to its tiles.
+
+        The mapping is linear: the elements are distributed over the tiles in order, in nearly equal
+        numbers.
         """
 
     @abstractmethod
@@ -100,8 +102,7 @@ class Ranks(ABC, Generic[V]):
     def all_reduce(
         self, op: CollectiveOperator | str, prog: Program, in_place: bool = False
     ) -> V | Sequence[V]:
-        """Combine the tensors of all ranks of each group elementwise; return the results for every
-        rank.
+        """Combine the tensors of each group of ranks elementwise; return the results on all ranks.
 
         Each chunk contains some elements of every tile, so that all tiles send at the same time.
         """
@@ -129,17 +130,14 @@ class Ranks(ABC, Generic[V]):
         return results if self.several else results[0]
 
     def all_reduce_in_place(self, op: CollectiveOperator | str, prog: Program) -> None:
-        """Combine the tensors of all ranks of each group elementwise; write the results to these
-        tensors.
-        """
+        """Combine the tensors of each group of ranks elementwise; write the results to them."""
         self.all_reduce(op, prog, True)
 
     def reduce_scatter(self, op: CollectiveOperator | str, prog: Program) -> V:
-        """Combine the tensors of each group elementwise, and return a part of the result on each
-        rank.
+        """Combine the tensors of each group of ranks elementwise; return a part on each rank.
 
-        The result is divided into as many parts of equal length as the group has ranks. If the
-        division is not exact, zeros are appended to the last parts.
+        The combined tensor is divided into as many parts of equal length as the group has ranks. If
+        the division is not exact, zeros are appended to the last parts.
 
         :raises PoplibsError: if the caller gave more than one tensor per rank.
         """
@@ -166,8 +164,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def all_gather(self, prog: Program) -> V:
-        """Return, on each rank, the tensors of all ranks of its group, stacked along a new
-        dimension.
+        """Return, on each rank, the tensors of its whole group, stacked along a new dimension.
 
         :raises PoplibsError: if the caller gave more than one tensor per rank.
         """
@@ -232,9 +229,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def _joined(self, values: Sequence[V]) -> list[Tensor]:
-        """Return a list with a tensor for each rank: its rows of all items of `values`,
-        concatenated.
-        """
+        """Return a tensor for each rank: its rows of all items in `values`, concatenated."""
         return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
@@ -245,8 +240,7 @@ class Ranks(ABC, Generic[V]):
         prog: Program,
         in_place: bool = False,
     ) -> list[Tensor]:
-        """Append the scatter half of an all-reduce; return a list with a combined chunk for each
-        rank.
+        """Append the scatter half of an all-reduce; return a combined chunk for each rank.
 
         The returned chunk of a rank is the chunk of which the rank is the home, combined over all
         ranks of its group. `chunks[rank][home]` is the part of the rank's row that belongs to the
@@ -289,8 +283,9 @@ class Ranks(ABC, Generic[V]):
 
 
 class Ipus(Ranks[Sequence[Tensor]]):
-    """The IPUs of a replica as ranks: an item is a list with a tensor on each IPU, in order of
-    ranks.
+    """The IPUs of a replica as ranks: an item is a list with a tensor on each IPU.
+
+    The tensors are in the order of the ranks.
     """
 
     # `data` comes from the user. This method checks its type, so the annotation is Any.

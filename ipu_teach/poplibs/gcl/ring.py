@@ -99,8 +99,7 @@ def scatter(
     name: str,
     in_place: bool,
 ) -> list[Tensor]:
-    """Append the scatter half of an all-reduce; return a list with a complete chunk for each
-    member.
+    """Append the scatter half of an all-reduce; return the complete chunk of each ring member.
 
     `chunks[member][home]` is the tensor that a ring member contributes to the chunk of `home`. A
     member adds its contribution to the partial sum that arrives, in a new tensor, so `chunks` is

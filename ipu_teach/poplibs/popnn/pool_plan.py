@@ -66,8 +66,7 @@ class PoolPlan:
     def cycles(
         self, kind: str, work: list[Array], ranges: Ranges, dtype: type[DType], target: Target
     ) -> int:
-        """Return the modelled tile cycles of a vertex that computes the block with the intervals
-        `ranges`.
+        """Return the modelled tile cycles of the vertex for the block with the intervals `ranges`.
 
         `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `work` contains an array
         bool[kernel, length] for each dimension of the field. Its entry [k, i] is whether the

@@ -200,10 +200,9 @@ class PoolParams:
         return self._field_positions(d) >= 0
 
     def _has_index(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: entry [k, i] is whether a window has element i at its
-        index k.
+        """Return bool[kernel, input_field]: whether a window has element i at its index k.
 
-        Only dimension `d` of the field is considered.
+        The entry is [k, i]. Only dimension `d` of the field is considered.
         """
         place = self._windows_of_elements(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
@@ -301,8 +300,7 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """For each element of a result, the indices of the elements of a flat tensor that it is
-    computed from.
+    """The indices of the elements of a flat tensor that each element of a result needs.
 
     An index is a sum of one distance for each dimension of the result. `tables_of_dims` contains an
     array int[needed elements, length of the dimension] with these distances for each dimension; -1
@@ -315,8 +313,7 @@ class _Tables:
         self.margin = any(bool((table < 0).any()) for table in tables_of_dims)
 
     def of(self, ranges: Ranges) -> Array:
-        """Return int[needed elements, elements of the block]: the indices for a block of the
-        result.
+        """Return int[needed elements, block elements]: the indices for a block of the result.
 
         `ranges` contains the interval (begin, end) of the block in each dimension except the last,
         which every block has completely. A negative index stands for a missing element.
@@ -633,8 +630,7 @@ def _shared_gradients(
     name: str,
     is_first_only: bool,
 ) -> list[Tensor]:
-    """Return a list of tensors: the gradients that the elements of the windows receive in MAX
-    pooling.
+    """Return tensors with the gradients that the elements of the windows receive in MAX pooling.
 
     The list has a tensor for each index within a window. The tensor has the shape of the output,
     and contains the gradient of the element with this index in each window. The elements that equal

@@ -123,24 +123,19 @@ class RowPartColumns:
         return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
 
     def rows(self, variable: Tensor) -> Column:
-        """Return a `Column` that connects each vertex to the complete row of `variable` [rows,
-        parts].
+        """Return a `Column` that connects each vertex to a row of `variable` [rows, parts].
 
         It is the row to which the part of the vertex belongs.
         """
         return Column.of(variable[row] for row in range(variable.shape[0])).at(self._rows)
 
     def map_elements(self, variable: Tensor) -> None:
-        """Map each element of `variable` [rows, columns] to the tile of the vertex that processes
-        it.
-        """
+        """Map each part of each row of `variable` [rows, columns] to the tile of its vertex."""
         begins = self._rows * variable.shape[1] + self._begins
         self._graph.map_pieces(variable, begins, self._sizes, self._tiles)
 
     def map_cells(self, variable: Tensor) -> None:
-        """Map element [row, part] of `variable` [rows, parts] to the tile of the vertex for this
-        part.
-        """
+        """Map element [row, part] of `variable` [rows, parts] to the tile of the part's vertex."""
         begins = self._rows * variable.shape[1] + self._numbers
         self._graph.map_pieces(variable, begins, np.ones_like(begins), self._tiles)
 
