@@ -260,8 +260,7 @@ def _partitions(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return how many of a bucket's slots exceed its even share of the greatest number of blocks.
-    """
+    """Return how many of a bucket's slots exceed its even share of the greatest number of blocks."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
