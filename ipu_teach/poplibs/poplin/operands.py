@@ -53,7 +53,8 @@ def _create_for_rank(
 ) -> Tensor:
     """Return a new variable for an operand or the result of a product.
 
-    `side` is (number of dimensions, "a", "b" or "out").
+    `side` is a pair: the number of dimensions, and "a", "b" or "out" for the left operand, the
+    right operand or the result.
     """
     wish = out_type, options, partials_type, available_memory_proportion
     return _create(graph, dtype, (a_shape, b_shape), name, wish, side)

@@ -1,4 +1,4 @@
-"""The options of a matrix product, as PopLibs options and as keywords."""
+"""The options of a matrix product: PopLibs' options, and the keywords for the most frequent ones."""
 
 from __future__ import annotations
 
