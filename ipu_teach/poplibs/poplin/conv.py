@@ -104,7 +104,7 @@ class ConvPlan:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates of all products, including those with padding zeros."""
+        """The number of multiply-accumulates of all products, including those with padding."""
         return sum(prod((plan.product.groups, plan.m, plan.k, plan.n)) for plan in self.products)
 
     @property
@@ -513,7 +513,7 @@ def convolution_input_gradient(
 
 
 def _flip(x: Tensor, params: ConvParams) -> Tensor:
-    """Return a view of x [batch, channels, *field], reversed in the dimensions with `flip_input`."""
+    """Return a view of x [batch, channels, *field], reversed in dimensions with `flip_input`."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x

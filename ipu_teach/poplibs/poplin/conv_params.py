@@ -1,4 +1,4 @@
-"""The sizes of a convolution: `ConvParams`, and the classes of outputs that use the same weights."""
+"""The sizes of a convolution: `ConvParams`, and classes of outputs that use the same weights."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return a tuple for each dimension of the field, with the values of the named attributes."""
+        """Return a tuple for each field dimension, with the values of the named attributes."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property

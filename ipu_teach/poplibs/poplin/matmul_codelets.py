@@ -85,7 +85,7 @@ class ConvPartialHalfMore(ConvPartialMore):
 
 
 class ConvPartialHalfSums(ConvPartial):
-    """Set `out` to a @ b for HALF operands; the sums are rounded to HALF after every 16 products."""
+    """Set `out` to a @ b for HALF operands; sums are rounded to HALF after every 16 products."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -94,7 +94,7 @@ class ConvPartialHalfSums(ConvPartial):
 
 
 class ConvPartialHalfSumsMore(ConvPartialMore):
-    """Add a @ b to `out` for HALF operands; the sums are rounded to HALF after every 16 products."""
+    """Add a @ b to `out` for HALF operands; sums are rounded to HALF after every 16 products."""
 
     def compute(self) -> None:
         self.out = _in_panels(

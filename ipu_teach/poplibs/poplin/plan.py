@@ -151,11 +151,11 @@ class MatMulPlan:
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the intervals (begin, end) into which the groups are divided."""
+        """Return the intervals (begin, end) of the blocks of groups."""
         return balanced_partition(self.product.groups, self.group_blocks)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the intervals (begin, end) into which the rows of a and of the result are divided."""
+        """Return the intervals (begin, end) of the blocks of rows of a and of the result."""
         return balanced_partition(self.m, self.row_blocks)
 
     def inner(self, step: int = 0) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The options of a matrix product: PopLibs' options, and the keywords for the most frequent ones."""
+"""The options of a matrix product: PopLibs' options, and keywords for the most frequent ones."""
 
 from __future__ import annotations
 

@@ -260,7 +260,10 @@ def _partitions(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return how many of a bucket's slots exceed its even share of the greatest number of blocks."""
+    """Return how many slots a bucket has beyond its even share of the greatest number of blocks.
+
+    `slots` is the number of slots, and the share is 1 / (1 + `OVERSIZE`) of it, rounded down.
+    """
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
