@@ -40,8 +40,8 @@ def walk(
     """Return the value of an expression, computed on a stack.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
-    `number(value, dtype)`, `cast(operand, dtype, step_number)` and `apply(operation, operands,
-    step_number)` compute the value of a step; `step_number` is its position in the code.
+    The functions `number(value, dtype)`, `cast(operand, dtype, step_number)` and `apply(operation,
+    operands, step_number)` compute the value of a step. `step_number` counts the steps from 0.
     """
     stack: list[T] = []
     for step_number, step in enumerate(code.split()):

@@ -400,13 +400,13 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
         raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
-            next:  give a dimension of indices, or {indices.rank} if each number is an index.""")
+            next:  give a dimension of indices, or {indices.rank} if each number is a start.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
-        raise refused(f"""was given indices of {index_rows.shape[dim]:,} numbers, but
-            {counted(count, "indexed dimension")} of x.
+        raise refused(f"""needs starts of {counted(count, "number")}, one for each indexed dimension
+            of x, but dimension {dim} of indices has {index_rows.shape[dim]:,}.
             where: {indices!r}
-            next:  give as many dimensions of x as an index has numbers.""")
+            next:  give each start a number for each indexed dimension of x.""")
     batch_dims = [d for d in range(index_rows.rank) if d != dim]
     batch_shape = tuple(index_rows.shape[d] for d in batch_dims)
     return batch_shape, index_rows.dim_shuffle([*batch_dims, int(dim)]).reshape(
