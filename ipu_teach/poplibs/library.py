@@ -215,7 +215,7 @@ def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | 
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
-    """Return `parameter` in the form in which help() should show it.
+    """Return `parameter` as help() should show it to users.
 
     Annotations for checked tensors, such as `Row`, become `Tensor`. The default `OWN` becomes
     `name`, the name of the function.

@@ -39,7 +39,8 @@ __all__ = [
 ]
 Data = Tensor | Sequence[Tensor] | Sequence[Sequence[Tensor]]
 Result = (
-    Any  # A result has the form of `data`, but the decorator `variant` cannot relate the two types.
+    # A result has the same type as `data`, but the decorator `variant` cannot express this.
+    Any
 )
 Kind = type[Ipus] | type[Replicas]
 ALL = CommGroup()

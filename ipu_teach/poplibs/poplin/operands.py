@@ -247,7 +247,8 @@ def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> Non
     The elements of a block are divided evenly over these tiles. `side` is "a", "b" or "out":
     whether the tensor is the left operand, the right operand or the result of the planned product.
     """
-    tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
+    # The dimensions count blocks of groups, rows, columns and the inner dimension.
+    tiles = tiles_of(plan, graph.target.num_tiles)
     steps = product(
         range(plan.inner_steps if side != "out" else 1),
         range(plan.column_steps if side != "a" else 1),

@@ -79,7 +79,8 @@ class SoftmaxPart(Vertex):
 
     `maximum` is the maximum of the part. `picked` is the score of the expected class, or 0 if this
     class is in another part. `first` is the class number of the part's first score. If all scores
-    are -infinity, the exponentials are 0. In the fields, HALF stands for the dtype of the scores.
+    are -infinity, the exponentials are 0. In the field annotations, HALF stands for the dtype of
+    the scores.
     """
 
     scores: Input[Vector[HALF]]

@@ -160,7 +160,7 @@ def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
 def _groups(
     cell_keys: Array, cell_lengths: Array, num_columns: int, rows: Array, positions: Array
 ) -> Groups:
-    """Return the groups of neighbouring cells that contain the same rows.
+    """Return the groups of neighbouring columns of which a tile has the same rows.
 
     A cell is the part of a column on a tile. Its key is tile * `num_columns` + column, and its
     length is its number of elements. `rows` and `positions` contain the row and the position in

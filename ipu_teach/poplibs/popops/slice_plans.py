@@ -100,7 +100,7 @@ class SlicePlan:
         return [(tile, *block) for tile, block in dealt(intervals, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-        """Return a tuple (tile, rows, columns) for the part of the table that each tile stores.
+        """Return a tuple (tile, rows, columns) for each tile: the part of the table that it stores.
 
         Rows and columns are intervals (begin, end). The rows of a block are distributed over all
         tiles that work on the block.

@@ -281,7 +281,7 @@ class SparsityData(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """The number of steps in which the buckets move around the ring."""
+        """The number of steps in which the buckets move to the next tiles of the ring."""
         return int(self.meta_info[0])
 
 
