@@ -38,10 +38,8 @@ __all__ = [
     "reduce_scatter_within_replica",
 ]
 Data = Tensor | Sequence[Tensor] | Sequence[Sequence[Tensor]]
-Result = (
-    # A result has the same type as `data`, but the decorator `variant` cannot express this.
-    Any
-)
+# A result has the same type as `data`, but the decorator `variant` cannot express this.
+Result = Any
 Kind = type[Ipus] | type[Replicas]
 ALL = CommGroup()
 
