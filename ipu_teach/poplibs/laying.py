@@ -21,8 +21,8 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import Array, DType
 
 Edges = dict[str, Any]  # a dict from the names of a vertex's fields to tensors and numbers
-Word = type[DType] | str | None  # a word in a codelet's name; "" and None are left out
-Field = TypeVar("Field")  # a dtype in the field annotations of a codelet; `typed` replaces it
+Word = type[DType] | str | None  # A word in a codelet's name; "" and None are left out.
+Field = TypeVar("Field")  # A dtype in the field annotations of a codelet; `typed` replaces it.
 _CODELETS: dict[tuple[object, ...], type[Vertex]] = {}
 
 
@@ -191,9 +191,9 @@ class TileShares:
         )
 
     def _listed(self, flat: Tensor) -> Column:
-        """Return the `Column` of `column` for a tensor without a constant stride.
+        """Return the same as `column`, for a tensor whose elements have no constant stride.
 
-        The position of each element in memory is listed.
+        The `Column` then lists the position of each element.
         """
         positions = flat.positions()
 
@@ -245,7 +245,10 @@ def scalar(graph: Graph, dtype: type[DType], value: Tensor | ArrayLike, name: st
 
 
 def beside(graph: Graph, x: Tensor, dtype: type[DType], values: ArrayLike, name: str) -> Tensor:
-    """Return a new constant with the shape and tile mapping of `x`, to which `values` broadcast."""
+    """Return a new constant with the shape and tile mapping of `x`, filled with `values`.
+
+    `values` are broadcast to the shape of x.
+    """
     constant = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
     graph.map_pieces(constant, *graph.mapped_pieces(x))
     return constant

@@ -130,7 +130,7 @@ class Ranks(ABC, Generic[V]):
         return results if self.several else results[0]
 
     def all_reduce_in_place(self, op: CollectiveOperator | str, prog: Program) -> None:
-        """Combine the tensors of each group of ranks elementwise; write the results to them."""
+        """Combine the tensors of each group of ranks elementwise, in place."""
         self.all_reduce(op, prog, True)
 
     def reduce_scatter(self, op: CollectiveOperator | str, prog: Program) -> V:

@@ -177,8 +177,8 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain_size = 4 if dtype.size == 2 else 2
-        # a worker moves complete grains (blocks of grain_size x grain_size elements), so an
-        # incomplete grain takes as long as a complete one
+        # A worker moves complete grains (blocks of grain_size x grain_size elements), so an
+        # incomplete grain takes as long as a complete one.
         num_rows, num_columns = (-(-size // grain_size) * grain_size for size in self.x.shape)
         return int(vertices.transpose(1, (num_rows, num_columns), dtype, target))
 

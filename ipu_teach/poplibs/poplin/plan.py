@@ -471,8 +471,8 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
     """Yield lists of pairs (inner steps, column steps) to try, with the fewest steps first.
 
-    A product is computed in this many steps along the inner dimension and along the columns. All
-    pairs of a list have the same product, which is a power of 2.
+    A matrix product is computed in this many steps along the inner dimension and along the columns.
+    The total number of steps is the same for all pairs of a list, and a power of 2.
     """
     step_counts = [2**inner_steps for inner_steps in range(MOST_STEPS.bit_length())]
     inner_choices = [

@@ -138,7 +138,7 @@ class Norm:
         return broadcast_to_match(expanded, self.x.shape)
 
     def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
-        """Return the vector `row`, which contains statistics or parameters, in x's dtype."""
+        """Return the vector `row` (statistics or parameters), converted to x's dtype."""
         return narrowed(self.graph, row, self.x.dtype, prog, name=name)
 
     def map(
@@ -248,9 +248,9 @@ def sums(
 ) -> list[Tensor]:
     """Return a tensor [rows] for each of several matrices: the reduced rows, times `scale`.
 
-    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is
-    given, this function adds the results over replicas, in FLOAT. `partials` is the dtype in which
-    partial sums are sent from tile to tile, and `dtype` is the dtype of the results.
+    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is not
+    None, it is a function that adds the results over replicas, in FLOAT. `partials` is the dtype in
+    which partial sums are sent from tile to tile, and `dtype` is the dtype of the results.
     """
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
@@ -260,7 +260,7 @@ def sums(
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
-    """Return the vector `row`, which contains statistics or parameters, converted to `dtype`."""
+    """Return the vector `row` (statistics or parameters), converted to `dtype`."""
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, debug_context=name)
 
 

@@ -135,9 +135,9 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """Return (estimated cycles, plan) of the best plan with groups of `group_size` channels.
+    """Return `(cycles, plan)`: the best plan with groups of `group_size` channels.
 
-    The other parameters are those of `planned`.
+    `cycles` are its estimated cycles. The other parameters are those of `planned`.
     """
     sizes = (shape[1] // group_size, shape[0], *shape[2:])
     partitions = _partitions(sizes, target.num_tiles)

@@ -200,9 +200,9 @@ class PoolParams:
         return self._field_positions(d) >= 0
 
     def _has_index(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether a window has element i at its index k.
+        """Return bool[kernel, input_field]: entry [k, i] is whether a window has element i at k.
 
-        The entry is [k, i]. Only dimension `d` of the field is considered.
+        k is an index within the window. Only dimension `d` of the field is considered.
         """
         place = self._windows_of_elements(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
@@ -707,9 +707,10 @@ def _check_gradient(
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Raise `PoplibsError` unless the argument `name` has the shape and dtype of `params`.
+    """Raise `PoplibsError` unless `tensor` has a shape of `params`, and the dtype of `params`.
 
-    `shape` is "input_shape" or "output_shape".
+    `shape` is the name of that shape: "input_shape" or "output_shape". `name` is the name of the
+    tensor in errors.
     """
     wanted_shape: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted_shape),))

@@ -66,7 +66,7 @@ class SoftmaxCrossEntropy(Vertex):
         is_masked = expected_column == MASKED_LABEL_CODE
         self.loss = np.where(is_masked, 0, losses).reshape(-1)
         probabilities = exponentials / total
-        # multiplied by 0, so that a masked row with NaN has the gradient NaN, as in PyTorch
+        # The factor 0 keeps NaN: a masked row with NaN has the gradient NaN, as in PyTorch.
         self.deltas = np.where(is_masked, probabilities * 0, probabilities - is_expected)
 
     def cycles(self, target: Target) -> int:

@@ -137,7 +137,7 @@ def popcount(x: Array) -> Array:
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Return the number of 0 bits above the highest 1 bit of x; for 0, the number of all bits."""
+    """Return the number of leading zeros in the binary form of x."""
     num_bits = 8 * x.dtype.itemsize
     bits_below = _unsigned(x)
     for step in (1, 2, 4, 8, 16, 32):

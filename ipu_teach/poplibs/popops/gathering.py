@@ -259,7 +259,7 @@ class _Window:
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, window_values: Tensor) -> Tensor:
-        """Return a view [rows of a slice, columns] of `window_values`, a slice in its own shape.
+        """Return a view of the slice `window_values` as a matrix [rows of a slice, columns].
 
         The rows are the positions in the dimensions `along`.
         """
@@ -404,7 +404,7 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
         raise refused(f"""needs starts of {counted(count, "number")}, one for each indexed dimension
-            of x, but dimension {dim} of indices has {index_rows.shape[dim]:,}.
+            of x, but dimension {dim} of indices has the length {index_rows.shape[dim]:,}.
             where: {indices!r}
             next:  give each start a number for each indexed dimension of x.""")
     batch_dims = [d for d in range(index_rows.rank) if d != dim]

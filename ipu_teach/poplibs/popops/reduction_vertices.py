@@ -283,7 +283,10 @@ class ScaledReduceRows(_Reduction[P, R]):
 
 
 class ReduceRowsUpdate(_Reduction[P, R]):
-    """Reduce the rows of x, first to last, and add the result to `out`; HALF is rounded once."""
+    """Reduce the rows of x, first to last, and add the result to `out`.
+
+    If `out` is HALF, it is rounded once.
+    """
 
     out: InOut[Vector[R]]
     further = 1
@@ -294,7 +297,10 @@ class ReduceRowsUpdate(_Reduction[P, R]):
 
 
 class ScaledReduceRowsUpdate(_Reduction[P, R]):
-    """Reduce the rows of x, and add `scale` times the result to `out`; HALF is rounded once."""
+    """Reduce the rows of x, and add `scale` times the result to `out`.
+
+    If `out` is HALF, it is rounded once.
+    """
 
     scale: Input[FLOAT]
     out: InOut[Vector[R]]

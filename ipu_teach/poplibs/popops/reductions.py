@@ -455,10 +455,11 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
 def _reduce_by_tiles(
     graph: Graph, compute_sets: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """Add the vertices of all stages but the last, in which each tile first reduces the rows on it.
+    """Add the vertices of all stages except the last; return what the last stage has to reduce.
 
-    Return a list of pairs (first column, matrix) for the last stage. Each matrix [results, columns]
-    contains partial results of some neighbouring columns, which all have equally many of them.
+    In the first stage, each tile reduces the rows that are on this tile. The result is a list of
+    pairs (first column, matrix). Each matrix [results, columns] contains partial results of some
+    neighbouring columns, which all have equally many of them.
     """
     placement = plan.placement
     second_operation = after(job.params.operation)

@@ -355,7 +355,7 @@ def fold(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
-    """Return a view of x with the original order of dimensions, before `fold` changed it.
+    """Return a view of x in which the dimensions have the order that they had before `fold`.
 
     A slice has `rank` dimensions, and `along` are those that `fold` moved to the front.
     """
