@@ -330,7 +330,7 @@ def _patches(
         elif len(tap_slices) == 1:
             patches.append((combination, channels_last[tap_slices[0]].reshape(product_sizes[:3])))
         else:
-            # `positions` is large, with an entry for each input element, so it is computed once.
+            # `positions` has an entry for each input element. All classes use the same array.
             positions = channels_last.positions() if positions is None else positions
             patch_positions = np.stack(
                 [positions[field_slices] for field_slices in tap_slices], x.rank
@@ -345,7 +345,7 @@ def _right_operand(weights: Tensor, combination: Combination) -> Tensor:
     """Return [groups, taps * channels, out_channels]: the weights for a class of outputs.
 
     The result is the right operand of the product. It contains only the weights that the class
-    `combination` uses. Of the two sizes in `taps * channels`, the input channels vary fastest.
+    `combination` uses. The input channels vary faster than the taps.
     """
     for axis, residue in enumerate(combination, 3):
         tap_indices = [tap for tap, _ in residue.taps]
