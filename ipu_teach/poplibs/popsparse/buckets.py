@@ -113,7 +113,7 @@ class Cut:
     - `column_parts`: the number of parts into which the sparse operand's columns are divided.
     - `n_parts`: the intervals (begin, end) into which the dense operand's columns are divided.
     - `slots`: the number of blocks that a bucket can store.
-    - `cycles`: the cycles of a product whose blocks are all in the buckets of their own parts.
+    - `cycles`: the cycles of a product with full buckets, without further steps.
     - `step_cycles`: the cycles of each further step, after the buckets have moved to the next
       tiles.
     - `temporary_bytes`: the bytes per tile for blocks, rows of the dense operand, and sums.
