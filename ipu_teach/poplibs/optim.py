@@ -391,7 +391,7 @@ def adamw() -> None:
     """Append a step of Adam with weight decay that does not depend on the gradient.
 
     The parameter is multiplied by 1 - rate * `weight_decay` (default 0.01) before the step, as in
-    torch.optim.AdamW. Everything else is as for `adam`.
+    torch.optim.AdamW. The step, the state and the other parameters are those of `adam`.
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """

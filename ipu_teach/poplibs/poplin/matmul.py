@@ -149,7 +149,8 @@ def mat_mul_acc() -> None:
 def mat_mul_grouped_acc() -> None:
     """Add k * (a @ b) to c [groups, m, n] for each group, in place.
 
-    The operands are a [groups, m, k] and b [groups, k, n]. Everything else is as for `mat_mul_acc`.
+    The operands are a [groups, m, k] and b [groups, k, n]. The factor k, the keywords and the
+    errors are those of `mat_mul_acc`.
     """
 
 

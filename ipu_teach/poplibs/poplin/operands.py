@@ -77,8 +77,8 @@ def create_mat_mul_input_lhs() -> None:
 def create_mat_mul_input_rhs() -> None:
     """Return a variable of `b_shape` (k, n), mapped as `mat_mul` needs its right operand.
 
-    `a_shape` (m, k) is the shape of the left operand. Everything else is as for
-    `create_mat_mul_input_lhs`.
+    `a_shape` (m, k) is the shape of the left operand. The other parameters and the errors are those
+    of `create_mat_mul_input_lhs`.
     """
 
 
@@ -99,7 +99,8 @@ def create_mat_mul_output() -> None:
 def create_mat_mul_grouped_input_lhs() -> None:
     """Return a variable of `a_shape` (groups, m, k), mapped as `mat_mul_grouped` needs it.
 
-    `b_shape` is (groups, k, n). Everything else is as for `create_mat_mul_input_lhs`.
+    `b_shape` is (groups, k, n). The other parameters and the errors are those of
+    `create_mat_mul_input_lhs`.
     """
 
 
@@ -107,7 +108,8 @@ def create_mat_mul_grouped_input_lhs() -> None:
 def create_mat_mul_grouped_input_rhs() -> None:
     """Return a variable of `b_shape` (groups, k, n), mapped as `mat_mul_grouped` needs it.
 
-    `a_shape` is (groups, m, k). Everything else is as for `create_mat_mul_input_lhs`.
+    `a_shape` is (groups, m, k). The other parameters and the errors are those of
+    `create_mat_mul_input_lhs`.
     """
 
 
@@ -115,8 +117,8 @@ def create_mat_mul_grouped_input_rhs() -> None:
 def create_mat_mul_grouped_output() -> None:
     """Return a variable [groups, m, n], mapped like the result of `mat_mul_grouped`.
 
-    `a_shape` is (groups, m, k), and `b_shape` is (groups, k, n). Everything else is as for
-    `create_mat_mul_output`.
+    `a_shape` is (groups, m, k), and `b_shape` is (groups, k, n). The other parameters and the
+    errors are those of `create_mat_mul_output`.
     """
 
 
@@ -189,7 +191,8 @@ def mat_mul_report_plan() -> None:
 def mat_mul_grouped_report_plan() -> None:
     """Print the plan of `mat_mul_grouped` for (groups, m, k) and (groups, k, n), with its cycles.
 
-    The shapes are `a_shape` and `b_shape`. Everything else is as for `mat_mul_report_plan`.
+    The two shapes are `a_shape` and `b_shape`. The other parameters and the errors are those of
+    `mat_mul_report_plan`.
     """
 
 

@@ -165,7 +165,8 @@ class Strided:
         """Return a pair `(tile, slices)` for each part of an operand that a tile transposes.
 
         `slices` select the part from the operand `side`, "a" or "b". The tiles that use a block
-        divide its rows between them. `steps` is as for `_blocks`.
+        divide its rows between them. `steps` is (number of the step of the inner dimension, number
+        of the step of the columns).
         """
         shares = []
         users = self._users(side)
