@@ -242,9 +242,8 @@ class Ranks(ABC, Generic[V]):
     ) -> list[Tensor]:
         """Append the scatter half of an all-reduce; return a combined chunk for each rank.
 
-        The returned chunk of a rank is the chunk of which the rank is the home, combined over all
-        ranks of its group. `chunks[rank][home]` is the part of the rank's row that belongs to the
-        chunk of `home`.
+        Each rank combines one chunk for its group, and is the *home* of this chunk.
+        `chunks[rank][home]` is the part of the rank's row that belongs to the chunk of `home`.
         """
         method = self._method(row)
         name = self.name
@@ -272,8 +271,8 @@ class Ranks(ABC, Generic[V]):
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
         """Return a list of dicts `d` with `d[rank][home] = chunk(rank, member)`.
 
-        `home` is any rank in the group of `rank`, and `member` is the position of `home` in that
-        group.
+        `home` is any rank in the group of `rank`, because each rank of a group combines one chunk.
+        `member` is the position of `home` in the group.
         """
         ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
         return [

@@ -101,9 +101,10 @@ def scatter(
 ) -> list[Tensor]:
     """Append the scatter half of an all-reduce; return the complete chunk of each ring member.
 
-    `chunks[member][home]` is the tensor that a ring member contributes to the chunk of `home`. A
-    member adds its contribution to the partial sum that arrives, in a new tensor, so `chunks` is
-    not changed. If `in_place` is true, the last sum at the home is written to `chunks[home][home]`
+    Each member is the *home* of one chunk: the sums of this chunk move to it.
+    `chunks[member][home]` is the tensor that a member contributes to the chunk of `home`. A member
+    adds its contribution to the partial sum that arrives, in a new tensor, so `chunks` is not
+    changed. If `in_place` is true, the last sum at the home is written to `chunks[home][home]`
     instead.
     """
     num_places = len(rings[0])
@@ -160,8 +161,9 @@ def _moves(
 ) -> list[tuple[int, int, int, int]]:
     """Return a tuple (part, home, source, target) for each copy in a round of the scatter half.
 
-    Part number `part` of the chunk of `home` is copied from `source` to `target`, which are
-    neighbours on the same ring. `paths` is an inner list of the result of `ways`.
+    Part number `part` of a chunk is copied from `source` to `target`, which are neighbours on the
+    same ring. `home` is the ring member to which the chunk moves. `paths` is an inner list of the
+    result of `ways`.
     """
     moves = []
     for part_number, direction, hops in paths:
@@ -184,8 +186,9 @@ def gather(
 ) -> None:
     """Append the gather half of an all-reduce: copy each member's chunk to all members of its ring.
 
-    `chunks[home]` is the complete chunk of a member, and is copied to `to[member][home]` for every
-    member of the ring. If `in_place` is true, `to[home][home]` already contains the chunk.
+    `chunks[home]` is the complete chunk of the ring member `home`, and is copied to
+    `to[member][home]` for every member of the ring. If `in_place` is true, `to[home][home]` already
+    contains the chunk.
     """
     num_places = len(rings[0])
     parts_per_chunk = 2 if method == PAIR else 1
