@@ -267,7 +267,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         "replaced an input",
         lambda w: built(w, lambda args, prog: args.__setitem__(slice(2), [w.variable("b")] * 2)),
         """
-        The function of VoidFunction replaced its argument 'a', which is input.
+        The function of VoidFunction replaced its argument 'a', which is declared as input().
           next:  append a program that writes to the tensor in the list, or declare the argument as created().""",
     ),
     (

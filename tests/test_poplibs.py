@@ -1392,12 +1392,12 @@ softmax() was given 1 as x.
   next:  give a tensor.
 
 popnn.calc_loss(graph, x, v, v, y, prog)
-calc_loss() needs 4 class numbers (UNSIGNED_INT) as expected, but was given 4 of FLOAT.
+calc_loss() needs 4 class numbers (UNSIGNED_INT) for its argument 'expected', but was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  give one class number for each row, and cast class numbers with popops.cast.
 
 popnn.calc_loss(graph, x, labels[:3], v, y, prog)
-calc_loss() needs 4 class numbers (UNSIGNED_INT) as expected, but was given 3 of UNSIGNED_INT.
+calc_loss() needs 4 class numbers (UNSIGNED_INT) for its argument 'expected', but was given 3 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (3,))
   next:  give one class number for each row, and cast class numbers with popops.cast.
 

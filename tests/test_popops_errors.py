@@ -234,7 +234,7 @@ pad() was given [1] as lower for 2 dimensions.
 popops.pad(graph, x, [0, 3], [0, 0], popops.PaddingType.REFLECT)
 pad() with REFLECT was given lower 3 and upper 0 for dimension 1 of 3 elements.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  remove at most all elements; EDGE needs at least one element, and REFLECT more elements than it adds before or after them.
+  next:  remove at most 3 elements. EDGE needs a remaining element, and REFLECT can add fewer elements on each side than remain.
 
 popops.pad(graph, x, [0, 0], [0, 0], "EDGE")
 pad() was given 'EDGE' as padding.
@@ -242,11 +242,11 @@ pad() was given 'EDGE' as padding.
 
 popops.counted_loop(graph, 0, 5, -1, print)
 counted_loop() was given begin=0, end=5 and step=-1.
-  next:  give a step that leads from begin to end.
+  next:  give a step above 0 if end is above begin, and below 0 if end is below begin.
 
 popops.counted_loop(graph, 0, 5, 0, print)
 counted_loop() was given begin=0, end=5 and step=0.
-  next:  give a step that leads from begin to end.
+  next:  give a step above 0 if end is above begin, and below 0 if end is below begin.
 
 popops.counted_loop(graph, 0, 5, 1, prog)
 counted_loop() was given Sequence(0 programs) as body.
@@ -317,7 +317,7 @@ gather() works on indices of INT and UNSIGNED_INT, but was given FLOAT.
 popops.gather(graph, x, labels, 2, [1], [1, 3], [0], [0], prog)
 gather() was given 2 as index_vector_dim.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
-  next:  give a dimension of indices, or 1 if each number is an index.
+  next:  give a dimension of indices, or 1 if each number is a start.
 
 popops.gather(graph, x, labels, 1, [5], [1, 3], [0], [0], prog)
 gather() was given [5] as offset_dims.
@@ -434,7 +434,7 @@ sequence_slice() was given two dtypes that differ: FLOAT and HALF.
 popops.sequence_slice(graph, x, y, labels, labels[:2], labels, False, prog)
 sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT and of equal length, but in_offset has 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give each of the three an element per group of rows, and cast it with popops.cast.
+  next:  give each of the three tensors one element for each group of rows, and cast them with popops.cast.
 
 popops.sequence_slice(graph, x, x.transpose(), labels, labels, labels, False, prog)
 sequence_slice() was given two shapes of a row that differ: (3,) and (4,).

@@ -64,11 +64,11 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: COOMatrix((8, 8), [1, 0], [0, 1], np.zeros((2, 4, 4)), BLOCK),
-        "COOMatrix() was given the block in row 0, column 1 after that in row 1, column 0.",
+        "COOMatrix() was given the block in row 0, column 1 after the block in row 1, column 0.",
     ),
     (
         lambda: CSRMatrix((8, 8), [0, 2, 2], [1, 0], np.zeros((2, 4, 4)), BLOCK),
-        "CSRMatrix() was given the block in row 0, column 0 after that in row 0, column 1.",
+        "CSRMatrix() was given the block in row 0, column 0 after the block in row 0, column 1.",
     ),
     (
         lambda: COOMatrix((8, 10), [0], [1], np.zeros((1, 4, 4)), BLOCK),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-_LONGEST = 150.0  # the length of the longest side of a matrix, in pixels
+_LONGEST = 150.0  # the length of the longest side of all matrices in a picture, in pixels
 _LEAST = 14.0  # the minimum length of a side, in pixels
-_MOST_LINES = 40  # If a matrix has more lines, it is shaded, because the lines would merge.
+_MOST_LINES = 40  # A matrix with more lines is shaded, because the lines would merge.
 _GAP = 16.0
 _MARGIN = 8.0
 
@@ -42,7 +42,7 @@ def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str
 
 
 def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:
-    """Return HTML of a picture of matrices side by side, each computed from that to its left."""
+    """Return HTML of a picture of matrices in a row; each is computed from its left neighbour."""
     scale = _scale(matrices)
     x = _MARGIN
     marks = []

@@ -1,13 +1,14 @@
-"""Functions of tensors: the vertices of the body exist once, and calls copy tensors in and out.
+"""Functions whose vertices exist only once in the graph; each call copies its tensors in and out.
 
     scale = graphfn.VoidFunction(graph, [graphfn.input(x, "x"), graphfn.output(y, "y")], fn)
     scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
     scale([c, d], prog)      # calls the same body: its vertices exist once
 
-The tensors of the signature only determine shapes, dtypes and tile mappings; the body works on
-clones of them. The constructor calls `fn` once, with a list of these clones, and `fn` builds the
-body. A call of the function then appends copies and a `Call` of the body. If the function is
-`inlined`, every call of the function calls `fn` again instead, with the tensors of that call.
+The *body* of a function is the program that its calls share. The tensors of the signature only
+determine shapes, dtypes and tile mappings; the body works on copies of these tensors (clones). The
+constructor calls `fn` once, with a list of the clones, and `fn` builds the body. A call of the
+function then appends copies and a `Call` of the body. If the function is `inlined`, there is no
+common body: every call of the function calls `fn` again, with the tensors of that call.
 """
 
 from __future__ import annotations
@@ -63,10 +64,11 @@ def inout(tensor: Tensor, name: str = "") -> Argument:
 
 
 def created(name: str = "") -> Argument:
-    """Return an argument whose tensor `fn` creates; `fn` stores it at this position in its list.
+    """Return an argument whose tensor `fn` creates.
 
-    If the list of a call contains None at this position, the call replaces None by a new tensor
-    with the result.
+    `fn` gets a list of tensors, which contains None for this argument, and replaces None by the new
+    tensor. If the list of a call contains None for this argument, the call replaces it by a new
+    tensor with the result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -90,7 +92,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 class _GraphFunction:
-    """The base of the functions: a signature, clones of its tensors, and a body that uses them."""
+    """The base class of the functions: a signature, and a body that all calls share."""
 
     @library
     def __init__(
@@ -116,8 +118,8 @@ class _GraphFunction:
         self._graph = graph
         self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # The tensors of a call must have the shapes and dtypes of these tensors. The entry is None
-        # for an argument that an inlined function creates.
+        # `_models` contains a tensor for each argument, whose shape and dtype the tensors of a call
+        # must have. It contains None for an argument that an inlined function creates.
         self._models: list[Tensor | None]
         argument_names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(argument_names, signature, strict=True):
@@ -153,10 +155,11 @@ class _GraphFunction:
     def _filled(self, clones: list[Tensor | None], body_args: list[Tensor | None]) -> list[Tensor]:
         """Return the body's tensor for each argument, after the call of `fn`.
 
-        `clones` is the list of arguments before the call. `body_args` is the list after the call,
-        in which `fn` has replaced each None by a new tensor.
+        `clones` is the list of tensors before the call. `body_args` is the list after the call, in
+        which `fn` has replaced each None by a new tensor.
 
-        :raises PoplibsError: if `fn` left a None, or replaced another tensor.
+        :raises PoplibsError: if `fn` did not replace a None, replaced another entry, or changed the
+            length of the list.
         """
         if len(body_args) != len(clones):
             raise PoplibsError(f"""The function of {self._kind} changed the length of its list of
@@ -171,7 +174,7 @@ class _GraphFunction:
                     next:  store a tensor there: args[{number}] = tensor.""")
             if clone is not None and body_tensor is not clone:
                 raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r},
-                    which is {self.signature[number].kind}.
+                    which is declared as {self.signature[number].kind}().
                     next:  append a program that writes to the tensor in the list, or declare the
                     argument as created().""")
             check_tensor(self._graph, name, body_tensor)
@@ -243,7 +246,11 @@ class _GraphFunction:
         return result
 
     def _build_in(self, fn: Body, args: Args, prog: Steps) -> Tensor | None:
-        """Append a new body for the tensors of the call; return the function's result, or None."""
+        """Append the programs that `fn` builds for the tensors `args` of a call.
+
+        Return the tensor that contains the function's result, or None if the function has no
+        result.
+        """
         body_args = list(args)
         body = Steps()
         result = self._build(fn, body_args, body)
@@ -267,19 +274,20 @@ class _GraphFunction:
 
 
 class VoidFunction(_GraphFunction):
-    """A function whose body works on its arguments: `VoidFunction(graph, signature, fn)`.
+    """A function that returns no tensor: `VoidFunction(graph, signature, fn)`.
 
     `signature` is a list of arguments that `input`, `output`, `inout` and `created` return.
-    `fn(args, prog)` appends the body to the Sequence `prog`. `debug_context` is the name of the
-    body and a prefix of the clones' names. If `inlined` is true, calls do not share a body: each
-    call builds a new body for its own tensors, which takes more code but no copies.
+    `fn(args, prog)` appends the body, the program that all calls share, to the Sequence `prog`.
+    `debug_context` is the name of the body and a prefix of its tensors' names. If `inlined` is
+    true, calls share no body: each call builds programs for its own tensors, which takes more code
+    but no copies.
 
     :raises PoplibsError: if an argument is wrong.
     """
 
     @library
     def __call__(self, args: Args, prog: Steps) -> None:
-        """Append a call of the body with the tensors `args` to `prog`.
+        """Append a call of the function with the tensors `args` to `prog`.
 
         The shapes, dtypes and order of the tensors must be those of the signature.
         """
@@ -287,7 +295,7 @@ class VoidFunction(_GraphFunction):
 
 
 class TensorFunction(_GraphFunction):
-    """A function with a result: `TensorFunction(graph, signature, fn)`.
+    """A function that returns a tensor: `TensorFunction(graph, signature, fn)`.
 
     `fn(args, prog)` returns the tensor that contains the result. Each call of the function returns
     a new tensor with the same tile mapping, to which the result is copied. The other parameters are
@@ -304,16 +312,16 @@ class TensorFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
-        """Append a call of the body with the tensors `args`; return a tensor with the result."""
+        """Append a call of the function with the tensors `args`; return its result."""
         result = self._append(args, prog)
         assert result is not None
         return result
 
 
 class ProgramFunction(_GraphFunction):
-    """A function whose `fn` returns the body as a program: `ProgramFunction(graph, signature, fn)`.
+    """A function whose body is a program: `ProgramFunction(graph, signature, fn)`.
 
-    `fn(args)` returns a program, such as a Sequence. The other parameters are those of
+    `fn(args)` returns the program, such as a Sequence. The other parameters are those of
     `VoidFunction`.
     """
 
@@ -327,7 +335,7 @@ class ProgramFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args) -> Steps:
-        """Return a program that calls the body with the tensors `args`."""
+        """Return a program that calls the function with the tensors `args`."""
         steps = Steps()
         self._append(args, steps)
         return steps

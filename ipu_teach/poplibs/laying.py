@@ -1,7 +1,7 @@
 """Helpers with which the libraries create codelets, vertices, variables and constants.
 
 An *edge* connects a field of a vertex to the tensor elements that the vertex reads or writes.
-`Edges` is a dict from the fields of a vertex to tensors and numbers.
+`Edges` is a dict from the names of a vertex's fields to tensors and numbers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ipu_teach.poplibs.poputil import map_tensor_linearly, take, take_each, tile
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import Array, DType
 
-Edges = dict[str, Any]  # the tensor or number for each field of a vertex
-Word = type[DType] | str | None  # a word in a codelet's name; "" and None are left out
-Field = TypeVar("Field")  # a dtype in the field annotations of a codelet; `typed` replaces it
+Edges = dict[str, Any]  # a dict from the names of a vertex's fields to tensors and numbers
+Word = type[DType] | str | None  # A word in a codelet's name; "" and None are left out.
+Field = TypeVar("Field")  # A dtype in the field annotations of a codelet; `typed` replaces it.
 _CODELETS: dict[tuple[object, ...], type[Vertex]] = {}
 
 
@@ -55,7 +55,10 @@ def typed(
 def put(
     graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *results: Tensor
 ) -> None:
-    """Add a vertex of the class `codelet` on `tile`, and map the tensors `results` to this tile."""
+    """Add a vertex of the class `codelet` on `tile`, and map the tensors `results` to this tile.
+
+    `edges` maps the names of the vertex's fields to tensors and numbers.
+    """
     graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
     for tensor in results:
         graph.set_tile_mapping(tensor, tile)
@@ -71,8 +74,8 @@ def step(
 ) -> None:
     """Append a compute set with a vertex for each pair (tile, edges) in `work`.
 
-    `results` contains the names of fields whose tensors are new: these tensors are mapped to the
-    tile of the vertex.
+    `edges` maps the names of the vertex's fields to tensors and numbers. The tensors of the fields
+    in `results` are new, and are mapped to the tile of the vertex.
     """
     compute_set = graph.add_compute_set(name)
     for tile, edges in work:
@@ -85,8 +88,9 @@ def pieces_of(
 ) -> Iterator[tuple[int, Edges]]:
     """Yield a pair (tile, edges) for each tile that has elements of `placed`.
 
-    The operands have the shape of `placed`. For each operand, `edges` contains the elements at the
-    positions of the tile's elements of `placed`. `state` is added to the edges of every tile.
+    `operands` maps names of fields to tensors with the shape of `placed`. `edges` maps the same
+    names to the elements of each tensor at the positions of the tile's elements of `placed`. It
+    also contains `state`, which is the same for all tiles.
     """
     flat_operands = {field: tensor.flatten() for field, tensor in operands.items()}
     for tile, intervals in tile_pieces(graph, placed):
@@ -107,7 +111,9 @@ def add_per_tile(
 ) -> None:
     """Add a vertex on each tile that has elements of `placed`, all vertices in one call.
 
-    The edges of the vertices are those that `pieces_of` yields for the same arguments.
+    `operands` maps names of fields to tensors with the shape of `placed`. A vertex is connected to
+    the elements of each tensor at the positions of the tile's elements of `placed`. `state`
+    contains the fields that are the same for all vertices.
     """
     shares = TileShares(*graph.mapped_pieces(placed))
     columns = {field: shares.column(tensor.flatten()) for field, tensor in operands.items()}
@@ -117,9 +123,9 @@ def add_per_tile(
 class TileShares:
     """The intervals of a flattened tensor that are on each tile.
 
-    The tensor is described by contiguous pieces, as three arrays int64[pieces]: the first element
-    of each piece (`begin`), its number of elements (`count`) and its tile (`tile`). The attributes
-    are arrays with an entry for each tile that has elements.
+    The constructor gets the tensor as contiguous pieces, in three arrays int64[pieces]: the first
+    element of each piece (`begin`), its number of elements (`count`) and its tile (`tile`). The
+    attributes are arrays with an entry for each tile that has elements.
 
     - `tile`: the tiles, ascending.
     - `first`: the beginning of the tile's first interval.
@@ -141,7 +147,8 @@ class TileShares:
         self.first = self._begin[first_intervals]
         pattern_numbers: dict[bytes | int, int] = {}
         self.pattern = np.zeros(len(first_intervals), np.int64)
-        self._examples: list[int] = []  # for each pattern, the index of a tile that has it
+        # For each number in `pattern`, the index of one tile whose intervals have this pattern.
+        self._examples: list[int] = []
         has_several = np.diff(self._bounds) > 1
         first_lengths = (self._end[first_intervals] - self.first).tolist()
         for tile_index, is_several in enumerate(has_several.tolist()):
@@ -165,9 +172,10 @@ class TileShares:
         return list(zip(begins, ends, strict=True))
 
     def column(self, flat: Tensor) -> Column:
-        """Return the edges to `flat` of a compute set with one vertex on each tile, as a `Column`.
+        """Return a `Column` that connects one vertex on each tile to elements of `flat`.
 
-        A vertex is connected to the elements of `flat` at the positions of its tile's intervals.
+        A `Column` contains the elements to which one field of each vertex is connected. Here, they
+        are the elements in the intervals of the vertex's tile.
         """
         strides = flat.layout.strides
         if strides is None:
@@ -183,7 +191,10 @@ class TileShares:
         )
 
     def _listed(self, flat: Tensor) -> Column:
-        """Return the result of `column` for a tensor whose elements have no constant stride."""
+        """Return the same as `column`, for a tensor whose elements have no constant stride.
+
+        The `Column` then lists the position of each element.
+        """
         positions = flat.positions()
 
         def positions_by_pattern() -> Iterator[tuple[Array, Array]]:
@@ -201,11 +212,12 @@ class TileShares:
 def shared(
     graph: Graph, operands: dict[str, Tensor], max_vertices: int, **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield pairs (tile, edges) for vertices that divide the operands' rows evenly among them.
+    """Yield a pair (tile, edges) for each vertex, which gets an equal part of the operands' rows.
 
-    `operands` maps fields to tensors, which all have the same number of rows; a vertex has the same
-    rows of every tensor. There are as many vertices as rows, but at most `max_vertices`, and they
-    are distributed evenly over the tiles. `state` is added to the edges of every vertex.
+    `operands` maps names of fields to tensors with equal numbers of rows. `edges` maps the same
+    names to the vertex's rows, and also contains `state`, which is the same for all vertices. There
+    are as many vertices as rows, but at most `max_vertices`, and they are distributed evenly over
+    the tiles.
     """
     num_rows = next(iter(operands.values())).shape[0]
     row_intervals = balanced_partition(num_rows, min(num_rows, max_vertices)) if num_rows else []
@@ -214,7 +226,10 @@ def shared(
 
 
 def linear(graph: Graph, dtype: type[DType], shape: Sequence[int], name: str | None) -> Tensor:
-    """Return a new variable whose elements are distributed over the tiles in order."""
+    """Return a new variable, mapped linearly.
+
+    Its elements are distributed over the tiles in order, in nearly equal numbers.
+    """
     variable = graph.add_variable(dtype, shape, name)
     map_tensor_linearly(graph, variable)
     return variable
@@ -230,7 +245,10 @@ def scalar(graph: Graph, dtype: type[DType], value: Tensor | ArrayLike, name: st
 
 
 def beside(graph: Graph, x: Tensor, dtype: type[DType], values: ArrayLike, name: str) -> Tensor:
-    """Return a new constant with the shape and tile mapping of `x`, to which `values` broadcast."""
+    """Return a new constant with the shape and tile mapping of `x`, filled with `values`.
+
+    `values` are broadcast to the shape of x.
+    """
     constant = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
     graph.map_pieces(constant, *graph.mapped_pieces(x))
     return constant

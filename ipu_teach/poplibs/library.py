@@ -56,7 +56,8 @@ A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 # The annotation of each parameter. Annotations have no type in common, hence Any.
 Hints = dict[str, Any]
-Arguments = dict[str, Any]  # The argument for each parameter; its type is not checked yet.
+# A dict from the name of each parameter to its argument, whose type is not checked yet.
+Arguments = dict[str, Any]
 # `library` replaces the default `OWN` of a parameter `debug_context` by the function's name.
 OWN = "the function's name"
 NAMES = "name", "debug_context"
@@ -66,7 +67,7 @@ _calling = ContextVar("calling", default="")
 
 
 class Wants(NamedTuple):
-    """The requirements on a tensor argument, in addition to belonging to the call's graph.
+    """The requirements on a tensor argument, which must also be a tensor of the call's graph.
 
     `ranks` contains the permitted numbers of dimensions; if it is empty, any number is permitted.
     `mapped` is true if every element must be mapped to a tile.
@@ -79,7 +80,7 @@ class Wants(NamedTuple):
 Row = Annotated[Tensor, Wants((1,))]
 Matrix = Annotated[Tensor, Wants((2,))]
 AnyNumber = float  # a number; NaN and the infinities are permitted
-Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # a tensor of two dimensions or more
+Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # a tensor of 2 to 9 dimensions
 Loose = Annotated[Tensor, Wants(mapped=False)]  # a tensor that need not be mapped to tiles
 Free = Annotated[Tensor, None]  # a tensor that the function checks itself
 
@@ -203,7 +204,8 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
 def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | None:
     """Return `(value, name, advice)` for the first argument that does not fit its annotation.
 
-    Return None if all arguments fit.
+    The three members are the argument, the name of its parameter and what to give instead. If all
+    arguments fit, return None.
     """
     for name, value in arguments.items():
         argument_kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
@@ -213,7 +215,7 @@ def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | 
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
-    """Return `parameter` in the form in which help() should show it.
+    """Return `parameter` as help() should show it to users.
 
     Annotations for checked tensors, such as `Row`, become `Tensor`. The default `OWN` becomes
     `name`, the name of the function.
@@ -243,7 +245,7 @@ def variant(
             if args or kwargs.keys() != signature.parameters.keys():
                 try:
                     signature.bind(*args, **kwargs)
-                except TypeError as error:  # Without this, Python's error would name `core`.
+                except TypeError as error:  # Python's error would name `core`, not the stub.
                     raise TypeError(f"{stub.__name__}() {error}") from None
             return core(fixed, *args, **kwargs)
 
@@ -259,10 +261,11 @@ def variant(
 def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
     """Return the requirements `(appends, flags, tensors, classes)` in a signature's annotations.
 
-    `appends` is whether the function appends to a Sequence, `flags` contains the names of its
-    flags, and `tensors` the `Wants` of each tensor. `classes` contains `(class, advice)` for each
-    argument that must be an instance of an advised class, and for the function's `name` or
-    `debug_context`.
+    `appends` is whether the function has a parameter `prog`, a Sequence. `flags` contains the names
+    of the parameters that are flags. `tensors` maps the name of each parameter that is a checked
+    tensor to its `Wants`. `classes` maps the name of each parameter whose argument must be an
+    instance of a class to `(class, advice)`: these are the parameters annotated with an `advised`
+    class, and the names, which must be text.
     """
     hints = {parameter: hint for parameter, hint in hints.items() if parameter != "return"}
     wants_of_tensors = {
@@ -293,9 +296,10 @@ def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
 
 
 def _advice(hint: Any) -> str:
-    """Return the advice that `advised` gave to the class in `hint`, or "" if there is none.
+    """Return the advice for errors about the class in `hint`, or "" if there is none.
 
-    The class may be part of a union, such as `Kind | None`.
+    The decorator `advised` stores the advice for a class. The class may be part of a union, such as
+    `Kind | None`.
     """
     classes = (kind for kind in (*get_args(hint), hint) if isinstance(kind, type))
     return next((ADVICE[kind] for kind in classes if kind in ADVICE), "")
@@ -308,7 +312,12 @@ def _check(
     tensors: dict[str, Wants],
     advised_classes: Arguments,
 ) -> None:
-    """Raise `PoplibsError` unless the arguments meet the requirements, as returned by `_wants`."""
+    """Raise `PoplibsError` unless the arguments meet the requirements of a library function.
+
+    The requirements are those that `_wants` returns. If `appends` is true, `prog` must be a
+    Sequence. The arguments in `flags` must be flags. `tensors` and `advised_classes` map names of
+    arguments to the requirements on tensors and on instances of classes.
+    """
     has_graph = "graph" in arguments or hasattr(arguments.get("self"), "_graph")
     if has_graph:
         graph = arguments["graph"] if "graph" in arguments else arguments["self"]._graph
@@ -354,7 +363,7 @@ def check_prog(prog: object) -> None:
 
 
 def check_name(name: object, argument: str = "debug_context") -> None:
-    """Raise `PoplibsError` unless `name` is text."""
+    """Raise `PoplibsError` unless `name` is text; `argument` is its name in the error."""
     if not isinstance(name, str):
         raise as_given(name, argument, NAME)
 
@@ -400,8 +409,8 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
 def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:
     """Raise `PoplibsError` unless `a` and `b`, such as two dtypes or two shapes, are equal.
 
-    `kinds` is their plural in the error, such as "shapes". `where` and `advice` are the other two
-    lines of the error.
+    `kinds` says in the error what they are, in the plural, such as "shapes". `where` and `advice`
+    are the other two lines of the error.
     """
     if a != b:
         raise refused(f"was given two {kinds} that differ: {a} and {b}.", where, advice)
@@ -415,10 +424,10 @@ def check_alike(
 ) -> None:
     """Raise `PoplibsError` unless two tensors have the same shape and dtype.
 
-    The tensors are passed as keywords, whose names the error uses. `shapes` is the advice in the
-    error for different shapes, and `dtypes` the advice for different dtypes. If `dtypes` is "", the
-    dtypes may differ. `shape` is the required shape of the second tensor, by default the shape of
-    the first.
+    The two tensors are passed as keywords, whose names the error uses. `shapes` is the advice in
+    the error for different shapes, and `dtypes` the advice for different dtypes. If `dtypes` is "",
+    the dtypes may differ. `shape` is the required shape of the second tensor, by default the shape
+    of the first.
     """
     (first_name, first_tensor), (second_name, second_tensor) = two.items()
     context = f"{first_name} {first_tensor!r} and {second_name} {second_tensor!r}"

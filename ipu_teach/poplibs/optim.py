@@ -98,9 +98,9 @@ class _Step:
         check_finite("rate", self.rate)
 
     def _check_state(self, state_names: tuple[str, ...]) -> None:
-        """Raise `PoplibsError` unless the restored state is empty or has these names.
+        """Raise `PoplibsError` unless the restored state is empty or has the names `state_names`.
 
-        It must have the names `state_names`, and each of its values must be a tensor of the graph.
+        Each of its values must be a tensor of the graph.
         """
         name_list = ", ".join(map(repr, state_names))
         if not isinstance(self.restored, dict):
@@ -240,7 +240,7 @@ def sgd(
 
 
 def _correction(beta: float, n: ExprLike) -> ExprLike:
-    """Return 1 - beta^n for a step number n, computed without cancellation."""
+    """Return 1 - beta^n for a step number n, without loss of precision if beta^n is near 1."""
     return -expr.Expm1(n * log(beta)) if beta else 1.0
 
 
@@ -260,12 +260,15 @@ def _update_means(
 ) -> None:
     """Append the updates of Adam's running means of the gradient and of its square.
 
-    `decayed_gradient` is a function of gradient and parameter; the means are those of its result.
-    `scaled_square` is as for `adam`.
+    `decayed_gradient(gradient, parameter)` returns the gradient plus weight decay; the means are
+    those of its result. `beta1` and `beta2` are the decay rates of the two means. If
+    `scaled_square` is true, the square is computed as ((1 - beta2) g) g, and otherwise as (1 -
+    beta2) (g g).
     """
 
     def square(gradient: ExprLike) -> ExprLike:
-        # the square of a gradient of 1e20 is infinite in FLOAT, but the scaled square is finite
+        # The square of a gradient of 1e20 is infinite in FLOAT. With `scaled_square`, one factor
+        # is multiplied by 1 - beta2 first, and the product is finite.
         return (
             (1 - beta2) * gradient * gradient
             if scaled_square
@@ -293,8 +296,10 @@ def _update_means(
 def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
     """Return a function that computes the parameter after a step of Adam.
 
-    The function takes the parameter, the two running means, the step length, the root of the
-    correction of the second mean, and the factor of decoupled weight decay.
+    Its arguments are the parameter, the two running means, the step length, the square root of the
+    factor that corrects the second mean, and the factor that decoupled weight decay applies to the
+    parameter. `eps` is added to the divisor: before the correction if `eps_hat` is true, and
+    otherwise after it.
     """
 
     def moved(
@@ -374,8 +379,8 @@ def adam() -> None:
     "first" and "second", and the number of steps, "step", a FLOAT. As in torch.optim.Adam,
     `weight_decay` (default 0) times the parameter is added to the gradient. With `eps_hat`, `eps`
     is added to the root of the second mean before the correction, as in Keras. With
-    `scaled_square`, the square of the gradient g is added as ((1 - beta2) g) g instead of (1 -
-    beta2) (g g), as in torch.
+    `scaled_square`, the square of the gradient g is computed as ((1 - beta2) g) g, as in torch,
+    instead of (1 - beta2) (g g).
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
@@ -386,7 +391,7 @@ def adamw() -> None:
     """Append a step of Adam with weight decay that does not depend on the gradient.
 
     The parameter is multiplied by 1 - rate * `weight_decay` (default 0.01) before the step, as in
-    torch.optim.AdamW. Everything else is as for `adam`.
+    torch.optim.AdamW. The step, the state and the other parameters are those of `adam`.
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
@@ -478,7 +483,8 @@ def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
     """Return the learning rate of step number `step` (from 0), which decays in stairs.
 
-    It begins as `rate`, and is multiplied by `factor` after every `steps` steps.
+    The first `steps` steps have the rate `rate`. After every `steps` steps, the rate is multiplied
+    by `factor`.
 
     :raises PoplibsError: if a step is not a whole number in its range, or a number is not finite.
     """

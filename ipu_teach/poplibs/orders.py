@@ -21,7 +21,7 @@ from ipu_teach.graph.tensor import Tensor
 def in_order(
     name: str, signature: Signature, hints: Mapping[str, Hint], args: Sequence[object]
 ) -> str:
-    """Return the text of a call of the function `name` with `args` in the order of the signature.
+    """Return the text of a call of the function `name`, with `args` in the order of its signature.
 
     The text is empty in three cases: `args` are in that order already, an argument fits no free
     parameter, or a required parameter gets no argument.
@@ -37,7 +37,7 @@ def in_order(
             return ""
         free.remove(parameter_for_value)
         assigned[parameter_for_value.name] = value
-    # All operands have the same kind, so the suggested call never exchanges two operands.
+    # Parameters that accept tensors are treated alike, so no suggestion just swaps two tensors.
     first_tensors = [value for value in args if isinstance(value, Tensor)][:1]
     kind_of_parameter = {
         parameter.name: "operand"
@@ -67,7 +67,7 @@ def in_order(
 def _in_words(name: str, value: object) -> str:
     """Return the text of an argument in a suggested call: its value if simple, otherwise `name`.
 
-    The value is shown if it is a dtype, a text or a number, or a list or dataclass of such values.
+    A value is simple if it is a dtype, a text or a number, or a list or dataclass of such values.
     `name` is the name of the parameter.
     """
     values = value if isinstance(value, (list, tuple)) else [value]
@@ -78,7 +78,7 @@ def _in_words(name: str, value: object) -> str:
 
 
 def _fits(value: object, hint: Hint) -> bool:
-    """Return whether a value fits a parameter's annotation."""
+    """Return whether `value` fits the annotation `hint` of a parameter."""
     origin: Hint = get_origin(hint)
     type_arguments = get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):

@@ -39,12 +39,15 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return (tile, part) for each of `parts`, distributed evenly over `tiles` tiles from 0."""
+    """Return a pair (tile, part) for each of `parts`.
+
+    The tiles are spread evenly over the tiles 0 to `tiles` - 1.
+    """
     return [(index * tiles // len(parts), part) for index, part in enumerate(parts)]
 
 
 def sensible_parts(size: int, limit: int) -> Array:
-    """Return the numbers of parts that are worth comparing for `size` elements: int[n], ascending.
+    """Return int[n], ascending: numbers of parts into which it is worth dividing `size` elements.
 
     Each number is at most `limit`. If several numbers lead to equally large largest parts, the
     result contains only the smallest of these numbers.
@@ -92,7 +95,7 @@ def split_regions(
     for grain_begin, grain_end in balanced_partition(num_grains, num_parts) if num_parts else []:
         element_begin = grain_begin * grain_size
         element_end = grain_end * grain_size
-        elements_before = 0  # the number of elements in all earlier regions
+        elements_before = 0  # The number of elements in all earlier regions.
         part = []
         for begin, end in regions:
             begin_in_region = max(element_begin - elements_before, 0)
@@ -127,11 +130,12 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 
 
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
-    """Return a view in which `len(factors)` dimensions from `start_dim` on are each split in two.
+    """Return a view in which `len(factors)` neighbouring dimensions are each split in two.
 
-    A dimension of size s with the factor f becomes two dimensions, s / f and f. The dimensions of
-    size s / f come first, then those of size f. For example, shape (4, 6, 4) with factors (1, 2)
-    from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2 block are neighbours.
+    They begin with `start_dim`. A dimension of size s with the factor f becomes two dimensions, s /
+    f and f. The dimensions of size s / f come first, then those of size f. For example, shape (4,
+    6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2
+    block are neighbours.
 
     :raises PoplibsError: if a factor does not divide its dimension.
     """
@@ -173,10 +177,11 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
 
 
 def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
-    """Return a view that reverses `factor_dims`: each dimension is merged with its factor.
+    """Return a view that reverses `factor_dims`: pairs of dimensions are merged.
 
-    The factors are the `num_dims` dimensions after the `num_dims` dimensions that begin with
-    `start_dim`.
+    For each i below `num_dims`, dimension start_dim + i is merged with dimension start_dim +
+    num_dims + i, which becomes the inner one. For example, shape (4, 3, 1, 2, 4) with num_dims 2
+    from dimension 0 becomes (4, 6, 4).
 
     :raises PoplibsError: if the tensor has too few dimensions.
     """
@@ -352,9 +357,10 @@ def _typical_strides(tensor: Tensor) -> list[int]:
     """Estimate the strides of a view without regular strides, from its first elements.
 
     A view may interleave several tensors; an example is the input gradient of a convolution with a
-    stride. An element's neighbour in memory is then a few elements away in the view. The estimate
-    for a dimension is therefore the smallest median distance in memory between elements that are 1,
-    2, … indices apart, up to half of the examined elements.
+    stride. Elements that are neighbours in memory are then a few indices apart in the view. For
+    each dimension, the function therefore computes the median distance in memory between elements
+    that are 1, 2, … indices apart, up to half of the examined elements. The smallest of these
+    distances is the estimate.
     """
     corner_positions = tensor.layout.positions[(slice(NEAR),) * tensor.rank]
     strides = []

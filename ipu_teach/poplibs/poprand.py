@@ -50,14 +50,16 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
-# log10 of the probability that a truncated normal number is out of bounds after all attempts
+# The logarithm (base 10) of the probability that all attempts to generate a truncated normal number
+# are out of bounds.
 FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """The base of vertices that use random numbers; its fields determine the workers' streams.
+    """The base class of vertices that use streams of random numbers, one stream per worker.
 
-    If `seed` has no elements, the workers continue their own streams.
+    `seed`, `modifier` and `tile` determine the streams. If `seed` has no elements, the workers
+    continue their own streams.
     """
 
     seed: Input[Vector[UNSIGNED_INT]]
@@ -77,7 +79,7 @@ class _Stream(RegisterVertex):
         return generator.keyed(*(key[..., None] for key in keys), np.arange(generators.shape[-2]))
 
     def set_up(self, target: Target) -> int:
-        """Return the cycles of a tile for setting the seed, or 0 if there is no seed."""
+        """Return the cycles in which a tile seeds its workers, or 0 if there is no seed."""
         return int(vertices.set_seed(target) if self.seed.shape[-1] else 0)
 
 
@@ -92,7 +94,7 @@ class SetSeed(_Stream):
 
 
 class _Draw(_Stream):
-    """The base of vertices that write random numbers to `out`."""
+    """The base class of vertices that write random numbers to `out`."""
 
     out: Output[Vector[HALF]]
     # A function that returns a tile's cycles for n numbers, without the cycles of setting the seed.
@@ -100,12 +102,15 @@ class _Draw(_Stream):
 
     @property
     def each(self) -> int:
-        """The count of numbers that each worker generates: its share of `out`, rounded up."""
+        """The number of random numbers per worker: its share of `out`, rounded up."""
         workers: int = self.registers.generators.shape[-2]
         return -(-int(self.out.shape[-1]) // workers)
 
     def in_order(self, drawn: Array) -> Array:
-        """Return `drawn` [..., workers, numbers] in the shape of `out`, in order of workers."""
+        """Return the workers' random numbers in the shape of `out`, one worker after the other.
+
+        `drawn` is [..., workers, numbers]. Numbers beyond the length of `out` are left out.
+        """
         ordered: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
         )
@@ -143,7 +148,11 @@ class LogUniform(_Draw):
         self.out = self.in_order(np.clip(powers, low, high))
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
-        """Return a tile's cycles for `n` numbers: PopLibs' Uniform and an exponential in FLOAT."""
+        """Return the cycles in which a tile generates `n` numbers.
+
+        They are the cycles of PopLibs' vertex Uniform, and of an exponential of each number in
+        FLOAT.
+        """
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
 
@@ -168,7 +177,10 @@ class UniformWhole(_Draw):
 
 
 class Normal(_Draw):
-    """Set `out` to normally distributed numbers with this mean and standard deviation."""
+    """Set `out` to normally distributed numbers.
+
+    `mean` is their mean, and `deviation` their standard deviation.
+    """
 
     mean: FLOAT
     deviation: FLOAT
@@ -247,7 +259,7 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """Return how often a truncated normal number must be generated.
+    """Return how often the vertex generates each truncated normal number.
 
     After that many attempts, the probability that all numbers were more than `alpha` standard
     deviations from the mean is at most 1 in 10,000.
@@ -273,7 +285,10 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: int)
 
 
 class _Call:
-    """The arguments that all functions for random numbers share; the seed is checked."""
+    """The arguments that all functions for random numbers have in common.
+
+    :raises PoplibsError: if the seed or its modifier is invalid.
+    """
 
     def __init__(
         self,
@@ -301,11 +316,12 @@ class _Call:
         /,
         **state: float,
     ) -> Tensor:
-        """Add a vertex of the class `base` on each tile of the reference; return the numbers.
+        """Add a vertex on each tile of the reference; return the random numbers.
 
-        The result has the dtype `dtype`, and the shape and tile mapping of the reference.
-        `constants` are class attributes of the codelet. `x` is an operand with the shape of the
-        reference, and `state` contains the values of the other fields.
+        `base` is the class of the vertices. The result has the dtype `dtype`, and the shape and
+        tile mapping of the reference. `constants` are class attributes of the codelet. `x` is an
+        operand with the shape of the reference, and `state` contains the values of the other
+        fields.
         """
         graph = self.graph
         name = self.name
@@ -329,9 +345,10 @@ def set_seed(
 ) -> None:
     """Seed the random number generators of all workers of all tiles.
 
-    Stochastic rounding and random numbers without a seed use these generators. Each stream depends
-    on `master_seed`, `seed_modifier`, the tile and the worker, but not on the number of tiles. No
-    two streams are equal. Cycles are PopLibs' estimate for SetSeed.
+    Stochastic rounding and random numbers without a seed use these generators. The stream of random
+    numbers of a worker depends on `master_seed`, `seed_modifier`, the tile and the worker, but not
+    on the number of tiles. No two workers have the same stream. Cycles are PopLibs' estimate for
+    SetSeed.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -519,11 +536,11 @@ def shaped_dropout(
 ) -> Tensor:
     """Return x times a random mask of the shape of `reference`, which is broadcast to x.
 
-    For example, whole rows are then multiplied by `scale` or replaced by 0. A mask element keeps
-    its elements with the probability `keep_probability`. x and the result are FLOAT or HALF, and
-    the result has the tile mapping of x. The mask depends only on the seed, the modifier and the
-    tile mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for the
-    product.
+    With a mask [rows, 1], for example, whole rows are multiplied by `scale` or replaced by 0. An
+    element of the mask keeps its elements of x with the probability `keep_probability`. x and the
+    result are FLOAT or HALF, and the result has the tile mapping of x. The mask depends only on the
+    seed, the modifier and the tile mapping of `reference`. As in PopLibs, there are two compute
+    sets, for the mask and for the product.
 
     :raises PoplibsError: if an argument is wrong.
     """

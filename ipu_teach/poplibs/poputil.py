@@ -378,9 +378,9 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return `take(flat, pieces)` for each tensor in `flats`.
+    """Return, for each tensor in `flats`, a view that concatenates its intervals `pieces`.
 
-    The layout of a view is cached, and used again for intervals with the same pattern.
+    The layout of a view is cached, and used again for intervals that are only shifted.
     """
     first_begin = pieces[0][0]
     if len(pieces) == 1:

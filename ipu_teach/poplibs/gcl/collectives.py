@@ -38,9 +38,8 @@ __all__ = [
     "reduce_scatter_within_replica",
 ]
 Data = Tensor | Sequence[Tensor] | Sequence[Sequence[Tensor]]
-Result = (
-    Any  # A result has the form of `data`, but the decorator `variant` cannot relate the two types.
-)
+# A result has the same type as `data`, but the decorator `variant` cannot express this.
+Result = Any
 Kind = type[Ipus] | type[Replicas]
 ALL = CommGroup()
 
@@ -137,7 +136,7 @@ def all_to_all_cross_replica() -> None:
     `data` is divided into R equal parts. Part i of the result on replica j is part j of `data` on
     replica i. There is one exchange.
 
-    :raises PoplibsError: if the parts cannot be equal, or an argument is wrong.
+    :raises PoplibsError: if `data` cannot be divided into R equal parts, or an argument is wrong.
     """
 
 
@@ -156,7 +155,8 @@ def all_reduce_within_replica() -> None:
     """Return a new tensor on each IPU: the tensors of all IPUs of a group, combined elementwise.
 
     `data` is a list with a tensor on each IPU. To reduce several tensors per IPU, give a list of
-    such lists. The number of rounds is that of `all_reduce_cross_replica`.
+    such lists. For a group of R IPUs there are 2 (R - 1) rounds, or 2 (R // 2) with the method
+    "meet_in_middle_ring".
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -201,7 +201,8 @@ def all_to_all_within_replica() -> None:
     Each tensor is divided into R equal parts. Part i of the result on IPU j is part j of the tensor
     on IPU i. There is one exchange.
 
-    :raises PoplibsError: if the parts cannot be equal, or an argument is wrong.
+    :raises PoplibsError: if the tensors cannot be divided into R equal parts, or an argument is
+        wrong.
     """
 
 

@@ -1,7 +1,9 @@
-"""The collectives, for the participants of any kind.
+"""The collectives, written once for both kinds of participants: IPUs and replicas.
 
-The participants of a collective are called ranks: they are the IPUs of a replica, or the replicas
-of a graph. The row of a rank is the flattened tensor that the rank contributes.
+A *rank* is a participant of a collective: an IPU of a replica, or a replica of a graph. The *row*
+of a rank is the tensor that the rank contributes, flattened to one dimension. An all-reduce divides
+each row into as many chunks as a group has ranks. The *home* of a chunk is the rank that combines
+this chunk for its group.
 """
 
 from __future__ import annotations
@@ -36,12 +38,11 @@ V = TypeVar("V")
 
 
 class Ranks(ABC, Generic[V]):
-    """The participants of a collective, in groups that work independently.
+    """The base class of the participants (ranks) of a collective, in independent groups.
 
-    `values` contains the caller's data: one value, or more if `several` is true. `ipus` contains
-    the first IPU of each rank, and `each` is the number of IPUs of a rank. A collective divides the
-    rank's row of data into chunks. The home of a chunk is the rank of the group that combines this
-    chunk.
+    `values` contains the data of the call: one item, or several items if `several` is true. An item
+    contains a tensor for every rank. `ipus` contains the number of the first IPU of each rank, and
+    `each` is the number of IPUs of a rank.
     """
 
     def __init__(
@@ -71,24 +72,28 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def rows(self, value: V) -> list[Tensor]:
-        """Return the row of each rank: the flattened tensor of `value` on this rank."""
+        """Return a list with a row for each rank: the rank's tensor in `value`, flattened."""
 
     @abstractmethod
     def like(self, value: V) -> V:
-        """Return new tensors with the shape, dtype and tile mapping of `value`."""
+        """Return new tensors with the shape, dtype and tile mapping of the tensors in `value`."""
 
     @abstractmethod
     def linear(self, value: V, count: int) -> V:
-        """Return new tensors of `count` elements, mapped linearly to the tiles of each rank."""
+        """Return new tensors of `count` elements, one for each rank, mapped to its tiles.
+
+        The mapping is linear: the elements are distributed over the tiles in order, in nearly equal
+        numbers.
+        """
 
     @abstractmethod
     def stacked(self, values: list[V]) -> V:
-        """Return the values, stacked along a new first dimension."""
+        """Return, for each rank, its tensors in `values`, stacked along a new first dimension."""
 
     def one(self) -> V:
-        """Return the only element of `values`.
+        """Return the only item of `values`.
 
-        :raises PoplibsError: if there are several.
+        :raises PoplibsError: if the caller gave a list of tensors per rank.
         """
         if self.several:
             raise as_given(self.values, "data", "give one tensor; only all_reduce takes several.")
@@ -97,9 +102,9 @@ class Ranks(ABC, Generic[V]):
     def all_reduce(
         self, op: CollectiveOperator | str, prog: Program, in_place: bool = False
     ) -> V | Sequence[V]:
-        """Combine the values of all ranks of each group; return the results for every rank.
+        """Combine the tensors of each group of ranks elementwise; return the results on all ranks.
 
-        A chunk contains a share of each tile's elements, so that all tiles send at the same time.
+        Each chunk contains some elements of every tile, so that all tiles send at the same time.
         """
         values = self.values
         rows = self._joined(values)
@@ -125,15 +130,16 @@ class Ranks(ABC, Generic[V]):
         return results if self.several else results[0]
 
     def all_reduce_in_place(self, op: CollectiveOperator | str, prog: Program) -> None:
-        """Combine the values of all ranks of each group, and write the results to `values`."""
+        """Combine the tensors of each group of ranks elementwise, in place."""
         self.all_reduce(op, prog, True)
 
     def reduce_scatter(self, op: CollectiveOperator | str, prog: Program) -> V:
-        """Combine the value over each group; return, for each rank, a share of the result.
+        """Combine the tensors of each group of ranks elementwise; return a part on each rank.
 
-        The last shares are padded with zeros.
+        The combined tensor is divided into as many parts of equal length as the group has ranks. If
+        the division is not exact, zeros are appended to the last parts.
 
-        :raises PoplibsError: if there are several values.
+        :raises PoplibsError: if the caller gave more than one tensor per rank.
         """
         rows = self.rows(value := self.one())
         collective = operator_of(op, rows[0].dtype)
@@ -158,9 +164,9 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def all_gather(self, prog: Program) -> V:
-        """Return, for each rank, the values of all ranks of its group, stacked.
+        """Return, on each rank, the tensors of its whole group, stacked along a new dimension.
 
-        :raises PoplibsError: if there are several values.
+        :raises PoplibsError: if the caller gave more than one tensor per rank.
         """
         rows = self.rows(value := self.one())
         results = [self.like(value) for _ in range(self.size)]
@@ -170,10 +176,14 @@ class Ranks(ABC, Generic[V]):
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> V:
-        """Exchange parts within each group: part j of rank i becomes part i of rank j.
+        """Return new tensors in which part i on rank j is part j of the tensor of rank i.
 
-        :raises PoplibsError: if the elements cannot be divided into equal parts, or there are
-            several values.
+        Each tensor is divided into as many equal parts as the group has ranks, and i and j are
+        positions in the group.
+
+        :raises PoplibsError: if the elements cannot be divided into equal parts, or if the caller
+            gave
+            more than one tensor per rank.
         """
         rows = self.rows(value := self.one())
         part_length, num_left_over = divmod(rows[0].num_elements, self.size)
@@ -202,9 +212,11 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def broadcast(self, root: int, prog: Program) -> V:
-        """Return, for each rank, the value of rank number `root` in its group.
+        """Return, on each rank, a copy of the tensor of rank number `root` of its group.
 
-        :raises PoplibsError: if a group has no such rank, or there are several values.
+        :raises PoplibsError: if a group has no such rank, or if the caller gave more than one
+            tensor per
+            rank.
         """
         if not is_whole(root) or not 0 <= root < self.size:
             raise as_given(root, "root_replica", f"give a number from 0 to {self.size - 1}.")
@@ -217,7 +229,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def _joined(self, values: Sequence[V]) -> list[Tensor]:
-        """Return, for each rank, its rows of all values, concatenated."""
+        """Return a tensor for each rank: its rows of all items in `values`, concatenated."""
         return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
@@ -228,10 +240,10 @@ class Ranks(ABC, Generic[V]):
         prog: Program,
         in_place: bool = False,
     ) -> list[Tensor]:
-        """Return, for each rank, the chunk of which it is the home, combined over the rank's group.
+        """Append the scatter half of an all-reduce; return a combined chunk for each rank.
 
-        `chunks` contains a dict for each rank: from the homes in its group to chunks of the rank's
-        row.
+        Each rank combines one chunk for its group, and is the *home* of this chunk.
+        `chunks[rank][home]` is the part of the rank's row that belongs to the chunk of `home`.
         """
         method = self._method(row)
         name = self.name
@@ -257,9 +269,10 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return a dict for each rank: from each home in its group to `chunk(rank, member)`.
+        """Return a list of dicts `d` with `d[rank][home] = chunk(rank, member)`.
 
-        `member` is the position of the home in the group.
+        `home` is any rank in the group of `rank`, because each rank of a group combines one chunk.
+        `member` is the position of `home` in the group.
         """
         ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
         return [
@@ -269,9 +282,12 @@ class Ranks(ABC, Generic[V]):
 
 
 class Ipus(Ranks[Sequence[Tensor]]):
-    """The IPUs of a replica; a value is a list with a tensor on each IPU, in the order of ranks."""
+    """The IPUs of a replica as ranks: an item is a list with a tensor on each IPU.
 
-    # The argument is checked here, so it may be anything.
+    The tensors are in the order of the ranks.
+    """
+
+    # `data` comes from the user. This method checks its type, so the annotation is Any.
     def __init__(
         self, graph: Graph, data: Any, group: CommGroup, *, name: str, options: Options | None
     ) -> None:
@@ -312,9 +328,9 @@ class Ipus(Ranks[Sequence[Tensor]]):
 
 
 class Replicas(Ranks[Tensor]):
-    """The replicas of a graph; a value is a tensor, which exists once in each replica."""
+    """The replicas of a graph as ranks: an item is a tensor, of which each replica has a copy."""
 
-    # The argument is checked here, so it may be anything.
+    # `data` comes from the user. This method checks its type, so the annotation is Any.
     def __init__(
         self, graph: Graph, data: Any, group: CommGroup, *, name: str, options: Options | None
     ) -> None:
@@ -355,12 +371,13 @@ class Replicas(Ranks[Tensor]):
 
 
 def _ipu_of_each(graph: Graph, tensors: Sequence[Tensor], previous: list[int]) -> list[int]:
-    """Return the IPU of each tensor in a list.
+    """Return the number of the IPU on which each tensor in `tensors` is.
 
-    `previous` is the result for an earlier list, which must be equal, or an empty list.
+    If `previous` is not empty, it is the result for another list, and the result must be equal to
+    it.
 
-    :raises PoplibsError: unless each tensor is on an IPU of its own, and all have the same dtype
-        and length.
+    :raises PoplibsError: unless each tensor is on a different IPU, and all have the same dtype and
+        length.
     """
     if not isinstance(tensors, (list, tuple)) or not tensors:
         raise as_given(tensors, "data", "give a list of tensors, one on each IPU.")
@@ -403,10 +420,11 @@ def _share(
 
 
 def _shares(graph: Graph, row: Tensor, num_chunks: int) -> list[list[tuple[int, int]]]:
-    """Return the intervals (begin, end) of each chunk: a share of the elements of every tile.
+    """Return a list of intervals (begin, end) for each of `num_chunks` chunks of `row`.
 
-    If the elements of a tile cannot be divided evenly, other chunks get more elements of the next
-    tile.
+    Every contiguous piece of `row` on a tile is divided into `num_chunks` nearly equal parts, one
+    for each chunk. The assignment of parts to chunks is shifted by one for each further piece, so
+    that the larger parts are distributed over all chunks.
     """
     shares: list[list[tuple[int, int]]] = [[] for _ in range(num_chunks)]
     intervals = [

@@ -1,11 +1,12 @@
 """Ring algorithms: the two halves of an all-reduce, and the directions in which chunks move.
 
-The members of a ring are called places. The data is divided into as many chunks as there are
-places, and each place is the home of one chunk. In the *scatter* half, the partial sums of a chunk
-move towards its home, and every place on the path adds its own values; at the end, each place has
-one complete chunk. In the *gather* half, complete chunks move on until every place has all of them.
-The method decides in which direction and how far the chunks move. A round is one copy, in which all
-links work at the same time.
+Each member of a ring (an IPU or a replica) contributes a tensor, which is divided into as many
+chunks as the ring has members. Each member is the *home* of one chunk. In the *scatter* half, the
+partial sums of a chunk move along the ring to the chunk's home. Every member on the path adds its
+own values, so at the end each member has one complete chunk. In the *gather* half, the complete
+chunks move along the ring until every member has all of them. The method determines the direction
+of the chunks and the length of their paths. A round is one copy, in which all links are used at the
+same time.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ CLOCKWISE, ANTICLOCKWISE, PAIR, MEET = METHODS = (
     "meet_in_middle_ring",
 )
 METHOD = (Option("method", ("auto", *METHODS), "auto"),)
-# Pairs (number of places, bytes) for the method "auto" of a scatter. Rings of up to that number of
-# places use PAIR for that number of bytes or more, and MEET for fewer bytes. PopLibs' authors
-# measured the thresholds (lib/popops/Collectives.cpp). For a gather, they are half as many bytes.
+# Pairs (members, bytes) for the method "auto" of a scatter. A ring of up to `members` members uses
+# PAIR for `bytes` bytes or more, and MEET for fewer bytes. PopLibs' authors measured the thresholds
+# (lib/popops/Collectives.cpp). For a gather, the thresholds are half as many bytes.
 THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """Return `method`, or if it is "auto" the method that is faster for this amount of data.
+    """Return `method`, or if it is "auto", the name of the faster method for this amount of data.
 
-    The ring has `count` places of `ipus` IPUs each, and each place contributes `num_bytes` bytes.
-    The method is for the gather half if `gather` is true, and otherwise for the scatter half.
+    The ring has `count` members of `ipus` IPUs each, and each member contributes `num_bytes` bytes.
+    If `gather` is true, the method is for the gather half of an all-reduce, and otherwise for the
+    scatter half.
     """
     if method != "auto":
         return method
@@ -49,11 +51,12 @@ def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool 
 
 
 def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
-    """Return the paths of chunks on a ring of `count` places: lists of (part, direction, hops).
+    """Return lists of paths (part, direction, hops) on which `method` moves a chunk along a ring.
 
-    `part` is the number of a part of the chunk; with PAIR there are two parts, and otherwise one.
-    `direction` is 1 or -1, and `hops` is the length of the path. The paths of one inner list never
-    bring the same part of a chunk to the same place twice.
+    The ring has `count` members. `part` is the number of a part of the chunk: PAIR divides a chunk
+    into two parts, and the other methods move it whole. `direction` is 1 or -1. `hops` is the
+    number of members that the path visits after its start. The paths in one inner list never bring
+    the same part of a chunk to the same member twice.
     """
     max_hops = count - 1
     return {
@@ -65,7 +68,7 @@ def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
 
 
 def part(tensor: Tensor, number: int, of: int) -> Tensor:
-    """Return part number `number` of a tensor that is divided into `of` nearly equal parts."""
+    """Return part number `number` of a flat tensor that is divided into `of` nearly equal parts."""
     num_elements = tensor.num_elements
     return (
         tensor
@@ -96,15 +99,18 @@ def scatter(
     name: str,
     in_place: bool,
 ) -> list[Tensor]:
-    """Append the scatter half of an all-reduce; return, for each place, its complete chunk.
+    """Append the scatter half of an all-reduce; return the complete chunk of each ring member.
 
-    `chunks[place][home]` is the tensor that a place contributes to the chunk of a home. These
-    tensors are not changed, because sums are computed in new tensors where data arrives. If
-    `in_place` is true, the last sum at the home is computed in `chunks[home][home]` instead.
+    Each member is the *home* of one chunk: the sums of this chunk move to it.
+    `chunks[member][home]` is the tensor that a member contributes to the chunk of `home`. A member
+    adds its contribution to the partial sum that arrives, in a new tensor, so `chunks` is not
+    changed. If `in_place` is true, the last sum at the home is written to `chunks[home][home]`
+    instead.
     """
     num_places = len(rings[0])
     parts_per_chunk = 2 if method == PAIR else 1
-    partial_sums: dict[tuple[int, int, int], Tensor] = {}  # the keys are (part, home, place)
+    # The keys are (number of a part of a chunk, the chunk's home, the member that has the sum).
+    partial_sums: dict[tuple[int, int, int], Tensor] = {}
 
     def local(part_number: int, home: int, place: int) -> Tensor:
         partial_sum = partial_sums.get((part_number, home, place))
@@ -141,7 +147,7 @@ def scatter(
             )
         if sources:
             prog.add(Copy(concat(sources), concat(inboxes)))
-        # The sums are separate steps, because two of them may be in the same tensor.
+        # Each sum is added separately, because two sums may write to the same tensor.
         for augend, addend in sum_pairs:
             combine(graph, augend, addend, prog, f"{name}/round{round_number}")
     return [
@@ -153,9 +159,11 @@ def scatter(
 def _moves(
     rings: list[list[int]], paths: list[tuple[int, int, int]], round_number: int
 ) -> list[tuple[int, int, int, int]]:
-    """Return a tuple (part, home, source, target) for each part of a chunk that moves in a round.
+    """Return a tuple (part, home, source, target) for each copy in a round of the scatter half.
 
-    `source` and `target` are places on the same ring; `paths` is a list that `ways` returns.
+    Part number `part` of a chunk is copied from `source` to `target`, which are neighbours on the
+    same ring. `home` is the ring member to which the chunk moves. `paths` is an inner list of the
+    result of `ways`.
     """
     moves = []
     for part_number, direction, hops in paths:
@@ -176,10 +184,11 @@ def gather(
     method: str,
     in_place: bool = False,
 ) -> None:
-    """Append the gather half of an all-reduce: copy each place's chunk to all places of its ring.
+    """Append the gather half of an all-reduce: copy each member's chunk to all members of its ring.
 
-    The chunk of a home is copied to `to[place][home]` on every place. If `in_place` is true,
-    `to[home][home]` contains the chunk already.
+    `chunks[home]` is the complete chunk of the ring member `home`, and is copied to
+    `to[member][home]` for every member of the ring. If `in_place` is true, `to[home][home]` already
+    contains the chunk.
     """
     num_places = len(rings[0])
     parts_per_chunk = 2 if method == PAIR else 1

@@ -4,8 +4,8 @@ Two words are used throughout:
 
 * A plan divides a product into blocks, one per tile. `plan_mat_mul` chooses the plan with the
   fewest modelled cycles.
-* Partial sums are the sums over a block of the inner dimension, which the tiles add at the end.
-  Their dtype is `partials_type`.
+* If the inner dimension of a product is divided into blocks, each tile computes *partial sums* for
+  its block, and the tiles add them at the end. `partials_type` is the dtype of the sums.
 """
 
 import typing as _typing
@@ -19,5 +19,5 @@ from ipu_teach.poplibs.poplin.operands import *
 from ipu_teach.poplibs.poplin.plan import *
 from ipu_teach.poplibs.poplin.transposes import *
 
-if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
+if not _typing.TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names
     __all__ = _offered(globals())

@@ -1,7 +1,8 @@
-"""Vertices of a matrix product: all vertices of a step are added in one call.
+"""Functions that add all vertices for one step of a matrix product in a single call.
 
-A `Column` contains the tensors that one field of many vertices is connected to. The functions
-compute columns from arrays, because building a tensor for each vertex would be slow.
+A `Column` is a list of tensors to which one field of many vertices is connected, with a tensor for
+each vertex. The functions compute columns from arrays, because building a tensor for each vertex
+would be slow.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def add_multiplications(
     `sums` is [blocks of k, groups, m, columns of this step].
 
     `parts` contains four lists of intervals (begin, end), which divide the groups, m, n and k into
-    blocks. `tiles` contains the tile of each block: int64[group blocks, m blocks, n blocks, k
-    blocks]. If `is_first`, the blocks of `sums` are mapped to these tiles.
+    blocks; the intervals of n cover only the columns of this step. `tiles` contains the tile of
+    each block: int64[group blocks, m blocks, n blocks, k blocks]. If `is_first`, the blocks of
+    `sums` are mapped to these tiles.
     """
     a, b, sums = operands
     group_parts, row_parts, column_parts, inner_parts = parts
@@ -94,10 +96,11 @@ def add_sums(
 ) -> None:
     """Add vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
 
-    `parts` contains a list of intervals for each dimension of `out`, which divide it into blocks.
-    `tiles`, int64[group blocks, m blocks, n blocks, k blocks], contains the tiles that hold the
-    partial sums of each block. These tiles divide the elements of the block into shares. A tile has
-    a vertex that sums its share, and the share of `out` is mapped to the tile.
+    `parts` contains a list of intervals (begin, end) for each dimension of `out`, which divide it
+    into blocks. `tiles`, int64[group blocks, m blocks, n blocks, k blocks], contains the tiles on
+    which the partial sums of each block are. These tiles divide the elements of the block between
+    them. Each tile has a vertex for its elements of the block, and these elements of `out` are
+    mapped to the tile.
     """
     begins, sizes = _all_blocks(parts)
     partials_offset = begins @ np.array(_strides(partials)[1:])
@@ -126,11 +129,12 @@ def add_sums(
 
 
 class _Share(NamedTuple):
-    """A share of the elements that has the same place in all blocks of one shape.
+    """The elements that one tile sums in a block, described for all blocks of the same shape.
 
-    The tiles of a block divide its elements into shares, numbered from 0; `number` is that of this
-    share. `blocks` contains the numbers of the blocks. `partials` [blocks of k, elements] and `out`
-    [elements] are the elements of the share in the first of these blocks.
+    The elements of a block are divided over its tiles, which are numbered from 0; `number` is the
+    number of the tile that sums these elements. `blocks` contains the numbers of the blocks.
+    `partials` [blocks of k, elements] and `out` [elements] are the elements of the first of these
+    blocks; in the other blocks, they are at the same positions.
     """
 
     blocks: Array
@@ -140,9 +144,10 @@ class _Share(NamedTuple):
 
 
 def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
-    """Return `(begins, sizes)` of all blocks in row-major order, each int64[blocks, dimensions].
+    """Return `(begins, sizes)`, both int64[blocks, dimensions], of all blocks in row-major order.
 
-    `parts` contains a list of intervals (begin, end) for each dimension.
+    `parts` contains a list of intervals (begin, end) for each dimension. A block consists of one
+    interval of each dimension.
     """
     part_indices = np.indices([len(dim_parts) for dim_parts in parts]).reshape(len(parts), -1)
     bounds_of_dims = [_bounds(dim_parts) for dim_parts in parts]
@@ -162,9 +167,10 @@ def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
 def _shares_of_blocks(
     begins: Array, sizes: Array, partials: Tensor, out: Tensor, tiles_per_block: int
 ) -> list[_Share]:
-    """Divide the elements of each block over `tiles_per_block` tiles; return the non-empty shares.
+    """Return the `_Share` of each tile number and each shape of blocks, except empty ones.
 
-    `begins` and `sizes` are the results of `_all_blocks`.
+    The elements of a block are divided over `tiles_per_block` tiles. `begins` and `sizes`, both
+    int64[blocks, dimensions], contain the first index and the size of each block.
     """
     shares = []
     shape_number = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
@@ -190,10 +196,10 @@ def _shares_of_blocks(
 def _map_share(
     graph: Graph, share: _Share, out: Tensor, out_offset: Array, tile_of_block: Array
 ) -> None:
-    """Map one share of several blocks of `out` to tiles.
+    """Map the elements of `share` in each of its blocks to tiles.
 
-    `tile_of_block` contains a tile for each block in `share.blocks`. `out_offset` contains the
-    memory offset of every block of `out`.
+    `tile_of_block` contains the tile for each block in `share.blocks`. `out_offset` contains the
+    position in memory of the first element of every block of `out`.
     """
     run_starts, run_lengths = share.out.layout.extent
     block_offsets = out_offset[share.blocks] - out_offset[share.blocks[0]]
@@ -215,11 +221,12 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 def _shifted(
     share_rows: list[tuple[Array, Tensor]], block_offsets: Array, vertex_order: Array
 ) -> Column:
-    """Return a `Column` with the share of every block, from that of the first block of each shape.
+    """Return a `Column` that connects each vertex to its elements of its block.
 
-    `share_rows` contains pairs (numbers of the blocks of a shape, tensor of the first of these
-    blocks). `block_offsets` contains the memory offset of each block. `vertex_order` contains, for
-    each vertex, the index of its share in the concatenated lists of blocks.
+    `share_rows` contains a pair (numbers of blocks, tensor) for each share. The tensor contains the
+    elements of the first of these blocks, and the elements of the other blocks are shifted by the
+    distance between the blocks. `block_offsets` contains the position in memory of each block.
+    `vertex_order` contains, for each vertex, its index in the concatenated lists of blocks.
     """
     column = Column.of([tensor for _, tensor in share_rows])
     offsets = [
@@ -231,9 +238,9 @@ def _shifted(
 
 
 def _bounds(parts: list[Part]) -> tuple[Array, Array]:
-    """Return `(begins, sizes)` of the intervals `parts`, each int64[parts].
+    """Return `(begins, sizes)`, both int64[parts], of the intervals (begin, end) in `parts`.
 
-    An empty interval begins at 0.
+    The beginning of an empty interval becomes 0.
     """
     begin, end = np.array(parts, np.int64).reshape(-1, 2).T
     return np.where(end > begin, begin, 0), end - begin
@@ -245,10 +252,11 @@ def _blocks(
     row_index_pair: tuple[list[Part], Array],
     column_index_pair: tuple[list[Part], Array],
 ) -> Column:
-    """Return a `Column` with each vertex's block of `tensor` [groups, rows, columns].
+    """Return a `Column` that connects each vertex to its block of `tensor` [groups, rows, columns].
 
-    `row_index_pair` contains the intervals (begin, end) of the rows, and for each vertex the index
-    of its interval. `column_index_pair` contains the same two values for the columns.
+    `group_of_vertex` contains the group of each vertex. `row_index_pair` is (intervals, indices):
+    the intervals (begin, end) of rows, and for each vertex the index of its interval.
+    `column_index_pair` contains the same two values for the columns.
     """
     (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
     (row_begins, row_sizes), (column_begins, column_sizes) = (
@@ -292,8 +300,9 @@ def _map_blocks(
 ) -> None:
     """Map each vertex's block of a variable [groups, rows, columns] to the vertex's tile.
 
-    `row_index_pair` and `column_index_pair` are pairs (intervals, index of each vertex's interval),
-    as for `_blocks`.
+    `row_index_pair` is (intervals, indices): the intervals (begin, end) of rows, and for each
+    vertex the index of its interval. `column_index_pair` contains the same two values for the
+    columns.
     """
     (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
     (row_begins, row_sizes), (column_begins, column_sizes) = (
@@ -301,7 +310,7 @@ def _map_blocks(
         _bounds(column_parts),
     )
     _, height, width = tensor.shape
-    if len(column_parts) == 1:  # a block has all columns, so its rows are contiguous in memory
+    if len(column_parts) == 1:  # A block has all columns, so its rows are contiguous in memory.
         run_begins = (group_of_vertex * height + row_begins[row_index]) * width
         run_lengths = row_sizes[row_index] * column_sizes[column_index]
     else:

@@ -6,7 +6,7 @@ the channels of one input element. This operand is a view: patches overlap, and 
 tile needs is copied to it. The right operand is the weights, with a column for each output channel:
 
     forward         [windows, taps * channels] x [taps * channels, out_channels]
-    input gradient  as forward, with the output's gradient, its channels and flipped weights
+    input gradient  the same product for the output's gradient, with flipped weights
     weight update   [taps * channels, windows] x [windows, out_channels]
 
 The groups of channels are multiplied by one grouped product. If the input is dilated, as in the
@@ -18,9 +18,9 @@ Zeros of the padding are exchanged and multiplied like other elements. If the ke
 its field, nearly all elements of the input gradient's patches are padding. Exchange code grows with
 the number of separate pieces that a tile receives.
 
-Depthwise convolutions, with one channel in a group, differ from PopLibs, which uses a vertical
+Depthwise convolutions have one channel in a group. PopLibs computes them with a vertical
 multiply-add (ConvPartialVerticalMac). Here they are products that use few of the matrix-multiply
-units. The kit compares four of them with published cycles, and takes 0.57 to 1.38 times as many.
+units. For four of them there are published cycles; the kit takes 0.57 to 1.38 times as many.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ __all__ = [
 ]
 
 Factor = Tensor | float
-Combination = tuple[Class, ...]  # a class of outputs for each dimension of the field
+# A class of outputs: it contains the `Class` of each dimension of the field.
+Combination = tuple[Class, ...]
 _BACKWARD, _UPDATE = PASSES[3:]
 
 
@@ -103,14 +104,15 @@ class ConvPlan:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates of all products, including those of the padding."""
+        """The number of multiply-accumulates of all products, including those with padding."""
         return sum(prod((plan.product.groups, plan.m, plan.k, plan.n)) for plan in self.products)
 
     @property
     def utilisation(self) -> float:
-        """The multiply-accumulates as a share (0 to 1) of the maximum in these cycles.
+        """The share (0 to 1) of the possible multiply-accumulates that the products perform.
 
-        At the maximum, the matrix-multiply units of all tiles are busy in all modelled cycles.
+        As many as possible would be performed if the matrix-multiply units of all tiles were busy
+        in all modelled cycles of the plan.
         """
         partials_dtype = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, partials_dtype, self.target) * self.cycles
@@ -179,9 +181,11 @@ def _plan(
 
 
 def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int, int]:
-    """Return `(groups, windows, elements per patch, columns)` of the product for a class.
+    """Return `(groups, windows, patch_size, columns)`: the sizes of the product for a class.
 
-    The columns are the output channels of one group.
+    The class `combination` consists of outputs that use the same weights. `windows` is the number
+    of these outputs per channel, `patch_size` the number of input elements from which an output is
+    computed, and `columns` the number of output channels in a group.
     """
     groups, out_channels, in_channels, *_ = params.weights_shape
     num_windows = params.batch_size * prod(residue.count for residue in combination)
@@ -222,13 +226,14 @@ def create_input(
     """Return a variable [batch_size, in_channels, *input_field] for the input of `convolution`.
 
     The channels of a field position are contiguous in memory. The variable is mapped linearly, one
-    position after the other. Only if the kernel has one element and there is no padding, each
-    element is mapped to a tile whose product needs it. `options` are those of the convolution.
+    position after the other. If the kernel has only one element and there is no padding, each
+    element is mapped to a tile whose product needs it instead. `options` are those of the
+    convolution.
 
     :raises PoplibsError: if no plan fits on a tile.
     :raises InvalidOptionError: if an option is invalid.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # refuses unknown options if no plan is made below
+    wish_of(options, None, MEMORY_PROPORTION)  # This checks the options even if no plan uses them.
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)
@@ -284,9 +289,10 @@ def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
 def _patches(
     graph: Graph, x: Tensor, params: ConvParams
 ) -> list[tuple[Combination, Tensor | None]]:
-    """Return (class, left operand [groups, windows, taps * channels]) of each class of outputs.
+    """Return a pair (class, left operand) for each class of outputs.
 
-    The operand is None if the class uses no weights.
+    A class consists of the outputs that use the same weights. The left operand of its product is
+    [groups, windows, taps * channels], or None if the class uses no weights.
     """
     classes = params.classes()
     lower_padding = [0, 0]
@@ -302,7 +308,7 @@ def _patches(
         upper_padding.append(max([0, *(end + 1 - x.shape[axis] for _, end in first_and_last)]))
     padded = pad(graph, x, lower_padding, upper_padding)
     grouped = padded.reshape_partial(1, 2, (params.num_groups, x.shape[1] // params.num_groups))
-    # [groups, samples, *field, input channels of a group]
+    # The shape is [groups, samples, *field, input channels of a group].
     channels_last = grouped.dim_roll(1, 0).dim_roll(2, grouped.rank - 1)
     patches: list[tuple[Combination, Tensor | None]] = []
     positions = None
@@ -324,7 +330,7 @@ def _patches(
         elif len(tap_slices) == 1:
             patches.append((combination, channels_last[tap_slices[0]].reshape(product_sizes[:3])))
         else:
-            # the array has an entry for each element of the input, so it is computed only once
+            # `positions` has an entry for each input element. All classes use the same array.
             positions = channels_last.positions() if positions is None else positions
             patch_positions = np.stack(
                 [positions[field_slices] for field_slices in tap_slices], x.rank
@@ -336,9 +342,10 @@ def _patches(
 
 
 def _right_operand(weights: Tensor, combination: Combination) -> Tensor:
-    """Return the right operand [groups, taps * channels, out_channels] for a class of outputs.
+    """Return [groups, taps * channels, out_channels]: the weights for a class of outputs.
 
-    It contains only the weights that the class uses. The input channels vary fastest.
+    The result is the right operand of the product. It contains only the weights that the class
+    `combination` uses. The input channels vary faster than the taps.
     """
     for axis, residue in enumerate(combination, 3):
         tap_indices = [tap for tap, _ in residue.taps]
@@ -352,10 +359,11 @@ def _right_operand(weights: Tensor, combination: Combination) -> Tensor:
 
 
 def _interleave(parts: list[Tensor], axis: int) -> Tensor:
-    """Interleave the outputs of all classes along dimension `axis`.
+    """Return the outputs of all classes of dimension `axis` in their order in the output's field.
 
-    The result contains the first output of each class, then the second output of each class, and so
-    on. Each tensor of `parts` has as many outputs as the last tensor, or one more.
+    `parts` contains a tensor for each class. The result contains the first output of each class,
+    then the second output of each class, and so on. Each tensor has as many outputs as the last
+    tensor, or one more.
     """
     if len(parts) == 1:
         return parts[0]
@@ -435,13 +443,13 @@ def _convolve(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the output of a convolution with the sizes `params`, computed as planned."""
+    """Return the output of a convolution with the sizes `params`; `plan` plans its products."""
     batch, channels, *_ = params.output_shape
     by_combination: dict[Combination, Tensor] = {}
     products = iter(plan.products)
     for combination, patches in _patches(graph, x, params):
         suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
-        if patches is None:  # the outputs are 0: only zeros of the dilation would be multiplied
+        if patches is None:  # The outputs are 0, because their windows contain only zeros.
             out_dtype = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
             out = linear(graph, out_dtype or params.dtype, shape, f"{suffix}/out")
@@ -463,7 +471,8 @@ def _convolve(
         ]
         return _interleave(outputs_of_classes, 2 + len(chosen_classes))
 
-    full_field = joined((), params.classes())  # [groups, batch, *field, channels of a group]
+    # The shape is [groups, batch, *field, channels of a group].
+    full_field = joined((), params.classes())
     return full_field.dim_roll(full_field.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
 
 
@@ -504,7 +513,7 @@ def convolution_input_gradient(
 
 
 def _flip(x: Tensor, params: ConvParams) -> Tensor:
-    """Return a view of x [batch, channels, *field], reversed where `flip_input` is true."""
+    """Return a view of x [batch, channels, *field], reversed in dimensions with `flip_input`."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x
@@ -541,7 +550,8 @@ def calculate_weight_deltas(
     for product_number, (combination, left) in enumerate(_patches(graph, x, params)):
         if left is None:
             continue
-        class_gradient = gradient_rows  # [groups, batch, *field, channels of a group]
+        # The shape is [groups, batch, *field, channels of a group].
+        class_gradient = gradient_rows
         for axis, residue in enumerate(combination, 2):
             class_gradient = class_gradient.slice(
                 residue.first, class_gradient.shape[axis], axis
@@ -557,7 +567,7 @@ def calculate_weight_deltas(
         taps = product(*([tap for tap, _ in residue.taps] for residue in combination))
         deltas_by_tap |= {tap: class_deltas[:, tap_number] for tap_number, tap in enumerate(taps)}
     all_taps = list(product(*map(range, kernel)))
-    if len(deltas_by_tap) < len(all_taps):  # the gradient of unused weights is 0
+    if len(deltas_by_tap) < len(all_taps):  # Some weights are unused, and their gradient is 0.
         zero_deltas = linear(
             graph, params.dtype, (groups, in_channels, out_channels), f"{debug_context}/none"
         )

@@ -1,4 +1,4 @@
-"""The sizes of a convolution: `ConvParams`, and the classes into which it divides the outputs."""
+"""The sizes of a convolution: `ConvParams`, and classes of outputs that use the same weights."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _whole(name: str, value: object, minimum: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Class:
-    """The outputs of a convolution that use the same weights in one dimension of the field.
+    """A class of outputs that use the same weights, in one dimension of a convolution's field.
 
     There are `count` outputs in the class, with the indices `first`, `first + period`, and so on.
-    `taps` contains a pair for each weight that they use: the index of the weight, and the index of
-    the input element that it multiplies for the first output. For each further output of the class,
-    the index of the input element is `step` larger.
+    `taps` contains a pair for each weight that the outputs use: the index of the weight, and the
+    index of the input element that it multiplies for the first output. For each further output, the
+    index of the input element is larger by `step`.
     """
 
     first: int
@@ -132,7 +132,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return a tuple for each dimension of the field: the values of the arguments `names`."""
+        """Return a tuple for each field dimension, with the values of the named attributes."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property
@@ -179,10 +179,10 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """Return the same convolution without padding and strides that have no effect.
+        """Return parameters of the same convolution, without padding and strides without effect.
 
-        The result has no padding after the last window, and the stride 1 in dimensions with one
-        output.
+        Padding after the last window is removed. In a dimension with one output, the stride becomes
+        1.
         """
         names = "padding_lower", "padding_upper", "flip_input", "stride"
         lower_paddings = []
@@ -239,7 +239,10 @@ class ConvParams:
 
     @property
     def _before(self) -> list[int]:
-        """The number of zeros before the flipped input in each dimension of the field."""
+        """The number of padding zeros before the input in each dimension of the field.
+
+        If the input is flipped in a dimension, these are the zeros before the flipped input.
+        """
         names = "padding_lower", "padding_upper", "flip_input"
         return [upper if flip else lower for lower, upper, flip in self._sizes(*names)]
 
@@ -248,7 +251,7 @@ class ConvParams:
 
         The zeros between the elements of a dilated input need not be multiplied. Therefore an
         output uses only some of the weights, and the outputs that use the same weights form a
-        class. A weight belongs to at most one class of a dimension. Without dilation there is one
+        class. In a dimension, a weight belongs to at most one class. Without dilation there is one
         class.
         """
         classes_by_axis = []

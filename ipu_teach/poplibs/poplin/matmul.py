@@ -149,7 +149,8 @@ def mat_mul_acc() -> None:
 def mat_mul_grouped_acc() -> None:
     """Add k * (a @ b) to c [groups, m, n] for each group, in place.
 
-    The operands are a [groups, m, k] and b [groups, k, n]. Everything else is as for `mat_mul_acc`.
+    The operands are a [groups, m, k] and b [groups, k, n]. The factor k, the keywords and the
+    errors are those of `mat_mul_acc`.
     """
 
 
@@ -224,7 +225,7 @@ def _product_and_plan(
 def _mat_mul(
     graph: Graph, full_product: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
-    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], computed as planned.
+    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], computed by `plan`.
 
     If `plan` is None, a dimension of the product is 0, and the result contains zeros.
     """
@@ -235,7 +236,7 @@ def _mat_mul(
             (full_product.groups, full_product.m, full_product.n),
             f"{name}/out",
         )
-        if out.num_elements:  # k is 0, so every element is an empty sum
+        if out.num_elements:  # The size k is 0, so every element is an empty sum, which is 0.
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)
@@ -269,8 +270,9 @@ def _multiply(
 ) -> Tensor:
     """Return the partial sums of one step of the columns; append the programs that compute them.
 
-    The result is [inner_blocks, groups, m, columns of the step]. The programs are one compute set
-    for each step of the inner dimension; each compute set adds to the sums of the one before.
+    The result is [inner_blocks, groups, m, columns of the step]: a sum for each block of the inner
+    dimension. There is one compute set for each step of the inner dimension. The first one writes
+    the sums, and each further one adds to them.
     """
     full_product = plan.product
     column_begin = plan.columns(column_step)[0][0]
@@ -320,9 +322,11 @@ def _add_up(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """Add `partials` over the inner blocks; return the result [groups, m, columns of the step].
+    """Append the addition of the partial sums; return the result [groups, m, columns of the step].
 
-    The tiles that hold the partial sums of a block of the result divide its elements among them.
+    `partials` is [inner_blocks, groups, m, columns of the step] with the columns of step number
+    `column_step`. The tiles with the partial sums of a block divide the block's elements between
+    them.
     """
     full_product = plan.product
     out = graph.add_variable(full_product.out, partials.shape[1:], f"{name}/out{suffix}")
@@ -348,7 +352,7 @@ def add_shared(
 ) -> None:
     """Add vertices that sum the rows of `sums` into the flat tensor `out`.
 
-    The elements of `out` are divided over `tiles`, one vertex per tile, and mapped to them.
+    The elements of `out` are divided over `tiles` and mapped to them, and each tile has one vertex.
     """
     shares = shares_of(out.num_elements, len(tiles), out.dtype)
     for tile, (share_begin, share_end) in zip(tiles, shares, strict=True):

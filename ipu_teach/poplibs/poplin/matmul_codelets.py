@@ -30,8 +30,8 @@ HALF_PANEL, QUARTER_PANEL = 16, 32
 class ConvPartial(SupervisorVertex):
     """Set `out` to a @ b.
 
-    In the fields, FLOAT stands for the dtype of the operands, and HALF for the dtype of the sums;
-    `typed` replaces both.
+    In the field annotations, FLOAT stands for the dtype of the operands, and HALF for the dtype of
+    the sums; `typed` replaces both.
     """
 
     a: Input[Vector[Vector[FLOAT]]]
@@ -85,7 +85,7 @@ class ConvPartialHalfMore(ConvPartialMore):
 
 
 class ConvPartialHalfSums(ConvPartial):
-    """Set `out` to a @ b for HALF operands; the sum is rounded to HALF after each panel."""
+    """Set `out` to a @ b for HALF operands; sums are rounded to HALF after every 16 products."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -94,7 +94,7 @@ class ConvPartialHalfSums(ConvPartial):
 
 
 class ConvPartialHalfSumsMore(ConvPartialMore):
-    """Add a @ b to `out` for HALF operands; the sum is rounded to HALF after each panel."""
+    """Add a @ b to `out` for HALF operands; sums are rounded to HALF after every 16 products."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -103,7 +103,7 @@ class ConvPartialHalfSumsMore(ConvPartialMore):
 
 
 class ConvPartialQuarter(SupervisorVertex):
-    """Set `out` to a @ b for 8-bit floats; the sum is rounded to HALF after each panel.
+    """Set `out` to a @ b for 8-bit floats; the sums are rounded to HALF after every 32 products.
 
     a and b contain the bytes that encode the 8-bit floats.
     """
@@ -119,7 +119,7 @@ class ConvPartialQuarter(SupervisorVertex):
         self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
 
     def numbers(self) -> tuple[Any, Any]:
-        """Return `(a, b)` decoded: the numbers that their bytes represent."""
+        """Return the decoded operands `(a, b)`: the numbers that their bytes represent."""
         a = from_quarter(self.a, self.a_type.metadata)
         b = self.b
         return a, from_quarter(b, self.b_type.metadata)
@@ -130,7 +130,7 @@ class ConvPartialQuarter(SupervisorVertex):
 
 
 class ConvPartialQuarterMore(ConvPartialQuarter):
-    """Add a @ b to `out` for 8-bit floats; the sum is rounded to HALF after each panel."""
+    """Add a @ b to `out` for 8-bit floats; the sums are rounded to HALF after every 32 products."""
 
     out: InOut[Vector[Vector[HALF]]]
 
@@ -141,8 +141,8 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
 class ReduceAdd(SupervisorVertex):
     """Set `out` to the sum of the rows of x, added from the first row to the last.
 
-    In the fields, FLOAT stands for the dtype of x, and HALF for the dtype of the result; `typed`
-    replaces both.
+    In the field annotations, FLOAT stands for the dtype of x, and HALF for the dtype of the result;
+    `typed` replaces both.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -177,8 +177,8 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain_size = 4 if dtype.size == 2 else 2
-        # a worker moves complete grains (blocks of grain_size x grain_size elements), so an
-        # incomplete grain takes as long as a complete one
+        # A worker moves complete grains (blocks of grain_size x grain_size elements), so an
+        # incomplete grain takes as long as a complete one.
         num_rows, num_columns = (-(-size // grain_size) * grain_size for size in self.x.shape)
         return int(vertices.transpose(1, (num_rows, num_columns), dtype, target))
 
@@ -191,12 +191,12 @@ class SplitTranspose(Transpose):
 
 
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
-    """Return `total` + a @ b as float16, rounded after each panel of the inner dimension.
+    """Return `total` + a @ b as float16, rounded after every `depth` products.
 
-    a and b are float32 arrays, and `depth` is the number of inner elements in a panel. `total` is a
-    float16 array, or None for 0.
+    a and b are float32 arrays. The products of `depth` successive inner elements (a panel) are
+    added in float32 before the sum is rounded. `total` is a float16 array, or None for 0.
     """
-    # a block may be empty: the loop then runs once, and the result is 0
+    # If the block has no inner elements, the loop runs once, and the result is 0.
     for panel_begin in range(0, max(1, a.shape[1]), depth):
         panel_sums = a[:, panel_begin : panel_begin + depth] @ b[panel_begin : panel_begin + depth]
         total = (panel_sums if total is None else panel_sums + total.astype(np.float32)).astype(

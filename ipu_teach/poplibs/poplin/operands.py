@@ -53,7 +53,8 @@ def _create_for_rank(
 ) -> Tensor:
     """Return a new variable for an operand or the result of a product.
 
-    `side` is (number of dimensions, "a", "b" or "out").
+    `side` is a pair: the number of dimensions, and "a", "b" or "out" for the left operand, the
+    right operand or the result.
     """
     wish = out_type, options, partials_type, available_memory_proportion
     return _create(graph, dtype, (a_shape, b_shape), name, wish, side)
@@ -76,8 +77,8 @@ def create_mat_mul_input_lhs() -> None:
 def create_mat_mul_input_rhs() -> None:
     """Return a variable of `b_shape` (k, n), mapped as `mat_mul` needs its right operand.
 
-    `a_shape` (m, k) is the shape of the left operand. Everything else is as for
-    `create_mat_mul_input_lhs`.
+    `a_shape` (m, k) is the shape of the left operand. The other parameters and the errors are those
+    of `create_mat_mul_input_lhs`.
     """
 
 
@@ -98,7 +99,8 @@ def create_mat_mul_output() -> None:
 def create_mat_mul_grouped_input_lhs() -> None:
     """Return a variable of `a_shape` (groups, m, k), mapped as `mat_mul_grouped` needs it.
 
-    `b_shape` is (groups, k, n). Everything else is as for `create_mat_mul_input_lhs`.
+    `b_shape` is (groups, k, n). The other parameters and the errors are those of
+    `create_mat_mul_input_lhs`.
     """
 
 
@@ -106,7 +108,8 @@ def create_mat_mul_grouped_input_lhs() -> None:
 def create_mat_mul_grouped_input_rhs() -> None:
     """Return a variable of `b_shape` (groups, k, n), mapped as `mat_mul_grouped` needs it.
 
-    `a_shape` is (groups, m, k). Everything else is as for `create_mat_mul_input_lhs`.
+    `a_shape` is (groups, m, k). The other parameters and the errors are those of
+    `create_mat_mul_input_lhs`.
     """
 
 
@@ -114,8 +117,8 @@ def create_mat_mul_grouped_input_rhs() -> None:
 def create_mat_mul_grouped_output() -> None:
     """Return a variable [groups, m, n], mapped like the result of `mat_mul_grouped`.
 
-    `a_shape` is (groups, m, k), and `b_shape` is (groups, k, n). Everything else is as for
-    `create_mat_mul_output`.
+    `a_shape` is (groups, m, k), and `b_shape` is (groups, k, n). The other parameters and the
+    errors are those of `create_mat_mul_output`.
     """
 
 
@@ -188,7 +191,8 @@ def mat_mul_report_plan() -> None:
 def mat_mul_grouped_report_plan() -> None:
     """Print the plan of `mat_mul_grouped` for (groups, m, k) and (groups, k, n), with its cycles.
 
-    The shapes are `a_shape` and `b_shape`. Everything else is as for `mat_mul_report_plan`.
+    The two shapes are `a_shape` and `b_shape`. The other parameters and the errors are those of
+    `mat_mul_report_plan`.
     """
 
 
@@ -246,7 +250,8 @@ def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> Non
     The elements of a block are divided evenly over these tiles. `side` is "a", "b" or "out":
     whether the tensor is the left operand, the right operand or the result of the planned product.
     """
-    tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
+    # The dimensions count blocks of groups, rows, columns and the inner dimension.
+    tiles = tiles_of(plan, graph.target.num_tiles)
     steps = product(
         range(plan.inner_steps if side != "out" else 1),
         range(plan.column_steps if side != "a" else 1),

@@ -10,15 +10,16 @@ the sums so far.
 The search is exhaustive for machines of up to `MOST_EXHAUSTIVE` tiles: it computes the cycles of
 all partitions at once, as arrays. The cycles of vertices are PopLibs' own estimates
 (`ipu_teach.cost.vertices`). For the exchange, the planner assumes that every block comes from
-another tile, and that the two tiles of a pair need different data.
+another tile. It also assumes that no two tiles need the same data, although two neighbouring tiles
+could receive common data over their shared bus at twice the speed.
 
-Compared with the graph that is then built, a plan counts at most 5 % plus 50 cycles per superstep
-too few cycles. If the operands are well placed, it counts up to twice as many cycles as the graph
-takes. The same limits hold for transposed operands if the caller names them: the plan then includes
-the cycles of the transposes that tiles may need.
+A plan's cycles differ from those of the graph that is built for it. They are too low by at most 5 %
+plus 50 cycles per superstep. If the operands are well placed, they are up to twice as high as those
+of the graph. The same limits hold for transposed operands if the caller names them: the plan then
+includes the cycles of the transposes that tiles may need.
 
 In an exhaustive search over small products, the best plan was still the same when the model counted
-data that the two tiles of a pair share. The mapping of the operands can change which plan is best,
+data that two neighbouring tiles share. The mapping of the operands can change which plan is best,
 so create the operands for the plan.
 """
 
@@ -63,7 +64,8 @@ class Product:
     """The sizes and dtypes of a product [groups, m, k] times [groups, k, n].
 
     `dtype` is the dtype of both operands, `partials` that of the sums, and `out` that of the
-    result. `wide_loads` and `fast_reduce` are options, as in a `Wish`.
+    result. If `wide_loads` is true, 128 bits of weights are loaded per cycle. If `fast_reduce` is
+    true, 128 bits of partial sums are read per cycle.
     """
 
     m: int
@@ -78,12 +80,12 @@ class Product:
 
     @property
     def finished(self) -> bool:
-        """Whether sums over the complete inner dimension already have the dtype of the result."""
+        """Whether the sums have the dtype of the result, so that they need no conversion."""
         return self.partials is self.out
 
     @property
     def empty(self) -> bool:
-        """Whether a dimension is 0, so that there is nothing to multiply."""
+        """Whether one of the sizes is 0, so that there is nothing to multiply."""
         return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
@@ -97,20 +99,21 @@ class Product:
 class MatMulPlan:
     """The partition of a product into blocks, and its modelled cost.
 
-    Print the plan, or show it in a notebook.
+    A product may be computed in several consecutive steps, each of which multiplies some columns or
+    a part of the inner dimension. Print the plan, or show it in a notebook.
 
     - `row_blocks`: the number of blocks of rows.
-    - `inner_blocks`: the number of blocks of the inner dimension in a step.
-    - `column_blocks`: the number of blocks of columns in a step.
+    - `inner_blocks`: the number of blocks of the inner dimension in each step.
+    - `column_blocks`: the number of blocks of columns in each step.
     - `group_blocks`: the number of blocks of groups.
-    - `inner_steps`: the number of consecutive steps of the inner dimension.
-    - `column_steps`: the number of consecutive steps of the columns.
+    - `inner_steps`: the number of steps into which the inner dimension is divided.
+    - `column_steps`: the number of steps into which the columns are divided.
     - `method`: "AMP" for vertices of ConvPartial1x1, which use the matrix-multiply unit, or "HMAC"
       for vertices of ConvPartialHorizontalMac, which do not.
     - `cycles`: the modelled cycles of all supersteps.
     - `parts`: a pair (label, cycles) for each activity, including syncs.
-    - `temporary_bytes`: the bytes of blocks and sums on the fullest tile. Its shares of the
-      operands' variables and of the result are not included.
+    - `temporary_bytes`: the bytes of blocks and sums on the fullest tile. The variables of the
+      operands and of the result, which are also partly on this tile, are not included.
     - `num_tiles`: the number of tiles of the machine.
     """
 
@@ -148,19 +151,25 @@ class MatMulPlan:
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of groups."""
+        """Return the intervals (begin, end) of the blocks of groups."""
         return balanced_partition(self.product.groups, self.group_blocks)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of rows of A and of the result."""
+        """Return the intervals (begin, end) of the blocks of rows of a and of the result."""
         return balanced_partition(self.m, self.row_blocks)
 
     def inner(self, step: int = 0) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of the inner dimension in a step."""
+        """Return the intervals (begin, end) of the inner dimension in step number `step`.
+
+        There is one interval for each block. `step` counts the `inner_steps` steps.
+        """
         return _within(self.k, self.inner_steps, step, self.inner_blocks)
 
     def columns(self, step: int = 0) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of columns of the result in a step."""
+        """Return the intervals (begin, end) of the columns in step number `step`.
+
+        There is one interval for each block. `step` counts the `column_steps` steps.
+        """
         return _within(self.n, self.column_steps, step, self.column_blocks)
 
     def __repr__(self) -> str:
@@ -208,9 +217,10 @@ class MatMulPlan:
 
 
 def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, int]]:
-    """Divide `size` into `steps` steps; return the intervals of the `blocks` blocks of step `step`.
+    """Return the intervals (begin, end) of the blocks in step number `step` of a dimension.
 
-    The intervals are pairs (begin, end), counted from the beginning of the whole dimension.
+    The dimension has `size` elements and is divided into `steps` steps, and each step into `blocks`
+    blocks. The intervals are counted from the beginning of the whole dimension.
     """
     step_begin, step_end = balanced_partition(size, steps)[step]
     return [
@@ -293,10 +303,10 @@ def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
-    """Return the modelled cycles to transpose the blocks of operands in supersteps of their own.
+    """Return the modelled cycles of the supersteps in which tiles transpose blocks of the operands.
 
-    `sides` contains the operands to transpose: "a", "b" or both. The result is 0 for a dtype that
-    tiles cannot transpose, which is any dtype that does not have 2 or 4 bytes.
+    `sides` contains the operands to transpose: "a", "b" or both. The result is 0 unless an element
+    has 2 or 4 bytes, because no vertex transposes other elements.
     """
     if plan.product.dtype.size not in (2, 4):
         return 0
@@ -377,7 +387,7 @@ def product_of(
 
 @advised("give a poplin.PlanningCache().")
 class PlanningCache:
-    """The plans of all products that were built with this cache: `mat_mul(…, cache=cache)`.
+    """A store for the plans of the products that are built with `mat_mul(…, cache=cache)`.
 
     The kit caches every plan anyway. Use a cache of your own to see which plans a program uses.
     """
@@ -425,10 +435,10 @@ def planned(
 
 @lru_cache(maxsize=1024)
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
-    """Return the cheapest plan within the memory limit, with as few steps as possible.
+    """Return the fastest plan within the memory limit that has as few steps as possible.
 
-    `proportion` (0 to 1) limits the share of a tile's memory. If no plan is within this limit,
-    return the plan that needs the least memory.
+    `proportion` (0 to 1) is the share of a tile's memory that temporary data may take. If no plan
+    is within this limit, return the plan that needs the least memory.
     """
     byte_limit = proportion * target.bytes_per_tile
     partitions = _all_cuts(product, target.num_tiles)
@@ -461,7 +471,8 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
     """Yield lists of pairs (inner steps, column steps) to try, with the fewest steps first.
 
-    All pairs of a list have the same total number of steps, a power of 2.
+    A matrix product is computed in this many steps along the inner dimension and along the columns.
+    The total number of steps is the same for all pairs of a list, and a power of 2.
     """
     step_counts = [2**inner_steps for inner_steps in range(MOST_STEPS.bit_length())]
     inner_choices = [
@@ -483,11 +494,11 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
 
 def _all_cuts(product: Product, num_tiles: int) -> Costs:
-    """Return all partitions with at most one block per tile, as parallel arrays int64[partitions].
+    """Return all partitions with at most one block per tile, as a dict of arrays int64[partitions].
 
-    The keys are "groups", "rows", "inner" and "columns"; each array contains the number of blocks
-    into which a partition divides that dimension. On a machine with more than `MOST_EXHAUSTIVE`
-    tiles, only some partitions are returned.
+    The keys are "groups", "rows", "inner" and "columns". An array contains, for each partition, the
+    number of blocks into which this dimension is divided. On a machine with more than
+    `MOST_EXHAUSTIVE` tiles, only some partitions are returned.
     """
     dim_sizes = {
         "groups": product.groups,
@@ -514,11 +525,12 @@ def _all_cuts(product: Product, num_tiles: int) -> Costs:
 
 
 def _sizes(product: Product, partitions: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """Return the sizes of the blocks of each partition, as arrays int64[partitions].
+    """Return a dict of arrays int64[partitions] with the sizes of the blocks of each partition.
 
-    "groups", "rows", "inner" and "columns" are the sizes of the largest block in a step. "parts" is
-    the number of blocks of the inner dimension. "fewest rows" and "least inner" are sizes of the
-    smallest block.
+    `partitions` is the result of `_all_cuts`, and the product is computed in `inner_steps` times
+    `column_steps` steps. "groups", "rows", "inner" and "columns" are the sizes of the largest block
+    of a step. "parts" is the number of blocks of the inner dimension. "fewest rows" and "least
+    inner" are sizes of the smallest block.
     """
     inner_per_step = -(-product.k // inner_steps)
     columns_per_step = -(-product.n // column_steps)
@@ -534,10 +546,11 @@ def _sizes(product: Product, partitions: Costs, inner_steps: int, column_steps: 
 
 
 def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
-    """Return int64[partitions]: the most bytes of temporary data that a tile has at any time.
+    """Return int64[partitions]: the maximum number of bytes of temporary data on a tile.
 
-    They are the tile's own sums, and in addition either the blocks that it multiplies or the sums
-    that it receives from other tiles, whichever are larger.
+    They are the sums that the tile computes, and in addition either the blocks that it multiplies
+    or the sums that it receives from other tiles, whichever are larger. `block_sizes` is the result
+    of `_sizes`.
     """
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     operand_bytes = groups * inner * (rows + columns) * product.dtype.size
@@ -557,9 +570,10 @@ def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
 def _multiply_cycles(product: Product, target: Target, block_sizes: Costs, method: str) -> Array:
     """Return int64[partitions]: the cycles in which the slowest tile multiplies one group.
 
-    A smaller block may take longer than the largest one, so both are estimated. With AMP, two rows
-    for each worker may take longer than three. With HMAC, an inner dimension that is not a multiple
-    of the vector width may take longer.
+    A smaller block may take longer than the largest one, so both are estimated. With AMP, a block
+    with two rows for each worker may take longer than a block with three. With HMAC, an inner
+    dimension that is not a multiple of the vector width may take longer. `block_sizes` is the
+    result of `_sizes`.
     """
     columns = block_sizes["columns"]
     dtypes = (product.dtype, product.partials)
@@ -593,13 +607,17 @@ def multiply_cycles(
     target: Target,
     wide_loads: bool = False,
 ) -> Size:
-    """Return PopLibs' estimate of the tile cycles of a product [rows, inner] x [inner, columns]."""
+    """Return PopLibs' estimate of a tile's cycles for [rows, inner] x [inner, columns].
+
+    `method` is "AMP" or "HMAC", `dtype` is the dtype of the operands and `partials` that of the
+    sums. If `wide_loads` is true, 128 bits of weights are loaded per cycle.
+    """
     if issubclass(dtype, QUARTER):
         return vertices.conv_partial_1x1_quarter(
             rows, inner, columns, target, interleaved=wide_loads
         )
     if method == "HMAC":
-        # two HALF sums are computed at a time
+        # Two HALF sums are computed at a time, so an odd number is rounded up.
         columns_written = columns + columns % 2 if partials is HALF else columns
         return vertices.conv_partial_horizontal_mac(
             rows, inner, columns_written, dtype, target, partials=partials
@@ -618,9 +636,10 @@ def _cheapest(
     inner_steps: int,
     column_steps: int,
 ) -> MatMulPlan:
-    """Return the plan of the partition with the fewest cycles.
+    """Return the plan with the fewest cycles, over all partitions and all methods.
 
-    Only partitions for which the array `within_limit` is true are considered, with each method.
+    Only partitions for which the array `within_limit` is true are considered. `block_sizes` is the
+    result of `_sizes` for these steps.
     """
     partitions = {name: values[within_limit] for name, values in partitions.items()}
     block_sizes = {name: values[within_limit] for name, values in block_sizes.items()}
@@ -662,7 +681,11 @@ def _costs(
     inner_steps: int,
     column_steps: int,
 ) -> Costs:
-    """Return a dict from activities, such as "multiply", to modelled cycles, int64[partitions]."""
+    """Return a dict from activities, such as "multiply", to modelled cycles int64[partitions].
+
+    The product is computed with `method`, in `inner_steps` times `column_steps` steps.
+    `block_sizes` is the result of `_sizes` for these steps.
+    """
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     num_steps = inner_steps * column_steps
     superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())

@@ -1,13 +1,13 @@
 """Operands of a product whose rows are strided in memory, such as transposed views.
 
-If a tile multiplies a block and already holds a complete strided row of the block, PopLibs' copy
-within the tile would gather that row element by element. Two methods avoid this without changing
-any value:
+Suppose that all elements of a strided row are on the tile that multiplies the row. The tile would
+have to copy them one by one to a contiguous region: it would gather the row. Two methods avoid this
+without changing any value:
 
-* Other tiles multiply the blocks: all tile numbers are increased by the same number, the
-  rotation. A row that comes from another tile arrives in order, as the plan assumes.
-* If no rotation avoids all gathering, tiles transpose the blocks first, as PopLibs does between
-  the passes of a fully connected layer.
+* Other tiles multiply the blocks: all tile numbers are increased by the same number, the rotation.
+  A row that is received from another tile is contiguous on arrival.
+* If no rotation avoids all gathering, tiles transpose the blocks first, as PopLibs does between the
+  passes of a fully connected layer.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, Array
 
-Steps = tuple[int, int]  # (step of the inner dimension, step of the columns)
-# three parallel arrays (rotations, tiles, sizes), as `Strided._gathered` returns them
+# (number of the step of the inner dimension, number of the step of the columns)
+Steps = tuple[int, int]
+# The arrays (rotations, tiles, sizes) that `Strided._gathered` returns.
 Gathered = tuple[Array, Array, Array]
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """Return the tile of each block: int64[group blocks, row blocks, column blocks, inner blocks].
+    """Return int64[group blocks, row blocks, column blocks, inner blocks]: the tile of each block.
 
-    The blocks are spread evenly over `num_tiles` tiles.
+    The blocks are distributed evenly over `num_tiles` tiles.
     """
     tile_numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
     return tile_numbers.reshape(
@@ -45,8 +46,10 @@ def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
 class Strided:
     """The operands a [groups, m, k] and b [groups, k, n] of a product, arranged to avoid gathering.
 
+    A tile gathers a row if it has all elements of the row, but not contiguously. The attribute
     `tiles` contains the tile that multiplies each block: int64[group blocks, row blocks, column
-    blocks, inner blocks]. The constructor rotates the tiles it is given if that avoids gathering.
+    blocks, inner blocks]. The constructor gets such an array and increases all tile numbers by the
+    same rotation if that avoids gathering.
     """
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
@@ -70,10 +73,10 @@ class Strided:
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
         """Return `(rotation, cycles)` for the rotation that gathers the fewest elements.
 
-        The cycles are those of the tile that gathers longest. `gathered` maps an operand to its
-        strided rows, as `_gathered` returns them. The rotation is 0 if rotation 0 gathers nothing.
-        Among equally good rotations, the first one from half of the number of tiles upwards is
-        returned; after the last tile, the search continues at 0.
+        `cycles` are those of the tile that takes longest to gather its elements. `gathered` maps
+        the names of the operands to the results of `_gathered`. If nothing is gathered without a
+        rotation, the result is (0, 0). If several rotations are equally good, the search begins
+        with half of the number of tiles, and continues with 0 after the last tile.
         """
         target = self.graph.target
         num_tiles = target.num_tiles
@@ -97,7 +100,7 @@ class Strided:
     def operands(self, steps: Steps, prog: Program, name: str) -> tuple[Tensor, Tensor]:
         """Return the operands `(a, b)` for a step; append the transposes that they need to `prog`.
 
-        `steps` is (step of the inner dimension, step of the columns).
+        `steps` is (number of the step of the inner dimension, number of the step of the columns).
         """
         operands = {"a": self.a, "b": self.b} | self._copies
         needed = [
@@ -138,7 +141,11 @@ class Strided:
         return strides is not None and strides[-2] == 1 and operand.dtype.size in (2, 4)
 
     def _blocks(self, side: str, steps: Steps) -> tuple[list[tuple[int, int]], ...]:
-        """Return lists of the intervals of an operand's groups, rows and columns in a step."""
+        """Return the intervals of an operand's blocks: lists for groups, rows and columns.
+
+        `side` is "a" or "b". `steps` is (number of the step of the inner dimension, number of the
+        step of the columns); only the part of the operand that these steps multiply is divided.
+        """
         plan, (inner_step, column_step) = self.plan, steps
         inner = plan.inner(inner_step)
         if side == "a":
@@ -146,18 +153,20 @@ class Strided:
         return plan.groups(), inner, plan.columns(column_step)
 
     def _users(self, side: str) -> Array:
-        """Return the tiles that use each block of an operand: int64[groups, rows, columns, tiles].
+        """Return int64[groups, rows, columns, tiles]: the tiles that use each block of an operand.
 
-        The first three dimensions count blocks of the operand.
+        `side` is "a" or "b". The first three dimensions count blocks of this operand.
         """
         axes = (0, 1, 3, 2) if side == "a" else (0, 3, 2, 1)
         users: Array = self.tiles.transpose(axes)
         return users
 
     def _shares(self, side: str, steps: Steps) -> list[tuple[int, tuple[slice, slice, slice]]]:
-        """Return `(tile, slices)` for each part of an operand that a tile transposes in a step.
+        """Return a pair `(tile, slices)` for each part of an operand that a tile transposes.
 
-        The slices select the part from the operand. The tiles that use a block divide its rows.
+        `slices` select the part from the operand `side`, "a" or "b". The tiles that use a block
+        divide its rows between them. `steps` is (number of the step of the inner dimension, number
+        of the step of the columns).
         """
         shares = []
         users = self._users(side)
@@ -189,12 +198,12 @@ class Strided:
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """Return the strided rows that are complete on one tile, as `(rotations, tiles, sizes)`.
+        """Return `(rotations, tiles, sizes)`: the rows that tiles gather, for all rotations.
 
-        The three parallel arrays have an entry for each such row and each tile that uses its block.
-        If the tiles are rotated by the rotation, the row's own tile multiplies the row, and has to
-        gather it. `tiles` contains the row's own tile, and `sizes` the number of elements in the
-        row.
+        The arrays have an entry for each row of the operand that is strided on a single tile, and
+        for each tile that would use the row without a rotation. With the rotation in `rotations`,
+        the tile that has the row also multiplies it, and therefore gathers it. `tiles` contains
+        this tile, and `sizes` the number of elements in the row.
         """
         plan = self.plan
         num_tiles = self.graph.target.num_tiles
@@ -226,10 +235,10 @@ class Strided:
         return rotations, owner_tiles, row_sizes
 
     def _complete(self, column_block: Tensor) -> tuple[Array, Array]:
-        """Return `(rows, tiles)` of the rows that are on one tile but not contiguous there.
+        """Return `(rows, tiles)`: the rows that are on a single tile but not contiguous there.
 
-        `column_block` is [groups, rows, columns]: all rows of some columns of an operand. The two
-        arrays are parallel: the row number, and the tile.
+        `column_block` is [groups, rows, columns]: all rows of some columns of an operand. `rows`
+        contains the numbers of the rows, and `tiles` the tile of each of them.
         """
         tile_map = self.graph.tile_map()
         element_bytes = column_block.dtype.size

@@ -1,4 +1,4 @@
-"""The options of a matrix product, as PopLibs options and as keywords."""
+"""The options of a matrix product: PopLibs' options, and keywords for the most frequent ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
         "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
     }
     for name, (keyword, default) in keywords.items():
-        # arrays are not compared, because == returns an array for them; `option.value` checks them
+        # Arrays are not compared, because == returns an array for them. `option.value` checks them.
         if keyword is default or (not isinstance(keyword, np.ndarray) and keyword == default):
             continue
         if isinstance(keyword, np.ndarray):

@@ -22,5 +22,5 @@ from ipu_teach.poplibs.popops.sorting import (
     min_and_arg_min as min_and_arg_min,
 )
 
-if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
+if not _typing.TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names
     __all__ = _offered(globals(), "bn", "gn", "in_", "ln", "pooling")

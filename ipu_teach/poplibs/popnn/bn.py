@@ -67,8 +67,8 @@ def batch_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `batch_normalise`, and `dy` is the gradient of its first
-    result. `partials_type` matters only for HALF: it is the dtype of the products of `whitened` and
-    `dy`. HALF takes fewer cycles than FLOAT, and may overflow.
+    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
+    takes fewer cycles and may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -76,11 +76,13 @@ def batch_norm_param_gradients() -> None:
 
 @variant(_n._gradients, _n.BATCH, ("grouping", "over"))
 def batch_norm_gradients() -> None:
-    """Return the gradient of the input x of the norm, in the shape of x.
+    """Return the gradient of the input x of the norm, in the shape of x [batch, channels, …].
 
-    It takes into account that mean and variance depend on x. `whitened` is the second result of
-    `batch_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
-    result of `batch_norm_statistics`. `partials_type` is as for `batch_norm_param_gradients`.
+    The gradient takes into account that mean and variance depend on x. `whitened` is the second
+    result of `batch_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the
+    second result of `batch_norm_statistics`, with one element per channel. `gamma` has one element
+    per channel. If x is HALF, `partials_type` is the dtype of intermediate values: FLOAT, or HALF,
+    which takes fewer cycles and may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -151,8 +153,8 @@ def distributed_batch_norm_gradients(
     """Return the gradient of the input x of a batch norm whose batch several replicas share.
 
     `inv_std_dev` is the second result of `distributed_batch_norm_statistics`. `reduce_callback` and
-    `norm_batch_size` are as for that function, and the other parameters are those of
-    `batch_norm_gradients`.
+    `norm_batch_size` must be equal to those that you passed to that function. The other parameters
+    are those of `batch_norm_gradients`.
 
     :raises PoplibsError: if an argument is invalid.
     """

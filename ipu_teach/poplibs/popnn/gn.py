@@ -26,7 +26,7 @@ def group_norm_whiten() -> None:
     """Return (x - mean) * inv_std_dev, in the shape of x [batch, channels, …].
 
     `mean` and `inv_std_dev` are the two results of `group_norm_statistics`, with one element per
-    group. `grouping` is as for that function.
+    group of each sample. Pass the same `grouping` as to that function.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -38,7 +38,7 @@ def group_normalise() -> None:
 
     Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
     channel. `mean` and `inv_std_dev` are the two results of `group_norm_statistics`, with one
-    element per group. `grouping` is as for that function.
+    element per group of each sample. Pass the same `grouping` as to that function.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -49,7 +49,8 @@ def group_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `group_normalise`, and `dy` is the gradient of its first
-    result. `partials_type` is as for `bn.batch_norm_param_gradients`.
+    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
+    takes fewer cycles and may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -57,12 +58,14 @@ def group_norm_param_gradients() -> None:
 
 @variant(_n._gradients, _n.GROUP, ("over",))
 def group_norm_gradients() -> None:
-    """Return the gradient of the input x of the norm, in the shape of x.
+    """Return the gradient of the input x of the norm, in the shape of x [batch, channels, …].
 
-    It takes into account that mean and variance depend on x. `whitened` is the second result of
-    `group_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
-    result of `group_norm_statistics`. `partials_type` is as for `bn.batch_norm_param_gradients`,
-    and `grouping` is as for `group_norm_statistics`.
+    The gradient takes into account that mean and variance depend on x. `whitened` is the second
+    result of `group_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the
+    second result of `group_norm_statistics`, with one element per group. `gamma` has one element
+    per channel. Pass the same `grouping` as to `group_norm_statistics`. If x is HALF,
+    `partials_type` is the dtype of intermediate values: FLOAT, or HALF, which takes fewer cycles
+    and may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -101,7 +101,8 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_slope(x: Array, gradient: Array) -> Array:
     hyperbolic = _tanh_of_gelu(x)
-    limited_square = np.minimum(x * x, _FLAT)  # avoids infinity * 0, which is NaN
+    # The limit avoids infinity * 0, which is NaN.
+    limited_square = np.minimum(x * x, _FLAT)
     steepness = (1 - hyperbolic * hyperbolic) * _ROOT * (1 + 3 * _CUBIC * limited_square)
     result: Array = gradient * (0.5 * (1 + hyperbolic) + 0.5 * x * steepness)
     return result
@@ -151,7 +152,8 @@ def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
 
 
 def _relu_slope(out: Array, gradient: Array) -> Array:
-    return np.where(out <= 0, 0, gradient)  # where out is NaN, this returns the gradient
+    # If out is NaN, the comparison is false, and the gradient is returned.
+    return np.where(out <= 0, 0, gradient)
 
 
 FUNCTIONS: dict[NonLinearityType, Function] = {

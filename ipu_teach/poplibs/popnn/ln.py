@@ -45,7 +45,8 @@ def layer_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `layer_normalise`, and `dy` is the gradient of its first
-    result. `partials_type` is as for `bn.batch_norm_param_gradients`.
+    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
+    takes fewer cycles and may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -53,11 +54,13 @@ def layer_norm_param_gradients() -> None:
 
 @variant(_n._gradients, _n.LAYER, ("grouping", "over"))
 def layer_norm_gradients() -> None:
-    """Return the gradient of the input x of the norm, in the shape of x.
+    """Return the gradient of the input x of the norm, in the shape of x [batch, channels, …].
 
-    It takes into account that mean and variance depend on x. `whitened` is the second result of
-    `layer_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
-    result of `layer_norm_statistics`. `partials_type` is as for `bn.batch_norm_param_gradients`.
+    The gradient takes into account that mean and variance depend on x. `whitened` is the second
+    result of `layer_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the
+    second result of `layer_norm_statistics`, with one element per sample. `gamma` has one element
+    per channel. If x is HALF, `partials_type` is the dtype of intermediate values: FLOAT, or HALF,
+    which takes fewer cycles and may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -65,12 +65,13 @@ def cross_entropy(
     outputs_scale: Array | np.float32,
     first: int | Array = 0,
 ) -> tuple[Array, Array]:
-    """Return (loss [rows], deltas [rows, classes]) in FLOAT, for `expected` classes [rows].
+    """Return `(loss, deltas)`: the cross-entropy of some rows, and its gradient, in FLOAT.
 
     `outputs` [rows, classes] are probabilities times `outputs_scale`; the first column is the class
-    `first`. The loss is minus the logarithm of the probability of the expected class. The deltas
-    are the gradient with respect to the scores before softmax: `scale` times the probability, or
-    times the probability minus 1 for the expected class. Both are 0 for rows of the class
+    `first`. `expected` [rows] contains the number of the expected class. The loss [rows] is minus
+    the logarithm of the probability of the expected class. The deltas [rows, classes] are `scale`
+    times the gradient with respect to the scores before softmax: the probability, or the
+    probability minus 1 for the expected class. Both are 0 for rows of the class
     `MASKED_LABEL_CODE`.
     """
     added_number = ADDED[outputs.dtype.itemsize]
@@ -88,8 +89,8 @@ def cross_entropy(
 class _CrossEntropy(Vertex):
     """The base class of vertices that compute `cross_entropy` for some rows.
 
-    In the fields, HALF stands for the dtype of the probabilities and the deltas; `typed` replaces
-    it.
+    In the field annotations, HALF stands for the dtype of the probabilities and the deltas; `typed`
+    replaces it.
     """
 
     probabilities: Input[Vector[Vector[HALF]]]
@@ -131,8 +132,8 @@ class CrossEntropyPart(CrossEntropy):
     """Compute `cross_entropy` for a part of a row, with `scale` and `outputs_scale` as numbers.
 
     `first` is the class of the part's first column, and `classes` the number of classes in the
-    whole row. `loss` is 0 unless the expected class is in the part. If the expected class does not
-    exist, the part that begins with class 0 has the loss.
+    whole row. `loss` is 0 unless the expected class is in the part. If the expected class is
+    `classes` or more, the part that begins with class 0 writes the loss.
     """
 
     first: UNSIGNED_INT
@@ -151,8 +152,8 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
     """Compute `cross_entropy` for a part of a row, with `scale` and `outputs_scale` as tensors.
 
     `first` is the class of the part's first column, and `classes` the number of classes in the
-    whole row. `loss` is 0 unless the expected class is in the part. If the expected class does not
-    exist, the part that begins with class 0 has the loss.
+    whole row. `loss` is 0 unless the expected class is in the part. If the expected class is
+    `classes` or more, the part that begins with class 0 writes the loss.
     """
 
     first: UNSIGNED_INT
@@ -167,10 +168,11 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
 
 
 def _of_part(losses: Array, expected: Array, size: int, first: Array, classes: Array) -> Array:
-    """Return `losses` where a part of a row has the expected class, and 0 elsewhere.
+    """Return `losses` in the rows whose expected class is in this part, and 0 elsewhere.
 
     The part has `size` classes and begins with the class `first`; there are `classes` classes in
-    total. If the expected class does not exist, the part that begins with class 0 returns the loss.
+    total. If the expected class is `classes` or more, the part that begins with class 0 returns the
+    loss.
     """
     reporting_class = np.where(expected < classes, expected, 0)
     return np.where((reporting_class >= first) & (reporting_class - first < size), losses, 0)
@@ -192,8 +194,8 @@ class SumLosses(Vertex):
 class SumSquared(Vertex):
     """Set `loss` to half the sum of (outputs - expected)^2 for each row.
 
-    `deltas` receives scale * (outputs - expected). In the fields, HALF stands for the dtype of the
-    outputs.
+    `deltas` receives scale * (outputs - expected). In the field annotations, HALF stands for the
+    dtype of the outputs.
     """
 
     outputs: Input[Vector[Vector[HALF]]]
@@ -266,7 +268,7 @@ def calc_loss(
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
       the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
       most 87.3 (16.6 for HALF). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0.
-      Any other class that does not exist gives the loss of an output of 0.
+      If another class number is too large, the loss is that of an output of 0.
     * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`.
 
     `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small
@@ -301,7 +303,7 @@ def calc_loss(
     name_words: list[Word] = [model_outputs.dtype]
     if has_tensors:
         base_codelet = CrossEntropyScaledPart if num_parts > 1 else CrossEntropyScaled
-        # the codelet needs tensors for both factors, so a number becomes a constant
+        # The codelet needs tensors for both factors, so a number becomes a constant.
         for field, factor in factors.items():
             factors[field] = scalar(graph, FLOAT, factor, f"{debug_context}/{field}")
     elif not is_squared:
@@ -410,10 +412,10 @@ def _by_parts(
     name: str,
     state: dict[str, Any],
 ) -> None:
-    """Append a vertex for each part of each row, and a second compute set that adds the losses.
+    """Append a compute set with a vertex for each part of each row, and one that adds the losses.
 
-    `operands` maps fields to tensors, and `state` contains the fields that have the same value in
-    all vertices.
+    Each row is divided into `num_parts` parts. `operands` maps names of fields to tensors, and
+    `state` contains the fields that have the same value in all vertices.
     """
     loss = operands["loss"]
     losses = graph.add_variable(FLOAT, (loss.shape[0], num_parts), f"{name}/losses")

@@ -161,7 +161,8 @@ def non_linearity_in_place(
 ) -> None:
     """Replace each element of x by f(x), where f is the non-linearity `kind`.
 
-    `kind` and x are as for `non_linearity`.
+    `kind` is a `NonLinearityType` or its name. x is FLOAT or HALF; SOFTMAX and its variants need x
+    [batch, classes].
 
     :raises PoplibsError: if `kind` is unknown, or if x has another dtype or number of dimensions.
     """

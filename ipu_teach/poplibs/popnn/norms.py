@@ -54,13 +54,15 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-# the values of the parameter `kind`: which norm to compute
+# The parameter `kind` has one of these values. It determines which norm is computed.
 BATCH = "batch"
 GROUP = "group"
 LAYER = "layer"
 INSTANCE = "instance"
-Together = Callable[[list[Tensor], str], list[Tensor]]  # adds tensors over replicas; str: a name
-Over = tuple[Together, int]  # (function that adds tensors over replicas, number of replicas)
+# A function of tensors and a name. It adds each tensor over replicas and returns the sums.
+Together = Callable[[list[Tensor], str], list[Tensor]]
+# (function that adds tensors over replicas, number of replicas)
+Over = tuple[Together, int]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Norm:
     """The groups into which a norm divides the elements of x [batch, channels, …].
 
     `groups` is the number of groups in each sample. If it is 0, a group is one channel of all
-    samples. With `strided`, channel c is in group c % `groups`; otherwise a group consists of
+    samples. If `strided` is true, channel c is in group c % `groups`; otherwise a group consists of
     neighbouring channels.
     """
 
@@ -111,9 +113,9 @@ class Norm:
         return self.x.num_elements // max(self.count, 1)
 
     def of_groups(self, statistic: Tensor) -> Tensor:
-        """Return `statistic` broadcast to x's shape: at each element of x, the value for its group.
+        """Return `statistic`, which has one element per group, broadcast to x's shape.
 
-        `statistic` has one element for each group.
+        Each element of the result is the value for the group of this element of x.
         """
         if not self.groups:
             return self.of_channels(statistic)
@@ -125,9 +127,9 @@ class Norm:
         return self._broadcast(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
-        """Return `vector` broadcast to x's shape: at each element of x, the value for its channel.
+        """Return `vector`, which has one element per channel, broadcast to x's shape.
 
-        `vector` has one element for each channel.
+        Each element of the result is the value for the channel of this element of x.
         """
         return self._broadcast(vector.reshape((1, vector.num_elements)))
 
@@ -136,7 +138,7 @@ class Norm:
         return broadcast_to_match(expanded, self.x.shape)
 
     def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
-        """Return `row`, a statistic or a parameter, converted to x's dtype."""
+        """Return the vector `row` (statistics or parameters), converted to x's dtype."""
         return narrowed(self.graph, row, self.x.dtype, prog, name=name)
 
     def map(
@@ -173,10 +175,10 @@ class Norm:
 
 
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
-    """Return the groups of x for a norm of this `kind`, such as BATCH.
+    """Return the groups into which a norm divides the elements of x, as a `Norm`.
 
-    For GROUP, `count` is the number of groups in each sample; other kinds do not use it. `grouping`
-    is as for `group_norm_statistics`.
+    `kind` is the norm, such as BATCH. For GROUP, `count` is the number of groups in each sample;
+    other norms do not use it. `grouping` is "strided" or "correct", as in `group_norm_statistics`.
 
     :raises PoplibsError: if x, `count` or `grouping` is invalid.
     """
@@ -200,10 +202,11 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
 
 
 def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
-    """Return the groups of x for a norm of this `kind`; take their number from `statistics`.
+    """Return the groups into which a norm divides the elements of x, as a `Norm`.
 
-    Each statistic is a tensor with one element per group, passed under the name of the caller's
-    argument. `grouping` is as for `group_norm_statistics`.
+    `kind` is the norm, such as BATCH. Each of `statistics` is a tensor with one element per group,
+    which determines the number of groups; its keyword is its name in errors. `grouping` is
+    "strided" or "correct", as in `group_norm_statistics`.
 
     :raises PoplibsError: if x, a statistic or `grouping` is invalid.
     """
@@ -243,11 +246,11 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Reduce each row of several matrices, times `scale`; return a tensor [rows] for each matrix.
+    """Return a tensor [rows] for each of several matrices: the reduced rows, times `scale`.
 
-    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). With `over_replicas`, the
-    results are added over replicas, in FLOAT. `partials` is the dtype in which partial sums are
-    sent from tile to tile, and `dtype` is the dtype of the results.
+    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is not
+    None, it is a function that adds the results over replicas, in FLOAT. `partials` is the dtype in
+    which partial sums are sent from tile to tile, and `dtype` is the dtype of the results.
     """
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
@@ -257,7 +260,7 @@ def sums(
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
-    """Return `row`, a statistic or a parameter, converted to `dtype`."""
+    """Return the vector `row` (statistics or parameters), converted to `dtype`."""
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, debug_context=name)
 
 
@@ -473,10 +476,11 @@ def _unwhitened(
     mean_product: expr.Expr,
     inverse: expr.Expr,
 ) -> expr.Expr:
-    """Return the gradient of the input of a norm, from the gradient of the whitened input.
+    """Return an expression for the gradient of the input of a norm.
 
-    `mean` is the mean of `gradient` over the group, `mean_product` is the mean of `gradient` *
-    `whitened` over the group, and `inverse` is 1 / standard deviation.
+    `gradient` is the gradient of the whitened input. `mean` is the mean of `gradient` over the
+    group, `mean_product` is the mean of `gradient` * `whitened` over the group, and `inverse` is 1
+    / standard deviation.
     """
     return (gradient - mean - whitened * mean_product) * inverse
 

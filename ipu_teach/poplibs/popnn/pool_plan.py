@@ -30,10 +30,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """The partition of a result, viewed as [channel groups, samples, *field, channels of a group].
+    """The partition of a pooling's result into blocks.
 
-    `shape` is that shape, and `parts` contains the number of parts of each dimension except the
-    last. `tiles` is the number of tiles of the machine.
+    The result is viewed in the shape [channel groups, samples, *field, channels of a group], which
+    is `shape`. `parts` contains the number of parts of each dimension except the last, which is not
+    divided. `tiles` is the number of tiles of the machine.
     """
 
     shape: Shape
@@ -43,7 +44,8 @@ class PoolPlan:
     def blocks(self) -> list[tuple[int, Ranges]]:
         """Return a pair (tile, ranges) for each block; the blocks are spread evenly over all tiles.
 
-        `ranges` contains the interval (begin, end) of each dimension except the last.
+        `ranges` contains the block's interval (begin, end) in each dimension of `shape` except the
+        last.
         """
         dim_parts = zip(self.shape[:-1], self.parts, strict=True)
         ranges_of_blocks = list(
@@ -52,7 +54,10 @@ class PoolPlan:
         return dealt(ranges_of_blocks, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
-        """Return int64[elements]: the positions of a block's elements in the flattened result."""
+        """Return int64[elements]: the positions of a block's elements in the flattened result.
+
+        `ranges` contains the block's intervals, as returned by `blocks`.
+        """
         indices: Array = np.zeros(1, np.int64)
         for size, (begin, end) in zip(self.shape, (*ranges, (0, self.shape[-1])), strict=True):
             indices = (indices[:, None] * size + np.arange(begin, end)).reshape(-1)
@@ -61,11 +66,12 @@ class PoolPlan:
     def cycles(
         self, kind: str, work: list[Array], ranges: Ranges, dtype: type[DType], target: Target
     ) -> int:
-        """Return the modelled tile cycles of the block with these `ranges`.
+        """Return the modelled tile cycles of the vertex for the block with the intervals `ranges`.
 
-        `kind` is as for `vertices.pooling`. `work` contains an array bool[kernel, length] for each
-        dimension of the field: whether the vertex has work for an element of the window at a
-        position.
+        `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `work` contains an array
+        bool[kernel, length] for each dimension of the field. Its entry [k, i] is whether the
+        element with index k of a window contributes to position i of the result; if it is padding,
+        it does not.
         """
         (group_begin, group_end), *other_ranges = ranges
         worker_shares = shares(work, ranges, target.num_worker_contexts)
@@ -93,8 +99,9 @@ def planned(
 ) -> PoolPlan:
     """Return the plan for a result of the shape `shape`, (samples, channels, *field).
 
-    `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `forward` is false for a gradient.
-    `contiguous` is the number of channels of the input that are contiguous in memory.
+    `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `forward` is true if the result is
+    the output of the pooling, and false if it is the gradient of its input. `contiguous` is the
+    number of channels of the input that are contiguous in memory.
     """
     channels = shape[1]
     vector_width = target.get_vector_width(dtype)
@@ -128,9 +135,9 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """Return (estimated cycles, plan) of the best plan with groups of `group_size` channels.
+    """Return `(cycles, plan)`: the best plan with groups of `group_size` channels.
 
-    The other parameters are those of `planned`.
+    `cycles` are its estimated cycles. The other parameters are those of `planned`.
     """
     sizes = (shape[1] // group_size, shape[0], *shape[2:])
     partitions = _partitions(sizes, target.num_tiles)
@@ -140,7 +147,7 @@ def _best(
     fetched_per_channel = _fetched_per_channel(kind, block_sizes[:, 2:], kernel, stride, forward)
     fetched_bytes = fetched_per_channel * block_sizes[:, :2].prod(1) * group_size * dtype.size
     cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
-    if contiguous != group_size:  # the channels of the input have to be rearranged first
+    if contiguous != group_size:  # The input is first copied, so that each group is contiguous.
         cycles = cycles + fetched_bytes // 4
     best_index = int(np.argmin(cycles))
     best_parts = tuple(map(int, partitions[best_index]))
@@ -169,11 +176,11 @@ def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
 def _vertex_cycles(
     kind: str, block_sizes: Array, vectors: int, window_size: int, target: Target
 ) -> Array:
-    """Return the modelled tile cycles of the largest block for each partition, int64[partitions].
+    """Return int64[partitions]: the modelled tile cycles of the largest block of each partition.
 
-    `block_sizes` int64[partitions, dimensions] contains the sizes of that block: channel groups,
-    samples, and the field. `vectors` is the number of vectors in a channel group, and
-    `window_size` the number of elements in a window.
+    `block_sizes` int64[partitions, dimensions] contains the numbers of channel groups, of samples
+    and of field positions in each dimension of that block. `vectors` is the number of vectors in a
+    channel group, and `window_size` the number of elements in a window.
     """
     rows_per_block = block_sizes[:, 1:-1].prod(1)
     row_length = block_sizes[:, -1]
@@ -203,9 +210,10 @@ def _vertex_cycles(
 def _fetched_per_channel(
     kind: str, field_sizes: Array, kernel: Shape, stride: Shape, forward: bool
 ) -> Array:
-    """Return how many elements a block fetches for each sample and channel, int64[partitions].
+    """Return int64[partitions]: the number of elements that a tile receives per sample and channel.
 
-    `field_sizes` int64[partitions, field dimensions] contains the sizes of the largest block.
+    `field_sizes` int64[partitions, field dimensions] contains the sizes of the tile's block, which
+    is the largest block of the partition. The other parameters are those of `planned`.
     """
     kernel_sizes = np.array(kernel)
     strides = np.array(stride)
@@ -220,10 +228,10 @@ def _fetched_per_channel(
 
 
 def channels_side_by_side(x: Tensor) -> int:
-    """Return how many neighbouring channels of x [samples, channels, *field] are contiguous.
+    """Return the size of groups of neighbouring channels that are contiguous in memory.
 
-    The result is the largest size of equal groups of channels that are contiguous at every sample
-    and field position.
+    x is [samples, channels, *field]. All groups have the same size. The channels of a group are
+    contiguous at every sample and field position. The largest possible size is returned.
     """
     channel_positions = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
     breaks = np.flatnonzero((np.diff(channel_positions) != 1).any(0)) + 1
@@ -231,18 +239,19 @@ def channels_side_by_side(x: Tensor) -> int:
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """Return `(rows, pieces, elements)`, each int64[workers]: the work of each worker for a block.
+    """Return `(rows, pieces, elements)`, each int64[workers]: the work of each worker on a block.
 
-    The workers divide the block's elements evenly, in row-major order, so a worker has parts of
-    several rows. `rows` counts these parts. A piece is a pair of such a part and an element of the
-    window for which the part has work. `elements` counts the elements of all pieces. `work` and
-    `ranges` are as for `PoolPlan.cycles`.
+    The workers divide the block's elements evenly in row-major order, so a worker may get parts of
+    rows. `rows` counts the rows of which the worker has elements. `pieces` counts, for each of
+    these rows, the positions of the window that contribute to the worker's part of it. `elements`
+    counts the elements to which these positions contribute. `work` and `ranges` are the parameters
+    of `PoolPlan.cycles`.
     """
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)
     )
-    # An entry for each row: the number of window elements that have work in all field dimensions
-    # except the last. The last dimension is counted below, because workers divide it.
+    # For each row, the number of window positions that contribute to it in all dimensions of the
+    # field except the last. The last dimension is counted below, because workers divide it.
     places_of_row: Array = np.ones(1, np.int64)
     for dim_work in outer_work:
         places_of_row = np.outer(places_of_row, dim_work.sum(0)).reshape(-1)
@@ -259,7 +268,7 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             num_rows = 1
             if column or share_end - element < row_length:
                 column_end = min(row_length, column + share_end - element)
-            else:  # all complete rows of the worker are counted in one iteration
+            else:  # The worker has this row completely. All its further complete rows count, too.
                 column_end = row_length
                 num_rows = (share_end - element) // row_length
             work_per_place = row_work[:, column:column_end].sum(1)

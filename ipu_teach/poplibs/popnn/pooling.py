@@ -165,8 +165,8 @@ class PoolParams:
     def _field_positions(self, d: int) -> Array:
         """Return int[kernel, windows]: the field position of each element of each window.
 
-        Windows and positions are those in dimension `d` of the field. -1 stands for an element
-        outside the field.
+        Only dimension `d` of the field is considered. An element outside the field has the position
+        -1.
         """
         size, kernel, stride, padding_lower, padding_upper = self._axes()[d]
         field_position = (
@@ -178,11 +178,12 @@ class PoolParams:
         return np.where(is_inside, field_position, -1)
 
     def _windows_of_elements(self, d: int) -> tuple[Array, Array]:
-        """Return `(windows, places)`, each int[windows per element, input_field].
+        """Return `(windows, indices)`: the windows that contain each element of the field.
 
-        A column belongs to an element in dimension `d` of the field. It contains the windows that
-        contain the element, and the element's index in each of these windows. Missing entries are
-        -1.
+        Only dimension `d` of the field is considered. Both arrays are int[windows per element,
+        input_field]. Column i of `windows` contains the numbers of the windows that contain element
+        i, and column i of `indices` the index of element i within each of these windows. Unused
+        entries are -1.
         """
         size, kernel, stride, padding_lower, _ = self._axes()[d]
         padded_position = np.arange(size) + padding_lower
@@ -192,27 +193,33 @@ class PoolParams:
         return np.where(is_in_window, window, -1), np.where(is_in_window, place_in_window, -1)
 
     def _is_inside(self, d: int) -> Array:
-        """Return bool[kernel, windows]: whether an element of a window is inside dimension `d`."""
+        """Return bool[kernel, windows]: whether each element of each window is inside the field.
+
+        Only dimension `d` of the field is considered. Elements outside the field are padding.
+        """
         return self._field_positions(d) >= 0
 
     def _has_index(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether an element has this index in some window.
+        """Return bool[kernel, input_field]: entry [k, i] is whether a window has element i at k.
 
-        Only dimension `d` of the field is considered.
+        k is an index within the window. Only dimension `d` of the field is considered.
         """
         place = self._windows_of_elements(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _num_inside(self, d: int) -> Array:
-        """Return int[windows]: the number of elements of each window inside dimension `d`."""
+        """Return int[windows]: the number of elements of each window that are inside the field.
+
+        Only dimension `d` of the field is considered.
+        """
         return np.asarray(self._is_inside(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
     """The base class of vertices whose input x contains a window in each column.
 
-    x is [elements of a window, windows]. In the fields, FLOAT stands for the dtype of x, and HALF
-    for the dtype of the output; `typed` replaces both.
+    The shape of x is [elements of a window, windows]. In the field annotations, FLOAT stands for
+    the dtype of x, and HALF for the dtype of the output; `typed` replaces both.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -231,7 +238,8 @@ class SumPooling(_Windows):
     """Set `out` to the sum of each column of x divided by `divisor`, computed in FLOAT."""
 
     out: Output[Vector[HALF]]
-    divisor: UNSIGNED_INT  # multiplying by a rounded inverse would give other results
+    # The vertex divides, because multiplying by a rounded inverse would give other results.
+    divisor: UNSIGNED_INT
 
     def compute(self) -> None:
         self.out = np.sum(self.x.astype(np.float32), axis=0) / self.divisor.astype(np.float32)
@@ -255,8 +263,8 @@ class SelectiveScaling(SupervisorVertex):
 class MaxPoolingGrad(SupervisorVertex):
     """Set `out` to the sum of the gradients of the windows whose maximum equals x.
 
-    `pooled` and `gradient` have a column for each element of x. It contains the maxima and the
-    gradients of the windows that contain the element.
+    `pooled` and `gradient` have a column for each element of x. For the windows that contain this
+    element, the column of `pooled` contains the maxima, and the column of `gradient` the gradients.
     """
 
     x: Input[Vector[FLOAT]]
@@ -272,9 +280,10 @@ class MaxPoolingGrad(SupervisorVertex):
 class MaxPoolingShares(_Windows):
     """Divide the gradient of each window over the elements of x that are its maximum.
 
-    Column i of x is window i, and `gradient` contains the gradient of each window. Equal maxima
-    share it equally; with `first`, the first maximum gets all of it. PopLibs has no cycle estimate
-    for its MaxPoolingGradientScale; this vertex costs as much as MaxPooling.
+    Column i of x is window i, and element i of `gradient` is its gradient. If several elements of a
+    window equal its maximum, they receive equal shares; with `first`, the first of them gets the
+    whole gradient. PopLibs has no cycle estimate for its MaxPoolingGradientScale; this vertex costs
+    as much as MaxPooling.
     """
 
     gradient: Input[Vector[FLOAT]]
@@ -291,11 +300,12 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """The indices of the elements of a flat tensor from which each element of a result is computed.
+    """The indices of the elements of a flat tensor that each element of a result needs.
 
-    An index is a sum of one distance for each dimension. `tables_of_dims` contains the distances of
-    each dimension: int[needed elements, length of the dimension], where -1 stands for a missing
-    element, such as padding. `margin` tells whether any element is missing.
+    An index is a sum of one distance for each dimension of the result. `tables_of_dims` contains an
+    array int[needed elements, length of the dimension] with these distances for each dimension; -1
+    stands for a missing element, such as padding. The attribute `margin` is whether any element is
+    missing.
     """
 
     def __init__(self, tables_of_dims: list[Array]) -> None:
@@ -303,11 +313,10 @@ class _Tables:
         self.margin = any(bool((table < 0).any()) for table in tables_of_dims)
 
     def of(self, ranges: Ranges) -> Array:
-        """Return int[needed elements, elements]: the indices that a block of the result needs.
+        """Return int[needed elements, block elements]: the indices for a block of the result.
 
-        `ranges` contains the interval (begin, end) of the block in each dimension except the last
-        one, the channels of a group, which a block has completely. A negative index stands for a
-        missing element.
+        `ranges` contains the interval (begin, end) of the block in each dimension except the last,
+        which every block has completely. A negative index stands for a missing element.
         """
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
@@ -316,7 +325,7 @@ class _Tables:
         return indices
 
 
-# an operand of a vertex: (flat tensor, the elements that a block needs, value of missing elements)
+# An operand of a vertex: (flat tensor, indices of the needed elements, value of missing elements).
 Gathered = tuple[Tensor, _Tables, float]
 
 
@@ -325,7 +334,8 @@ class _Call:
 
     The plan's order of elements is [groups of channels, samples, *field, channels of a group]. A
     "flat" tensor has one dimension and that order. `kind` is "MAX", "AVG" or "GRAD", as for
-    `vertices.pooling`; `forward` is false for a gradient.
+    `vertices.pooling`. `forward` is true if the result is the output of the pooling, and false if
+    it is the gradient of its input.
     """
 
     def __init__(
@@ -393,9 +403,9 @@ class _Call:
     def counts(self) -> tuple[int, Tensor | None]:
         """Return `(divisor, counts)`: the numbers by which the sums of the windows are divided.
 
-        If all windows contain the same number of field elements, this number is the divisor and
-        counts is None. Otherwise the divisor is 1, and counts is a flat tensor with a number for
-        each window. For SUM, the result is (1, None).
+        If all windows contain the same number of field elements, `divisor` is this number and
+        `counts` is None. Otherwise `divisor` is 1, and `counts` is a flat tensor with the number of
+        field elements of each window. For SUM, the result is (1, None).
         """
         params = self.params
         if params.kind is PoolingType.SUM:
@@ -410,15 +420,16 @@ class _Call:
         return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
-        """Return the indices of the elements of x that each window contains."""
+        """Return a table with the indices of the elements of x that each window contains."""
         params = self.params
         return self._tables(params.input_shape, params._field_positions)
 
     def windows_of(self, per_window: bool = False) -> _Tables:
-        """Return the indices of the windows that contain each element of x.
+        """Return a table with the numbers of the windows that contain each element of x.
 
-        With `per_window`, they are indices into a tensor [elements of a window, windows] instead,
-        which has a value for each element of each window.
+        If `per_window` is true, the table is for a tensor [elements of a window, windows], which
+        has a separate value for each element of each window. It then contains indices of this
+        tensor.
         """
         shape = self.params.output_shape
         params = self.params
@@ -461,12 +472,12 @@ class _Call:
         gathered: dict[str, Gathered],
         **state: int,
     ) -> None:
-        """Append a compute set with a vertex for each block of `out`.
+        """Append a compute set with a vertex of the class `base` for each block of `out`.
 
-        Each vertex gets the elements of its block from the tensors in `same_shape`, and from the
-        tensors in `gathered` the elements that their tables contain for the block. Its cycles are
-        those of PopLibs' vertex of the kind `vertex_kind` ("MAX", "AVG" or "GRAD"). `state`
-        contains fields with the same value in all vertices.
+        From each tensor in `same_shape`, a vertex gets the elements of its block. From each tensor
+        in `gathered`, it gets the elements whose indices the tensor's table contains for the block.
+        `state` contains fields with the same value in all vertices. The cycles of a vertex are
+        those of PopLibs' pooling vertex of the kind `vertex_kind` ("MAX", "AVG" or "GRAD").
         """
         graph = self.graph
         first_input = next(
@@ -479,7 +490,7 @@ class _Call:
             field: concat([flat, self._margin(flat, missing_value)]) if tables.margin else flat
             for field, (flat, tables, missing_value) in gathered.items()
         }
-        # a vertex without gathered windows processes each element of its block once
+        # If there is no operand in `gathered`, a vertex processes each element of its block once.
         places_inside: list[Array] = [np.ones((1, size), bool) for size in self.plan.shape[2:-1]]
         if gathered:
             places_inside = self.work
@@ -514,7 +525,10 @@ class _Call:
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """Return a constant with an element `fill` on each tile, so that it need not be sent."""
+        """Return a constant for missing elements: one element of the value `fill` on each tile.
+
+        Because every tile has such an element, none has to be sent.
+        """
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
         self.graph.set_tile_mapping(margin, np.arange(tiles))
@@ -616,13 +630,15 @@ def _shared_gradients(
     name: str,
     is_first_only: bool,
 ) -> list[Tensor]:
-    """Return the gradient of MAX for each element of the windows, in the output's shape.
+    """Return tensors with the gradients that the elements of the windows receive in MAX pooling.
 
-    The list has a tensor for each index within the window. The elements that equal a window's
-    maximum share its gradient; if `is_first_only`, the first of them gets all of it.
+    The list has a tensor for each index within a window. The tensor has the shape of the output,
+    and contains the gradient of the element with this index in each window. The elements that equal
+    a window's maximum share its gradient; if `is_first_only`, the first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    dtype = dy.dtype if is_first_only else FLOAT  # shares are rounded only in the sum
+    # A share of a gradient stays FLOAT. Only the sum of all shares is rounded to the dtype of dy.
+    dtype = dy.dtype if is_first_only else FLOAT
     num_places = prod(params.kernel)
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")
     flat_gradients = [place_gradients[place_number] for place_number in range(num_places)]
@@ -642,11 +658,11 @@ def _shared_gradients(
 def _averaged_gradient(
     graph: Graph, params: PoolParams, dy: Tensor, prog: Program, name: str
 ) -> tuple[Tensor, int]:
-    """Return `(gradients, divisor)` of AVG or SUM, where `gradients` has the output's shape.
+    """Return `(gradients, divisor)` for AVG or SUM, where `gradients` has the shape of the output.
 
-    Each element of a window receives the window's gradient divided by the divisor. If windows
-    contain different numbers of field elements, the gradients are divided already and the divisor
-    is 1.
+    Each element of a window receives the window's entry in `gradients`, divided by `divisor`. If
+    windows contain different numbers of field elements, the entries are divided already, and
+    `divisor` is 1.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="AVG")
     divisor, counts = windows.counts()
@@ -691,9 +707,10 @@ def _check_gradient(
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Raise `PoplibsError` unless the argument `name` has the shape and dtype of `params`.
+    """Raise `PoplibsError` unless `tensor` has a shape of `params`, and the dtype of `params`.
 
-    `shape` is "input_shape" or "output_shape".
+    `shape` is the name of that shape: "input_shape" or "output_shape". `name` is the name of the
+    tensor in errors.
     """
     wanted_shape: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted_shape),))

@@ -22,15 +22,16 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 def reduction_cycles(elements: int, dtype: type[DType], target: Target) -> int:
     """Return the worker cycles to add the elements of one row, or to find their maximum."""
-    # PopLibs' estimator counts one row less than its first argument
+    # The first argument is 2, because PopLibs' estimator counts one row less than this argument.
     return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
 def by_workers(graph: Graph, operands: dict[str, Tensor], **state: Any) -> list[tuple[int, Edges]]:
     """Return a pair (tile, edges) for each worker that gets rows.
 
-    Rows are divided evenly over all workers. `operands` maps fields to tensors with the same number
-    of rows. The edges map the same fields to the worker's rows, and also contain `state`.
+    The rows are divided evenly over all workers. `operands` maps the names of fields to tensors
+    with equal numbers of rows. `edges` maps the same names to the worker's rows, and also contains
+    `state`, which is the same for all workers.
     """
     num_workers = graph.target.num_tiles * graph.target.num_worker_contexts
     return list(shared(graph, operands, num_workers, **state))
@@ -47,9 +48,9 @@ def by_rows(
 ) -> None:
     """Append a compute set in which each vertex processes some rows of all operands.
 
-    `operands` maps fields of the class `vertex` to tensors, and `state` contains fields that are
-    the same for all vertices. `results` names the fields whose tensors are mapped to the tiles of
-    their vertices.
+    `operands` maps the names of fields of the class `vertex` to tensors. `state` contains the
+    fields that are the same for all vertices. The tensors of the fields in `results` are mapped to
+    the tiles of the vertices that write them.
     """
     edges_by_tile = by_workers(graph, operands, **state)
     if edges_by_tile:
@@ -75,7 +76,10 @@ class RowPart:
 
 
 def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowPart]:
-    """Divide each row of a matrix of this shape into `parts` parts, spread over all tiles."""
+    """Return the parts of all rows of a matrix of this shape: `parts` parts of each row.
+
+    The parts are distributed evenly over all tiles.
+    """
     num_rows, num_columns = shape
     numbered_spans = list(enumerate(balanced_partition(num_columns, parts)))
     row_parts = [
@@ -85,10 +89,11 @@ def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowP
 
 
 class RowPartColumns:
-    """The tensors of a compute set with one vertex for each part of each row.
+    """The operands of a compute set with one vertex for each part of each row of a matrix.
 
-    A `Column` contains the tensors to which one field of all these vertices is connected. `shape`
-    is the shape (rows, columns) of the divided matrix, and `parts` the number of parts per row.
+    `shape` is the shape (rows, columns) of the matrix, and each row is divided into `parts` parts.
+    The methods return a `Column`: a list of tensors to which one field of all these vertices is
+    connected, in the order of the vertices.
     """
 
     def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:
@@ -101,7 +106,7 @@ class RowPartColumns:
         self._sizes = np.array([part.end - part.begin for part in self._parts], np.int64)
 
     def elements(self, matrix: Tensor) -> Column:
-        """Return a `Column` with the elements of each part in `matrix` [rows, columns]."""
+        """Return a `Column` that connects each vertex to its part of `matrix` [rows, columns]."""
         strides = matrix.layout.strides
         if strides is None:
             return Column.of(part.of(matrix) for part in self._parts)
@@ -110,30 +115,36 @@ class RowPartColumns:
         return Column(offsets, form_numbers, [matrix[0, :size].form for size in sizes.tolist()])
 
     def cells(self, variable: Tensor) -> Column:
-        """Return a `Column` with the element of each part in `variable` [rows, parts]."""
+        """Return a `Column` that connects each vertex to one element of `variable` [rows, parts].
+
+        The element is in the row and at the part number of the vertex.
+        """
         offsets = variable.offset + self._rows * variable.shape[1] + self._numbers
         return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
 
     def rows(self, variable: Tensor) -> Column:
-        """Return a `Column` with, for each part, its whole row of `variable` [rows, parts]."""
+        """Return a `Column` that connects each vertex to a row of `variable` [rows, parts].
+
+        It is the row to which the part of the vertex belongs.
+        """
         return Column.of(variable[row] for row in range(variable.shape[0])).at(self._rows)
 
     def map_elements(self, variable: Tensor) -> None:
-        """Map the elements of `variable` [rows, columns] to the tiles of their parts."""
+        """Map each part of each row of `variable` [rows, columns] to the tile of its vertex."""
         begins = self._rows * variable.shape[1] + self._begins
         self._graph.map_pieces(variable, begins, self._sizes, self._tiles)
 
     def map_cells(self, variable: Tensor) -> None:
-        """Map each element of `variable` [rows, parts] to the tile of its part."""
+        """Map element [row, part] of `variable` [rows, parts] to the tile of the part's vertex."""
         begins = self._rows * variable.shape[1] + self._numbers
         self._graph.map_pieces(variable, begins, np.ones_like(begins), self._tiles)
 
     def step(
         self, prog: Program, name: str, codelet: type[Vertex], edges: Mapping[str, Column]
     ) -> None:
-        """Append a compute set with one vertex of the class `codelet` for each part.
+        """Append a compute set with one vertex of the class `codelet` for each part of each row.
 
-        `edges` maps the fields of the codelet to columns.
+        `edges` maps the names of the codelet's fields to the `Column` of each field.
         """
         into = self._graph.add_compute_set(name)
         self._graph.add_columns(into, codelet, self._tiles, edges, {})
@@ -153,10 +164,11 @@ def best_parts(
     for which no worker gets two parts and no part is empty. The result is 1 if no candidate is
     faster than complete rows.
 
-    `whole(rows)` returns the cycles of a worker that gets `rows` complete rows. `split(size,
-    parts)` returns the cycles, in all supersteps, of a worker that gets a part with `size` elements
-    of a row in `parts` parts. Parts need `more_supersteps` more supersteps than complete rows; each
-    of these supersteps costs a sync and the latency of two exchanges.
+    `whole(rows)` is a function that returns the cycles of a worker for `rows` complete rows.
+    `split(size, parts)` returns the cycles of a worker, in all supersteps together, for one part of
+    `size` elements if each row has `parts` parts. Divided rows need `more_supersteps` more
+    supersteps than complete rows; each of these supersteps costs a sync and the latency of two
+    exchanges.
     """
     num_rows, num_columns = shape
     workers_per_tile = target.num_worker_contexts
@@ -201,7 +213,7 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` contains a class number for each row of `outputs`."""
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise refused(f"""needs {outputs.shape[0]} class numbers (UNSIGNED_INT) as expected, but was
-            given {expected.shape[0]} of {expected.dtype.__name__}.
+        raise refused(f"""needs {outputs.shape[0]} class numbers (UNSIGNED_INT) for its
+            argument 'expected', but was given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
             next:  give one class number for each row, and cast class numbers with popops.cast.""")

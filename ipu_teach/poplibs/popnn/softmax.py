@@ -126,7 +126,7 @@ class LogSoftmax(Vertex):
 class SoftmaxPartMaximum(Vertex):
     """Set `maximum` to the maximum of x, a part of a row.
 
-    In the fields, HALF stands for the dtype of x; `typed` replaces it.
+    In the field annotations, HALF stands for the dtype of x; `typed` replaces it.
     """
 
     x: Input[Vector[HALF]]
@@ -143,7 +143,8 @@ class SoftmaxPartSum(Vertex):
     """Set `total` to the sum of exp(x - maximum of the row) over x, a part of a row.
 
     `terms` receives these exponentials or, with `logarithm`, their exponents x - maximum. `maxima`
-    contains the maximum of each part of the row. In the fields, HALF stands for the dtype of x.
+    contains the maximum of each part of the row. In the field annotations, HALF stands for the
+    dtype of x.
     """
 
     x: Input[Vector[HALF]]
@@ -167,7 +168,8 @@ class SoftmaxPartResult(Vertex):
 
     `totals` contains the sum of each part of the row, and S is their sum. Without `logarithm`,
     `terms` are the exponentials, and `out` is `scale` * `terms` / S. With `logarithm`, `terms` are
-    the exponents, and `out` is `terms` - log(S). In the fields, HALF stands for the dtype of `out`.
+    the exponents, and `out` is `terms` - log(S). In the field annotations, HALF stands for the
+    dtype of `out`.
     """
 
     terms: Input[Vector[FLOAT]]
@@ -191,7 +193,7 @@ class SoftmaxPartResult(Vertex):
 class SoftmaxGradPartSum(Vertex):
     """Set `total` to the sum of gradient * y over a part of a row.
 
-    In the fields, HALF stands for the dtype of y and `gradient`.
+    In the field annotations, HALF stands for the dtype of y and `gradient`.
     """
 
     y: Input[Vector[HALF]]
@@ -208,8 +210,8 @@ class SoftmaxGradPartSum(Vertex):
 class SoftmaxGradPart(Vertex):
     """Set `out` to y * (gradient - sum of gradient * y over the row), for a part of the row.
 
-    `totals` contains the sum of gradient * y over each part of the row. In the fields, HALF stands
-    for the dtype of y, `gradient` and `out`.
+    `totals` contains the sum of gradient * y over each part of the row. In the field annotations,
+    HALF stands for the dtype of y, `gradient` and `out`.
     """
 
     y: Input[Vector[HALF]]

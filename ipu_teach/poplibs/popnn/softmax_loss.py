@@ -45,8 +45,8 @@ class SoftmaxCrossEntropy(Vertex):
     """Set `loss` to log(sum(exp(scores))) minus the score of the expected class, for each row.
 
     `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. Loss and
-    gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. The loss is NaN if the
-    expected class does not exist. In the fields, HALF stands for the dtype of the scores.
+    gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. If another class number is
+    too large, the loss is NaN. In the field annotations, HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
@@ -66,7 +66,7 @@ class SoftmaxCrossEntropy(Vertex):
         is_masked = expected_column == MASKED_LABEL_CODE
         self.loss = np.where(is_masked, 0, losses).reshape(-1)
         probabilities = exponentials / total
-        # multiplied by 0, so that a masked row with NaN has the gradient NaN, as in PyTorch
+        # The factor 0 keeps NaN: a masked row with NaN has the gradient NaN, as in PyTorch.
         self.deltas = np.where(is_masked, probabilities * 0, probabilities - is_expected)
 
     def cycles(self, target: Target) -> int:
@@ -79,7 +79,8 @@ class SoftmaxPart(Vertex):
 
     `maximum` is the maximum of the part. `picked` is the score of the expected class, or 0 if this
     class is in another part. `first` is the class number of the part's first score. If all scores
-    are -infinity, the exponentials are 0. In the fields, HALF stands for the dtype of the scores.
+    are -infinity, the exponentials are 0. In the field annotations, HALF stands for the dtype of
+    the scores.
     """
 
     scores: Input[Vector[HALF]]
@@ -138,9 +139,9 @@ class SoftmaxDeltas(Vertex):
 class SoftmaxRowLoss(Vertex):
     """Set `loss` to the cross-entropy of a row, from the maxima and sums of its parts.
 
-    `picked` contains the score of the expected class in its part, and 0 in all others. The loss is
-    0 if the expected class is `MASKED_LABEL_CODE`, and NaN if it is another number of `classes` or
-    more.
+    `picked` contains the score of the expected class in the entry of its part, and 0 in all other
+    entries. The loss is 0 if the expected class is `MASKED_LABEL_CODE`. For any other number that
+    is `classes` or more, the loss is NaN.
     """
 
     expected: Input[UNSIGNED_INT]
@@ -186,7 +187,7 @@ def _expected_cycles(rows: int, target: Target) -> int:
 
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles to convert scores to FLOAT; if they are FLOAT already, 0."""
+    """Return the worker cycles to convert scores to FLOAT, or 0 if they are FLOAT already."""
     if dtype is not HALF:
         return 0
     return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))

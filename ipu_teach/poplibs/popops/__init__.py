@@ -57,5 +57,5 @@ from ipu_teach.poplibs.popops.slice_plans import *
 from ipu_teach.poplibs.popops.sorting import *
 from ipu_teach.poplibs.popops.ternary import *
 
-if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
+if not _typing.TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names
     __all__ = _offered(globals(), "expr")

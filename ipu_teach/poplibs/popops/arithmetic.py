@@ -94,9 +94,8 @@ def power(a: Array, b: Array) -> Array:
     result = np.ones(a.shape, a.dtype) * np.ones(b.shape, b.dtype)
     base = a * np.ones(b.shape, b.dtype)
     exponent = b
-    for _ in range(
-        8 * a.dtype.itemsize - (a.dtype.kind == "i")
-    ):  # For each bit of b; products wrap around.
+    # There is one iteration for each bit of b. Products that are too large wrap around.
+    for _ in range(8 * a.dtype.itemsize - (a.dtype.kind == "i")):
         result = np.where(np.bitwise_and(exponent, b.dtype.type(1)) == 1, result * base, result)
         base = base * base
         exponent = np.right_shift(exponent, b.dtype.type(1))
@@ -138,7 +137,7 @@ def popcount(x: Array) -> Array:
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Return the number of bits of x that are 0 before the highest bit that is 1."""
+    """Return the number of leading zeros in the binary form of x."""
     num_bits = 8 * x.dtype.itemsize
     bits_below = _unsigned(x)
     for step in (1, 2, 4, 8, 16, 32):

@@ -40,8 +40,8 @@ def walk(
     """Return the value of an expression, computed on a stack.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
-    `number(value, dtype)`, `cast(operand, dtype, step_number)` and `apply(operation, operands,
-    step_number)` compute the value of a step; `step_number` is its position in the code.
+    The functions `number(value, dtype)`, `cast(operand, dtype, step_number)` and `apply(operation,
+    operands, step_number)` compute the value of a step. `step_number` counts the steps from 0.
     """
     stack: list[T] = []
     for step_number, step in enumerate(code.split()):
@@ -65,7 +65,8 @@ def walk(
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
     """Append a compute set for each step of an expression; return the result.
 
-    If the expression contains only numbers, the result is a constant.
+    `code` contains the steps, separated by spaces, as returned by `Expr.code`. If the expression
+    contains only numbers, the result is a constant.
     """
 
     def converted(
@@ -93,7 +94,10 @@ def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, n
 def write(
     graph: Graph, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str
 ) -> None:
-    """Write the result of an expression to `out`, with a compute set for each step and a copy."""
+    """Write the result of an expression to `out`, with a compute set for each step and a copy.
+
+    `code` contains the steps, separated by spaces, as returned by `Expr.code`.
+    """
     result = compose(graph, code, tensors, prog, name=name)
     if result is not out:
         prog.add(Copy(seen_in(result, out.shape), out))
@@ -110,6 +114,7 @@ def new(
 ) -> Tensor:
     """Return the result of an expression, of the given `shape` and `dtype`.
 
+    `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
     There is a compute set for each step. If the last compute set does not produce the shape, the
     result is copied to a new tensor.
     """

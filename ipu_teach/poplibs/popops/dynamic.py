@@ -173,8 +173,9 @@ def dynamic_update(
 ) -> None:
     """Replace the slice of x that `dynamic_slice` would return by `update`.
 
-    `update` has the shape of that slice and the dtype of x. If `dims` has n dimensions, there are 2
-    n - 1 compute sets: n - 1 read slices along all dimensions but the last, and n write them back.
+    `update` has the shape of that slice and the dtype of x. For n dimensions in `dims`, there are 2
+    n - 1 compute sets. The first n - 1 read slices along all dimensions except the last; the other
+    n write `update` and these slices back.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -223,10 +224,10 @@ def _sliced(
     name: str,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the slice of x, which is sliced in one dimension after another.
+    """Return a slice of x, computed by one compute set for each dimension in `along`.
 
-    `along` contains the dimensions and `lengths` the size of the slice in each dimension. If `out`
-    is given, the last compute set writes the slice to it.
+    `offset` and `lengths` contain the start and the size of the slice in each of these dimensions.
+    If `out` is given, the last compute set writes the slice to it.
     """
     for dim_number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         step_out = out if dim_number == len(along) - 1 else None

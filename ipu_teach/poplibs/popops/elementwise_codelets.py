@@ -187,9 +187,10 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
-    """Return the codelet `base` for operands of `dtype`, and for the operation `op`, if any.
+    """Return the codelet `base` for operands of `dtype`.
 
-    `result` is the dtype of the results, by default `dtype`.
+    If `op` is not empty, it is the operation that the codelet computes. `result` is the dtype of
+    the results, by default `dtype`.
 
     :raises PoplibsError: if `dtype` is an 8-bit float.
     """
@@ -232,9 +233,10 @@ def per_tile(
 ) -> None:
     """Append a compute set with a vertex on every tile that has elements of `placed`.
 
-    The operands have the shape of `placed`. For each operand, a vertex gets the elements at the
-    positions of the tile's elements of `placed`. They are in the order of `placed` in memory, so
-    that a tile need not gather them one by one.
+    `operands` maps names of fields to tensors with the shape of `placed`. From each tensor, a
+    vertex gets the elements at the positions of the tile's elements of `placed`. They are in the
+    order of `placed` in memory, so that a tile need not gather them one by one. `state` contains
+    fields that are the same for all vertices.
     """
     memory_order = in_memory_order(placed)
     ordered_operands = {

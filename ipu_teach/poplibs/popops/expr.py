@@ -143,7 +143,10 @@ ExprLike = Expr | float | int | bool
 
 
 class PlaceHolder(Expr):
-    """A tensor in an expression: the tensor with this number, from 1, in the list for `map`."""
+    """A tensor in an expression: tensor number `number` of the list that is passed to `map`.
+
+    The numbers begin with 1.
+    """
 
     def __init__(self, number: int) -> None:
         if not is_whole(number) or not 1 <= int(number) <= MOST_TENSORS:

@@ -2,8 +2,8 @@
 
 By PopLibs' estimate, a worker takes 3 cycles per element. The workers of a tile divide a row
 between them if that is faster. A long row is divided into chunks on different tiles, and a tree of
-vertices combines the results of the chunks. The module `sort_plan` plans the tree, as for the
-selection of one element.
+vertices combines the results of the chunks. The tree is the plan of `sort_plan` for the selection
+of one element.
 
 The first of several equal elements is returned. If a row contains NaN, the first NaN is returned.
 """

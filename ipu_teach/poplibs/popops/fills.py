@@ -66,7 +66,7 @@ class Iota(SupervisorVertex):
 
 
 class EncodeOneHot(SupervisorVertex):
-    """Set an element of `out` to `on` if its class is the label of its row, and otherwise to `off`.
+    """Set the elements of `out` in the column of their row's label to `on`, and others to `off`.
 
     In the field annotations, FLOAT stands for the dtype of the output, and HALF for the dtype of
     the labels. PopLibs' EncodeOneHot writes single elements into rows that were filled before, so

@@ -1,8 +1,8 @@
 """The three forms of an elementwise operation: with a new tensor, in place, and with an output.
 
 Each form adds one compute set with one vertex per tile, which computes the elements of the result
-that are on its tile. Operands are the tensors and numbers that `checked` returns. Each form checks
-its requirements before it changes the graph.
+that are on its tile. Operands are tensors and numbers that the function `checked` has checked. Each
+form checks its other requirements before it changes the graph.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Append the operation; return the result in a new tensor, mapped by `result_like`."""
+    """Append the operation; return the result in a new tensor.
+
+    The tensor is mapped like the most evenly distributed operand of its shape (see `result_like`).
+    """
     tensors = tensors_of(operands)
     shape = common_shape(tensors)
     dtype = tensors[0].dtype
@@ -108,7 +111,7 @@ def in_place(
     prog: Program,
     name: str,
 ) -> None:
-    """Append the operation, which writes its result to the first operand."""
+    """Append the operation, and write its result to the first operand."""
     tensors = tensors_of(operands)
     check_in_place(graph, tensors[0], operation, common_shape(tensors))
     write(graph, operation, operands, None, prog=prog, name=name)
@@ -122,7 +125,7 @@ def into(
     prog: Program,
     name: str,
 ) -> None:
-    """Append the operation, which writes its result to `out`."""
+    """Append the operation, and write its result to `out`."""
     tensors = tensors_of(operands)
     check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
     write(graph, operation, operands, out, prog=prog, name=name)
@@ -136,7 +139,7 @@ def write(
     prog: Program,
     name: str,
 ) -> None:
-    """Add the vertices that write the result to `out`, or to the first operand if `out` is None.
+    """Append the operation, and write its result to `out`; if `out` is None, to the first operand.
 
     One of two operands may be a number.
     """

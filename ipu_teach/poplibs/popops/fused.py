@@ -133,7 +133,7 @@ def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target
 
 
 class _Map(SupervisorVertex):
-    """The base of vertices that evaluate an expression element by element.
+    """The base class of vertices that evaluate an expression element by element.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
     """

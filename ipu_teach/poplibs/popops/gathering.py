@@ -1,7 +1,7 @@
 """`gather` and `scatter` with XLA's dimension numbers, and the selection of one element per row.
 
-`gather` views its operand as a matrix whose rows are all possible slices, and reads rows. `scatter`
-views its operand as a matrix whose rows are the positions in the indexed dimensions, and writes
+`gather` views its operand as a matrix with a row for each possible slice, and reads rows. `scatter`
+views its operand as a matrix with a row for each position in the indexed dimensions, and writes
 rows.
 """
 
@@ -61,15 +61,16 @@ def gather(
 ) -> Tensor:
     """Return the slices of x with the sizes `slice_sizes` that begin at `indices`, as XLA's gather.
 
-    `indices` is INT or UNSIGNED_INT. Each vector of `indices` along the dimension
-    `index_vector_dim` is the start of a slice: it contains a number for each dimension of x in
-    `start_index_map`. In the other dimensions, slices start at 0. If `index_vector_dim` is the rank
-    of `indices`, each number is a start. If a slice would reach beyond x, its start is moved to the
-    nearest start that fits.
+    Each vector of `indices` along its dimension `index_vector_dim` is the start of a slice. Element
+    i of the vector is the start in dimension `start_index_map[i]` of x. In the other dimensions of
+    x, slices start at 0. If `index_vector_dim` is the rank of `indices`, each number is a start. If
+    a slice would reach beyond x, its start is moved to the nearest start that fits. `indices` is
+    INT or UNSIGNED_INT.
 
-    A slice without the dimensions `collapsed_slice_dims`, which have size 1, becomes the dimensions
-    `offset_dims` of the result. The other dimensions of the result are those of `indices` without
-    `index_vector_dim`. A compute set computes row numbers, and another one reads the rows.
+    In the result, `offset_dims` are the dimensions of a slice, but without the dimensions
+    `collapsed_slice_dims` of x, in which a slice has the size 1. The other dimensions of the result
+    are those of `indices` without `index_vector_dim`. One compute set computes the numbers of the
+    slices, and another one reads them.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -117,12 +118,14 @@ def scatter(
 ) -> None:
     """Replace the slices of x that begin at `indices` by those in `updates`, as XLA's scatter.
 
-    The dimensions `update_window_dims` of `updates` are those of a slice without the dimensions
-    `inserted_window_dims`, which have size 1. The other dimensions of `updates` are those of
-    `indices` without `index_vector_dim`. Each vector of `indices` along that dimension is the start
-    of a slice: it contains a number for each dimension of x in `scatter_dims_to_operand_dims`. In
-    the other dimensions, slices start at 0. Slices are written in order. A slice that is partly
-    outside x is skipped.
+    Each vector of `indices` along its dimension `index_vector_dim` is the start of a slice. Element
+    i of the vector is the start in dimension `scatter_dims_to_operand_dims[i]` of x. In the other
+    dimensions of x, slices start at 0. Slices are written in order. A slice that is partly outside
+    x is skipped.
+
+    In `updates`, `update_window_dims` are the dimensions of a slice, but without the dimensions
+    `inserted_window_dims` of x, in which a slice has the size 1. The other dimensions of `updates`
+    are those of `indices` without `index_vector_dim`.
 
     `update_computation(graph, old, new, prog)` computes the new value of a slice from its old value
     and its update. It appends to `prog`, and returns a tensor of the same shape and dtype. It is
@@ -176,9 +179,10 @@ def scatter(
 
 
 def _limited(x: Tensor, slice_shape: Sequence[int], indexed_dims: list[int]) -> Tensor:
-    """Return the part of x that slices can reach.
+    """Return a view of the part of x that slices can reach.
 
-    In the dimensions that are not indexed, all slices begin at 0 and have the sizes `slice_shape`.
+    In the dimensions that are not in `indexed_dims`, all slices begin at 0 and have the sizes
+    `slice_shape`.
     """
     for dim, size in enumerate(slice_shape):
         if dim not in indexed_dims:
@@ -196,9 +200,10 @@ def _replace_rows(
 def _check_updates(
     x: Tensor, updates: Tensor, index_shape: tuple[int, ...], batch_dims: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless `updates` has x's dtype, and `index_shape` in `batch_dims`.
+    """Raise `PoplibsError` unless `updates` has x's dtype and the shape of the indices.
 
-    `batch_dims` are the dimensions of `updates` that do not belong to a slice.
+    `batch_dims` are the dimensions of `updates` that do not belong to a slice. In these dimensions,
+    `updates` must have the sizes `index_shape`.
     """
     context = f"x {x!r} and updates {updates!r}"
     advice = (
@@ -211,7 +216,7 @@ def _check_updates(
 
 
 def _slice_shape(x: Tensor, updates: Tensor, dims: list[tuple[int, int]]) -> list[int]:
-    """Return the size of the slices in `updates` for each dimension of x.
+    """Return the shape of the slices in `updates`, with a size for each dimension of x.
 
     `dims` contains pairs (dimension of `updates`, dimension of x). In all other dimensions of x,
     the size is 1.
@@ -235,7 +240,8 @@ class _Window:
     """The shape of the slices of x that a scatter updates.
 
     A slice has the sizes `lengths` in the dimensions `along` of x, and all elements of the other
-    dimensions. `shape` is its shape without the inserted dimensions, which have size 1.
+    dimensions. `shape` is the shape of a slice without the dimensions in `inserted_window_dims`,
+    which have size 1.
     """
 
     x: Tensor
@@ -249,11 +255,14 @@ class _Window:
         return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
-        """Return a view of `rows` [rows of a slice, columns] in the shape of the slice."""
+        """Return a view of `rows` in the shape of a slice; `rows` is [rows of a slice, columns]."""
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, window_values: Tensor) -> Tensor:
-        """Return a view of a slice as its rows: [rows of a slice, columns]."""
+        """Return a view of the slice `window_values` as a matrix [rows of a slice, columns].
+
+        The rows are the positions in the dimensions `along`.
+        """
         return fold(window_values.reshape([1, *self.sizes]), self.along).reshape(
             (prod(self.lengths), window_values.num_elements // prod(self.lengths))
         )
@@ -270,8 +279,9 @@ def _one_by_one(
 ) -> None:
     """Append a loop that reads each slice, computes its new value, and writes the new value.
 
-    `slice_rows_numbers` [slices, rows of a slice] contains the numbers of the rows of x that belong
-    to the slices. `rows` contains the rows of all updates.
+    x is viewed as a matrix whose rows are the positions in the dimensions `window.along`.
+    `slice_rows_numbers` [slices, rows of a slice] contains the numbers of the rows of each slice.
+    `rows` contains the rows of all updates, and `computation` computes the new value.
     """
     num_slices = slice_rows_numbers.shape[0]
     if not num_slices or not rows.num_elements:
@@ -374,9 +384,13 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
 
 
 def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...], Tensor]:
-    """Return (shape of `indices` without dimension `dim`, the indices as [slices, count]).
+    """Return `(shape, rows)`: the indices as a matrix `rows` [slices, count].
 
-    Raises `PoplibsError` unless dimension `dim` has `count` elements.
+    `shape` is the shape of `indices` without dimension `dim`. If `dim` is the rank of `indices`,
+    each number is the start of a slice.
+
+    :raises PoplibsError: if the dtype of `indices` is wrong, or unless dimension `dim` has `count`
+        elements.
     """
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT, but was given
@@ -386,13 +400,13 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
         raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
-            next:  give a dimension of indices, or {indices.rank} if each number is an index.""")
+            next:  give a dimension of indices, or {indices.rank} if each number is a start.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
-        raise refused(f"""was given indices of {index_rows.shape[dim]:,} numbers, but
-            {counted(count, "indexed dimension")} of x.
+        raise refused(f"""needs starts of {counted(count, "number")}, one for each indexed dimension
+            of x, but dimension {dim} of indices has the length {index_rows.shape[dim]:,}.
             where: {indices!r}
-            next:  give as many dimensions of x as an index has numbers.""")
+            next:  give each start a number for each indexed dimension of x.""")
     batch_dims = [d for d in range(index_rows.rank) if d != dim]
     batch_shape = tuple(index_rows.shape[d] for d in batch_dims)
     return batch_shape, index_rows.dim_shuffle([*batch_dims, int(dim)]).reshape(

@@ -36,7 +36,7 @@ def counted_loop(
             raise as_given(argument, name, "give a whole number from -2**31 to 2**31 - 1.")
     if step == 0 or (end - begin) * step < 0:
         raise refused(f"""was given begin={begin}, end={end} and step={step}.
-            next:  give a step that leads from begin to end.""")
+            next:  give a step above 0 if end is above begin, and below 0 if end is below begin.""")
     if not callable(body):
         raise as_given(body, "body", "give a function of the counter that returns a program.")
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
@@ -87,7 +87,7 @@ def counted_for_loop(
             raise as_given(
                 argument,
                 name,
-                f"give a whole number in the range of {counter.dtype.__name__}; a step is not 0.",
+                f"give a whole number in the range of {counter.dtype.__name__}, and as step not 0.",
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")

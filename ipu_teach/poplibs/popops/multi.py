@@ -154,11 +154,12 @@ def multi_update_add(
 ) -> None:
     """Add `scale` times the slices in `updates` to slices of x, as for an embedding's gradient.
 
-    Slices are added from first to last. If a plan divides the lookups into parts, each part is
-    summed first, and then the sums of the parts are added from first to last. The plan is `plan`,
-    or a plan that the function chooses because it is faster. `scale` is a number, or a tensor of
-    one element of x's dtype; if x is HALF, the tensor may also be FLOAT. Sums of HALF are
-    accumulated in FLOAT and rounded once. The other arguments are those of `multi_update`.
+    Slices are added from first to last. If a plan divides the slices into parts, each part is
+    summed first, and then the sums of the parts are added from first to last. If `plan` is None,
+    the function chooses a plan if the model counts fewer cycles with it than without a plan.
+    `scale` is a number, or a tensor of one element of x's dtype; if x is HALF, the tensor may also
+    be FLOAT. Sums of HALF are accumulated in FLOAT and rounded once. The other arguments are those
+    of `multi_update`.
 
     :raises PoplibsError: if an argument is wrong.
     :raises InvalidOptionError: if an option is wrong.

@@ -90,12 +90,13 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """Return a new tensor of `shape`, mapped like the most evenly distributed operand of it.
+    """Return a new tensor of `shape`, mapped like one of the operands of this shape.
 
-    The order of preference is that of PopLibs (popops/ElementWiseUtil.cpp): the operand with the
-    fewest elements on its fullest tile; among equals, the operand on the most tiles, then the
-    operand with the fewest regions, then the first operand. Views that repeat elements and
-    constants are not considered. If no operand remains, the result is mapped linearly.
+    The operand is the most evenly distributed one, in PopLibs' order of preference
+    (popops/ElementWiseUtil.cpp): the operand with the fewest elements on its fullest tile; among
+    equals, the operand on the most tiles, then the operand with the fewest regions, then the first
+    operand. Views that repeat elements and constants are not considered. If no operand remains, the
+    result is mapped linearly.
     """
     of_shape = [t for t in tensors if t.shape == shape]
     candidates = [t for t in of_shape if t.is_parallel_writeable()]
@@ -110,7 +111,7 @@ def result_like(
 
 
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
-    """Return a sort key that is smaller the more evenly a tensor is distributed over the tiles.
+    """Return a sort key that is smaller if a tensor is distributed more evenly over the tiles.
 
     The key is a tuple: whether some elements are unmapped, the number of elements on the fullest
     tile, minus the number of tiles that have elements, and the number of regions.

@@ -1,7 +1,8 @@
-"""`Ordering`: orders rows by a plan of `sort_plan`, with the compute sets of its stages.
+"""`Ordering`: adds the compute sets of a plan that orders rows.
 
-A run is a sorted group of consecutive columns of a row. Each stage of a plan joins neighbouring
-runs: a merge on one tile, or a ranking on several tiles. The module `sort_plan` explains both.
+A *run* is a sorted group of consecutive columns of a row. Each stage of a plan joins neighbouring
+runs to a longer run, by a merge on one tile or by a ranking on several tiles. The module
+`sort_plan` explains both.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from ipu_teach.types import (
     DType,
 )
 
-Rows = dict[str, Tensor]  # the tensor "keys" and optionally the tensor "values", both [rows, n]
-Spans = list[tuple[int, int]]  # intervals (begin, end) of columns or of rows
+# A dict with the tensor "keys" and optionally the tensor "values", both [rows, n].
+Rows = dict[str, Tensor]
+# Intervals (begin, end) of columns or of rows.
+Spans = list[tuple[int, int]]
 
 OUTPUTS = {"keys": "out", "values": "picked"}
 _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
@@ -45,7 +48,8 @@ _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGN
 class Ordering:
     """The arguments of a call of sort or top_k, which selects `k` elements of each row.
 
-    The k elements are the largest or the smallest. They are in `descending` or ascending order.
+    If `largest` is true, the k largest elements are selected, and otherwise the k smallest. They
+    are returned in descending order if `descending` is true, and otherwise in ascending order.
     """
 
     graph: Graph
@@ -92,9 +96,10 @@ class Ordering:
     def _stage(
         self, stage: Stage, rows: Rows, run_spans: Spans, row_blocks: Spans, tile_grid: Grid
     ) -> tuple[Rows, Spans]:
-        """Join groups of `stage.fan_in` neighbouring runs; return the new runs and their columns.
+        """Join every `stage.fan_in` neighbouring runs to one run; return the new rows and runs.
 
-        `run_spans` and the returned intervals contain the columns (begin, end) of each run.
+        A run is a sorted group of consecutive columns. `run_spans` contains the columns (begin,
+        end) of each run, and the second result contains those of the new runs.
         """
         run_groups = [
             run_spans[i : i + stage.fan_in] for i in range(0, len(run_spans), stage.fan_in)
@@ -143,10 +148,11 @@ class Ordering:
         tile_grid: Grid,
         is_last: bool,
     ) -> tuple[Rows, Spans]:
-        """Sort each interval of columns in `input_spans`, on one tile for each row and interval.
+        """Sort each interval of columns in `input_spans`; return its first k elements.
 
-        Return the first k elements of each interval, and the intervals of columns that they occupy
-        in the result. Each group of `sorted_length` columns is sorted already.
+        For each block of rows, one tile sorts an interval, in which each group of `sorted_length`
+        columns is sorted already. The second result contains the interval (begin, end) of columns
+        in which the elements of each input interval are returned.
         """
         output_spans = _spans(
             [min(self.k, column_end - column_begin) for column_begin, column_end in input_spans]
@@ -204,10 +210,12 @@ class Ordering:
         compute_sets: list[ComputeSet],
         is_last: bool,
     ) -> Rows:
-        """Join sorted runs of each row by a ranking; return the first k elements of each row.
+        """Join the sorted runs of each row to one run; return its first k elements.
 
-        `tiles_of_rows` contains the tiles that work on each row. The four compute sets count, add
-        the counts, spread the runs and combine them.
+        A run is a sorted group of consecutive columns, and `run_spans` contains the columns (begin,
+        end) of each run. `tiles_of_rows` contains the tiles that work on each row. The first two of
+        the four compute sets compute the position of each element in the joined run (its rank). The
+        last two write the elements to these positions.
         """
         first_column = run_spans[0][0]
         end_column = run_spans[-1][1]
@@ -250,8 +258,9 @@ class Ordering:
     ) -> Tensor:
         """Add the vertices that compute the rank of each key in its row; return the ranks.
 
-        The ranks are UNSIGNED_INT and have the shape of `keys`, [rows, n]. The first compute set
-        counts the keys that come before, and the second adds the counts.
+        The rank is the number of keys that come before the key in the sorted row. The ranks are
+        UNSIGNED_INT and have the shape of `keys`, [rows, n]. The first compute set counts, for each
+        pair of runs, the keys that come before; the second adds the counts of each key.
         """
         num_rows, num_columns = keys.shape
         counts = self.graph.add_variable(
@@ -289,8 +298,9 @@ class Ordering:
     ) -> None:
         """Add the vertices that write the elements of `tensor` to `result`, ordered by their ranks.
 
-        The first compute set writes each run to the columns of its ranks, and the second combines
-        the runs.
+        For each run, the first compute set writes a row that has the run's elements at the columns
+        of their ranks, and 0 elsewhere. The second compute set combines the rows of all runs. If
+        `is_reversed` is true, the result is in reverse order.
         """
         bits_dtype = _BITS[tensor.dtype.size]
         num_rows, num_retained = result.shape
@@ -319,10 +329,10 @@ class Ordering:
     def _count(
         self, keys: Tensor, counts: Tensor, run_spans: Spans, tiles: range, compute_set: ComputeSet
     ) -> None:
-        """Add vertices that count, for each key of a run, the earlier keys of every other run.
+        """Add vertices that count, for each key, the keys of every other run that come before it.
 
-        `keys` is one row of n keys. `counts` is [runs - 1, n]: the column of a key has a count for
-        each run other than the key's own run.
+        `keys` is one row of n keys, which consists of sorted runs. `counts` is [runs - 1, n]: the
+        column of a key has a count for each run except the key's own run.
         """
         codelet = typed(
             RankPair, [keys.dtype, WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
@@ -349,9 +359,10 @@ class Ordering:
         tiles: range,
         compute_set: ComputeSet,
     ) -> None:
-        """Add vertices that compute the rank of each key in its row: its counts plus its position.
+        """Add vertices that compute the rank of each key: the sum of its counts plus its position.
 
-        The position is that of the key in its run.
+        `counts` [runs - 1, n] has a column for each key. The position of a key is its index in its
+        own sorted run.
         """
         intervals = [
             (run_begin + column_begin, run_begin + column_end, column_begin)
@@ -379,9 +390,10 @@ class Ordering:
         tiles: range,
         compute_set: ComputeSet,
     ) -> None:
-        """Add vertices that write each run to the columns of its elements' ranks, and 0 elsewhere.
+        """Add vertices that write the elements of each run to the columns of their ranks.
 
-        `spread` is [runs, elements of the result]. Elements with a higher rank are left out.
+        `spread` is [runs, elements of the result]; the row of a run is 0 in all other columns.
+        Elements whose rank is beyond the last column are left out.
         """
         codelet = typed(ScatterRun, [row_bits.dtype], {K: row_bits.dtype})
         rank_blocks = balanced_partition(spread.shape[1], vertex_cuts.blocks)
@@ -440,7 +452,10 @@ class Ordering:
         column_chunks: Spans,
         tile_grid: Grid,
     ) -> Tensor:
-        """Return a constant [rows, n]: the column of each element, on the tile that sorts it."""
+        """Return a constant [rows, n] that contains the column of each element.
+
+        An element of the constant is on the tile that sorts the element in its position.
+        """
         positions = np.broadcast_to(np.arange(row_length), (num_rows, row_length))
         position_tensor = self.graph.add_constant(
             UNSIGNED_INT, (num_rows, row_length), positions, f"{self.name}/places"

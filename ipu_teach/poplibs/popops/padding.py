@@ -23,9 +23,10 @@ __all__ = ["PaddingType", "pad"]
 
 @advised("use PaddingType.CONSTANT, EDGE or REFLECT.")
 class PaddingType(Enum):
-    """The content of a margin: a CONSTANT, the nearest element (EDGE), or a mirror image (REFLECT).
+    """The kind of the elements that `pad` adds around a tensor.
 
-    The mirror image does not repeat the element next to the margin.
+    CONSTANT elements have a given value, EDGE repeats the nearest element, and REFLECT adds a
+    mirror image. The mirror image does not repeat the element next to the margin.
     """
 
     CONSTANT = "CONSTANT"
@@ -100,8 +101,8 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         raise refused(f"""with {padding.name} was given lower {before} and upper {behind} for
             dimension {axis} of {length:,} elements.
             where: {x!r}
-            next:  remove at most all elements; EDGE needs at least one element, and REFLECT more
-            elements than it adds before or after them.""")
+            next:  remove at most {length:,} elements. EDGE needs a remaining element, and REFLECT
+            can add fewer elements on each side than remain.""")
 
 
 def _margin(

@@ -1,6 +1,6 @@
-"""Plans of reductions in which each tile first reduces its own elements.
+"""Plans of reductions in which each tile first reduces the elements that are on this tile.
 
-The first stage moves no data. It is useless on a tile that has at most one element of each column.
+This first stage moves no data. It is useless on a tile that has at most one element of each column.
 It is expensive on a tile whose elements are scattered in memory, because the tile must first gather
 them. The cost model takes both into account.
 """
@@ -32,13 +32,15 @@ MOST_BLOCKS = 64
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays.
+    """Groups of neighbouring columns of which a tile has the same rows.
 
-    - `tile`: the tile of each group.
+    The attributes are parallel arrays with an entry for each group.
+
+    - `tile`: the tile that has the elements of the group.
     - `columns`: the number of columns.
     - `rows`: the number of rows.
-    - `first`: the index of the group's first element in `Placement.places`, which contains the
-      group column by column, with ascending rows.
+    - `first`: the index of the group's first element in `Placement.places`. The elements of a group
+      follow each other there column by column, and by ascending rows within a column.
     - `result`: the number of the group's first partial result.
     - `across`: whether neighbours in memory are elements of the same column, not of the same row.
     - `pieces`: the number of contiguous regions of memory that must be gathered; 0 if none.
@@ -55,16 +57,18 @@ class Groups:
 
 @dataclass(frozen=True)
 class Placement:
-    """The tile mapping of a matrix that is reduced, and the numbering of its partial results.
+    """The tile mapping of a matrix whose rows are reduced, with numbers for the partial results.
 
-    There is a partial result for each column of each tile that has elements of the column.
+    A tile has a partial result for each column of which it has elements. The partial results are
+    numbered by tile, and by column within a tile.
 
-    - `groups`: the groups of columns.
+    - `groups`: groups of neighbouring columns of which a tile has the same rows.
     - `places`: the positions of all elements in memory, ordered by groups.
     - `tiles`: the tile of each partial result.
     - `columns`: the column of each partial result.
     - `lengths`: the number of rows that each partial result combines.
-    - `by_column`: the numbers of the partial results, ordered by column and then by first row.
+    - `by_column`: the numbers of the partial results, sorted by column, and within a column by the
+      first row that they combine.
     - `counts`: the number of partial results of each column.
     """
 
@@ -77,20 +81,20 @@ class Placement:
     counts: Array
 
     def max_fetched(self, owners: Array) -> int:
-        """Return the greatest number of elements that a tile must fetch from other tiles.
+        """Return the greatest number of elements that a tile receives to reduce whole columns.
 
-        `owners` contains, for each column, the tile that reduces it.
+        `owners` contains, for each column, the tile that reduces it. Elements that are already on
+        this tile are not received.
         """
         owner_of_result: Array = owners[self.columns]
         fetched_elements = np.where(owner_of_result == self.tiles, 0, self.lengths)
-        # The tile of an unmapped element is -1. A later check raises the error for it.
+        # An unmapped column has the owner -1, so 1 is added. A later check raises the error for it.
         return int(np.bincount(owner_of_result + 1, fetched_elements).max())
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """Return the numbers of the partial results of columns: int64[results per column, columns].
+        """Return int64[results per column, columns]: the numbers of the columns' partial results.
 
-        `begin` and `end` are the interval of columns, which must have equal numbers of partial
-        results.
+        The columns are `begin` to `end` (excluded), and must have equal numbers of partial results.
         """
         first_result = int(self.counts[:begin].sum())
         num_columns = end - begin
@@ -105,7 +109,8 @@ class Placement:
     def equal_intervals(self, width: int) -> list[tuple[int, int]]:
         """Return intervals (begin, end) of columns that have equal numbers of partial results.
 
-        The intervals contain at most `width` columns; together they contain all columns, in order.
+        An interval contains at most `width` columns. All intervals together contain all columns, in
+        order.
         """
         interval_ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
@@ -116,9 +121,9 @@ class Placement:
 
 
 def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
-    """Return the tile mapping of `matrix`, for a reduction of its rows in which tiles reduce first.
+    """Return the `Placement` of `matrix` for a reduction of its rows, or None if it is not useful.
 
-    Return None if some elements are unmapped, or if no tile has two elements of a column.
+    It is None if some elements are unmapped, or if no tile has two elements of a column.
     """
     num_rows, num_columns = matrix.shape
     positions: Array = matrix.positions().reshape(-1)
@@ -155,7 +160,7 @@ def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
 def _groups(
     cell_keys: Array, cell_lengths: Array, num_columns: int, rows: Array, positions: Array
 ) -> Groups:
-    """Return the groups of neighbouring cells that contain the same rows.
+    """Return the groups of neighbouring columns of which a tile has the same rows.
 
     A cell is the part of a column on a tile. Its key is tile * `num_columns` + column, and its
     length is its number of elements. `rows` and `positions` contain the row and the position in
@@ -196,11 +201,11 @@ def _groups(
 
 @dataclass(frozen=True)
 class PlacedPlan:
-    """The plan of a reduction in which each tile first reduces its own elements.
+    """The plan of a reduction in which each tile first reduces the elements that are on this tile.
 
-    - `placement`: the tile mapping of the elements.
-    - `alone`: for each group of columns, the number of workers that divide its columns between
-      them, in whole vectors; 0 if all six workers together reduce the group by rows.
+    - `placement`: the tile mapping of the elements, with groups of neighbouring columns.
+    - `alone`: for each group, the number of workers that divide its columns between them, each with
+      one vertex of its own; 0 if all six workers together execute one vertex for the group.
     - `blocks`: the number of blocks of partial results that are reduced in parallel before the last
       stage; 1 if there is no such stage.
     - `width`: the maximum number of columns of a block.
@@ -227,12 +232,14 @@ def placed_plan(
     inter_tile: type[DType],
     target: Target,
 ) -> PlacedPlan:
-    """Return the plan with the fewest modelled cycles for a reduction of `placement`.
+    """Return the cheapest plan in which each tile first reduces the elements on this tile.
 
-    In the first stage, each tile reduces its own elements, and converts the partial results to the
-    dtype `inter_tile`. A middle stage may reduce blocks of partial results. The function compares
-    plans without a middle stage, and with blocks of 4, 8, 16, ... columns or all columns, and 2 to
-    `MOST_BLOCKS` blocks of partial results. The last stage writes the result, in the dtype `out`.
+    `placement` is the tile mapping of the elements, and `dtype` their dtype. In the first stage,
+    each tile reduces its elements, and converts the partial results to the dtype `inter_tile`. A
+    middle stage may reduce blocks of partial results. The function compares the modelled cycles of
+    plans without a middle stage and of plans that have blocks of 4, 8, 16, ... columns or all
+    columns, and 2 to `MOST_BLOCKS` blocks of partial results. The last stage writes the result, in
+    the dtype `out`.
     """
     first_stage_cycles, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
     second_operation = after(operation)
@@ -288,9 +295,10 @@ def placed_plan(
 def _first_stage(
     placement: Placement, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """Return `(cycles, alone)` of the first stage.
+    """Return `(cycles, alone)` of the stage in which each tile reduces the elements on this tile.
 
-    `cycles` are those of the busiest tile, and `alone` is the array `PlacedPlan.alone`.
+    `cycles` are those of the busiest tile. `alone` contains, for each group of `placement.groups`,
+    the number of workers that divide its columns, or 0 if all workers reduce the group together.
     """
     num_workers = target.num_worker_contexts
     groups = placement.groups
@@ -299,11 +307,11 @@ def _first_stage(
 
     @cache
     def costs_of_group(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
-        """Return the costs of a group of columns with the two ways to use the workers of its tile.
+        """Return `(together, parts, alone)`: the costs of a group with two kinds of vertices.
 
-        The result is (cycles of the tile if all workers reduce the group together, number of parts
-        if the columns are divided between workers, cycles of a worker for a part). `groups` is the
-        number of groups on the tile.
+        `together` are the cycles of a tile whose workers execute one vertex for the group. `parts`
+        is the number of parts if the columns are divided between workers, and `alone` are the
+        cycles of a worker for one part. `groups` is the number of groups on the tile.
         """
         vector_width = target.get_vector_width(dtype)
         num_vectors = -(-columns // vector_width)

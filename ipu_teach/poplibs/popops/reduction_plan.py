@@ -1,6 +1,7 @@
-"""Plans of reductions by blocks of rows, which do not depend on the tile mapping of the elements.
+"""Plans of reductions in which blocks of rows are reduced in parallel.
 
-`plan_reduce` chooses the number of blocks by the cost model.
+`plan_reduce` chooses the number of blocks by the cost model. These plans do not depend on the tile
+mapping of the elements.
 """
 
 from __future__ import annotations
@@ -81,10 +82,11 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """The plan of a reduction: the number of blocks of rows, the modelled cycles and the stages.
+    """The plan of a reduction in which blocks of rows are reduced in parallel.
 
-    The blocks are reduced in parallel; then their partial results are reduced. To see the plan,
-    print it, or show it in a notebook, which draws the blocks and shows a table of the stages.
+    Then the results of the blocks are reduced. `row_blocks` is the number of blocks, `cycles` the
+    number of modelled cycles, and `stages` describes each compute set. To see the plan, print it,
+    or show it in a notebook, which draws the blocks and shows a table of the stages.
     """
 
     row_blocks: int
@@ -205,8 +207,8 @@ def planned(
 ) -> ReducePlan:
     """Return the plan with the fewest modelled cycles; among equal plans, with the fewest blocks.
 
-    `rows`, `columns` and `dtype` describe the matrix that is reduced; `inter_tile` is the dtype of
-    the results of the blocks.
+    `rows`, `columns` and `dtype` describe the matrix whose rows are reduced. `inter_tile` is the
+    dtype of the results of the blocks.
     """
     max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
@@ -219,7 +221,7 @@ def planned(
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """Return how many of `columns` results the fullest tile has if they are mapped linearly."""
+    """Return the number of results on the fullest tile if `columns` results are mapped linearly."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -249,7 +251,10 @@ def reduce_stages(
 
 
 def _first_stage(rows: int, columns: int, blocks: int, work: Work, target: Target) -> ReduceStage:
-    """Return the stage that reduces `blocks` blocks of rows in parallel."""
+    """Return the stage that reduces `blocks` blocks of rows in parallel, one block per vertex.
+
+    `work` is (operation, dtype of the rows, dtype of the results).
+    """
     operation, dtype, out = work
     rows_per_block = -(-rows // blocks)
     received_bytes = rows_per_block * columns * dtype.size
@@ -269,7 +274,11 @@ def _first_stage(rows: int, columns: int, blocks: int, work: Work, target: Targe
 
 
 def _last_stage(rows: int, columns: int, work: Work, target: Target, name: str) -> ReduceStage:
-    """Return the stage that reduces `rows` rows to the result, each column on its result's tile."""
+    """Return the stage that reduces `rows` rows to the result.
+
+    Each column is reduced on the tile of its result. `work` is (operation, dtype of the rows, dtype
+    of the result), and `name` is the name of the stage.
+    """
     operation, dtype, out = work
     results_per_tile = share_of(columns, out, target)
     received_bytes = rows * results_per_tile * dtype.size

@@ -63,9 +63,10 @@ def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
 
 
 def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
-    """Return between how many workers a vertex divides the rows of a matrix [rows, columns].
+    """Return the number of parts into which the workers of a tile divide the rows of a matrix.
 
-    The number is six if there are few columns with many rows, and otherwise one.
+    The matrix is [rows, columns]. The number is six, one part for each worker, if there are few
+    columns with many rows, and otherwise one.
     """
     is_one_column = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
     has_few_columns = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
@@ -77,7 +78,7 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
 def reduced(
     operation: str, x: Array, carried: type[DType], shares: int = 1, across: bool = False
 ) -> Array:
-    """Return the rows of x [rows, columns], reduced in the dtype `carried`: an array [columns].
+    """Return an array [columns]: the rows of x [rows, columns], reduced in the dtype `carried`.
 
     The rows are divided into `shares` groups of consecutive rows. The rows of each group are
     reduced first to last, and then the results of the groups. If `across` is true, x is [columns,
@@ -98,7 +99,7 @@ def reduced(
     result: Array
     if across:
         result = ufunc.accumulate(x, axis=1)[:, -1]
-    elif x.shape[1] == 1 and len(x):  # For a single column, np.add.reduce would add pairwise.
+    elif x.shape[1] == 1 and len(x):  # np.add.reduce would not add first to last in this case.
         result = ufunc.accumulate(x, axis=0)[-1]
     else:
         result = ufunc.reduce(x, axis=0)
@@ -170,9 +171,10 @@ def worker_cycles(
 ) -> int:
     """Return the cycles of a worker in the fastest version of PopLibs' Reduce for this reduction.
 
-    The worker reduces `rows` rows of `columns` columns, from `dtype` to `out`. Two successive rows
-    begin `stride` elements apart, or `columns` if `stride` is 0. If `across` is true, the elements
-    of a column are contiguous in memory instead.
+    The worker reduces `rows` rows of `columns` columns. `dtype` is the dtype of the rows, and `out`
+    the dtype of the results. Two successive rows begin `stride` elements apart, or `columns`
+    elements if `stride` is 0. If `across` is true, the elements of a column are contiguous in
+    memory instead.
     """
     dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
     if columns == 1 and operation in _FEW and stride < 2:
@@ -192,10 +194,10 @@ def worker_cycles(
 
 
 class _Reduction(SupervisorVertex, Generic[P, R]):
-    """The base of vertices that reduce the rows of x.
+    """The base class of vertices that reduce the rows of x.
 
-    P stands for the dtype of x, and R for the dtype of the result. `further` is the number of
-    additional operations on each result: scaling and updating.
+    P stands for the dtype of x, and R for the dtype of the result. The class attribute `further` is
+    the number of operations on each result after the reduction, which are scaling and updating.
     """
 
     x: Input[Vector[Vector[P]]]
@@ -281,7 +283,10 @@ class ScaledReduceRows(_Reduction[P, R]):
 
 
 class ReduceRowsUpdate(_Reduction[P, R]):
-    """Reduce the rows of x, first to last, and add the result to `out`; HALF is rounded once."""
+    """Reduce the rows of x, first to last, and add the result to `out`.
+
+    If `out` is HALF, it is rounded once.
+    """
 
     out: InOut[Vector[R]]
     further = 1
@@ -292,7 +297,10 @@ class ReduceRowsUpdate(_Reduction[P, R]):
 
 
 class ScaledReduceRowsUpdate(_Reduction[P, R]):
-    """Reduce the rows of x, and add `scale` times the result to `out`; HALF is rounded once."""
+    """Reduce the rows of x, and add `scale` times the result to `out`.
+
+    If `out` is HALF, it is rounded once.
+    """
 
     scale: Input[FLOAT]
     out: InOut[Vector[R]]
@@ -317,7 +325,7 @@ def reduction_codelet(
     `dtype` is the dtype of the rows, `out` that of the results, and `carried` that of the sums. The
     codelet's name is, for example, popops::ReduceRows<ADD,float>. The name contains `carried` if it
     is not the default dtype, "by_worker" if the rows are divided into several `shares`, and
-    "across" if x is [columns, rows].
+    "across" if the operand is [columns, rows] instead of [rows, columns].
     """
     refuse_quarter(base.__name__, dtype)
     is_unusual = carried is not partials_dtype(operation, dtype)

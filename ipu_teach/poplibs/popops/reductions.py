@@ -7,8 +7,8 @@ the columns. The cost model chooses between these methods:
 * In two stages, blocks of rows are reduced in parallel on different tiles, and then the results of
   the blocks. If possible, a block is reduced on the tile of its first element. `plan_reduce`
   chooses the number of blocks.
-* Each tile first reduces the rows that it has of each column, without an exchange. The partial
-  results are then reduced in one stage or in two.
+* Each tile first reduces the rows that are on this tile, without an exchange. The partial results
+  are then reduced in one stage or in two stages.
 """
 
 from __future__ import annotations
@@ -136,20 +136,20 @@ def reduce(
     The reduced dimensions form the rows of a matrix, and the other dimensions its columns. The cost
     model chooses between two methods by the tile mapping of x:
 
-    * By blocks, in one or two compute sets: the rows are reduced in the blocks that `plan_reduce`
-      plans, first to last within a block. Then the results of the blocks are reduced, first to
+    * By blocks, in one or two compute sets: `plan_reduce` divides the rows into blocks. The rows of
+      each block are reduced first to last. Then the results of the blocks are reduced, first to
       last.
-    * By tiles, in two or three compute sets: each tile reduces the rows that it has of a column,
-      first to last. The results of the tiles are then reduced in the order of the tiles' first
-      rows, either first to last, or in blocks whose results are reduced in another step.
+    * By tiles, in two or three compute sets: each tile reduces the rows of a column that are on
+      this tile, first to last. The results of the tiles are then reduced in the order of the tiles'
+      first rows, either first to last, or in blocks whose results are reduced in another step.
 
-    A tile has six workers. Up to 8 long columns are divided between them by rows, as
-    `poputil.balanced_partition` divides, and the workers' results are reduced first to last. A
-    column is long if it has at least 32 times as many rows as there are columns (for SQUARE_ADD, at
-    least 32 rows). With the method by tiles, a worker may reduce whole columns instead. Sums of
-    HALF are accumulated in FLOAT and rounded once, unless `options` set "accumType.inVertex" (the
-    dtype of sums within a vertex) or "accumType.interTile" (the dtype of results between the
-    compute sets).
+    On a tile, the six workers usually divide the columns between them. They divide the rows instead
+    if a vertex has at most 8 columns, and at least 32 times as many rows as columns (for
+    SQUARE_ADD, at least 32 rows). The division is that of `poputil.balanced_partition`, and the
+    workers' results are reduced first to last. With the method by tiles, a worker may reduce whole
+    columns instead. Sums of HALF are accumulated in FLOAT and rounded once, unless `options` set
+    "accumType.inVertex" (the dtype of sums within a vertex) or "accumType.interTile" (the dtype of
+    results between the compute sets).
 
     `prog` is a Sequence, or a list of compute sets. With a list, the vertices of the first stage
     are added to its first compute set, and so on; missing compute sets are appended to the list. In
@@ -246,8 +246,8 @@ def reduce_many(
 class _Job:
     """A checked reduction of the rows of `matrix` [rows, columns] to `out`, of shape `shape`.
 
-    `dtype` is the dtype of `out`, and `types` contains the dtypes of the accumulation. `out` is
-    None until the output tensor is created.
+    `dtype` is the dtype of `out`, and `types` contains the dtypes in which values are accumulated.
+    `out` is None until the output tensor is created.
     """
 
     matrix: Tensor
@@ -263,7 +263,10 @@ class _Job:
 
 
 def _check_into(into: Into, name: str) -> None:
-    """Raise `PoplibsError` unless `into` is a Sequence or compute sets, and `name` is text."""
+    """Raise `PoplibsError` unless `into` is a Sequence or compute sets, and `name` is a text.
+
+    Compute sets are passed as a list.
+    """
     if not (
         isinstance(into, list) and all(isinstance(compute_set, ComputeSet) for compute_set in into)
     ):
@@ -333,7 +336,7 @@ def _dims(x: Tensor, dims: Sequence[int]) -> list[int]:
 
 
 def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
-    """Raise `PoplibsError` unless the operation and the dtype permit the scale and the update.
+    """Raise `PoplibsError` unless the operation and the dtypes permit the scale and the update.
 
     `out` is the existing output, or None if the reduction creates a new tensor; an update needs an
     output.
@@ -369,10 +372,11 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
-    """Add the vertices of all reductions to common compute sets, stage by stage.
+    """Add the vertices of all reductions to common compute sets.
 
-    A reduction with fewer stages than others uses only the first compute sets. If `prog` is a
-    Sequence, an Execute of each compute set is appended to it.
+    Stage number i of each reduction is in compute set number i. A reduction with fewer stages than
+    others uses only the first compute sets. If `prog` is a Sequence, an Execute of each compute set
+    is appended to it.
     """
     plans = [_plan(graph, job) for job in jobs]
     max_steps = max(plan.steps for plan in plans)
@@ -412,7 +416,11 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
 
 
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
-    """Return the cheaper plan: reduce by blocks of rows, or first reduce each tile's own rows."""
+    """Return the cheaper of two plans for a reduction.
+
+    With a `ReducePlan`, blocks of rows are reduced on different tiles. With a `PlacedPlan`, each
+    tile first reduces the rows that are on this tile.
+    """
     operation = job.params.operation
     matrix_dtype = job.matrix.dtype
     types = job.types
@@ -430,7 +438,8 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     )
     cycles = plan.cycles
     if plan.steps == 1 and plan.stages:
-        # Some elements may already be on the tile of their result; they are not exchanged.
+        # The plan assumes that all elements are exchanged. Elements on the tile of their result are
+        # not, so the cycles are corrected.
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
         bytes_moved = np.array(
             [
@@ -446,10 +455,11 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
 def _reduce_by_tiles(
     graph: Graph, compute_sets: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """Add the vertices that reduce each tile's own rows, and the vertices of the middle stage.
+    """Add the vertices of all stages except the last; return the matrices for the last stage.
 
-    Return a list of pairs (first column, tensor [results, columns]): the partial results that
-    remain to be reduced, for each group of columns with equal numbers of results.
+    In the first stage, each tile reduces the rows that are on this tile. The result is a list of
+    pairs (first column, matrix). Each matrix [results, columns] contains partial results of some
+    neighbouring columns, which all have equally many of them.
     """
     placement = plan.placement
     second_operation = after(job.params.operation)
@@ -496,9 +506,10 @@ def _reduce_by_tiles(
 def _add_by_group(
     graph: Graph, compute_set: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
 ) -> None:
-    """Add the vertices that reduce each group of columns on its tile, in bulk for each codelet.
+    """Add the vertices that reduce, on each tile, the elements that are on this tile.
 
-    The vertices write their results to `partials`, whose numbers `Groups.result` contains.
+    A vertex reduces columns of one of the plan's groups (see `Groups`), and writes its results to
+    `partials`. All vertices with the same codelet are added in one call.
     """
     operation = job.params.operation
     dtype = job.matrix.dtype
@@ -550,14 +561,16 @@ def _add_by_group(
 
 @dataclass(frozen=True)
 class _GroupVertices:
-    """The vertices that reduce the groups of columns of a plan, as arrays with an entry per vertex.
+    """The vertices that reduce the groups of a plan, as arrays with an entry for each vertex.
 
-    - `group`: the number of the vertex's group.
+    A group consists of neighbouring columns of which a tile has the same rows.
+
+    - `group`: the number of the group whose columns the vertex reduces.
     - `columns`: the number of columns that the vertex reduces.
     - `rows`: the number of rows that the vertex reduces.
-    - `across`: `Groups.across` of the vertex's group.
-    - `first_element`: the index of the vertex's first element in `Placement.places`.
-    - `first_result`: the number of the vertex's first partial result.
+    - `across`: whether neighbours in memory are elements of the same column, not of the same row.
+    - `first_element`: the index in `Placement.places` of the first element that the vertex reduces.
+    - `first_result`: the number of the first partial result that the vertex writes.
     """
 
     group: Array
@@ -569,9 +582,10 @@ class _GroupVertices:
 
 
 def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
-    """Divide the columns of each group between its vertices, in multiples of `vector_width`.
+    """Return the vertices for the groups of a plan, which divide the columns of each group.
 
-    The number of vertices of a group is its entry in `plan.alone`, or 1 if that is 0.
+    The division is in multiples of `vector_width` columns. A group has one vertex for each worker
+    that `plan.alone` assigns to it, or a single vertex if this number is 0.
     """
     groups = plan.placement.groups
     vertices_of_group = np.maximum(plan.alone, 1)
@@ -593,10 +607,11 @@ def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
 
 
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
-    """Return the positions in memory of each vertex's elements: int64[vertices, rows, columns].
+    """Return int64[vertices, rows, columns]: the positions in memory of each vertex's elements.
 
-    A vertex reads `columns` * `rows` consecutive entries of `places`, column by column, beginning
-    with the index in `first`. If `across` is true, the shape is [vertices, columns, rows].
+    A vertex reads `columns` * `rows` consecutive entries of `places`, which contains such positions
+    column by column. `first` contains the index of each vertex's first entry. If `across` is true,
+    the returned shape is [vertices, columns, rows].
     """
     vertex_places = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = vertex_places.reshape(-1, columns, rows)
@@ -611,7 +626,7 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 def _reduce_blocks(
     graph: Graph, compute_set: ComputeSet, job: _Job, num_blocks: int, name: str
 ) -> Tensor:
-    """Add a vertex that reduces each block of rows; return the results, [blocks, columns].
+    """Add a vertex for each block of rows; return the reduced rows, [blocks, columns].
 
     Each block is reduced on the tile of its first element, if these tiles are all different.
     Otherwise the blocks are distributed over all tiles.
@@ -651,9 +666,11 @@ def _finish(
     shares: int = 1,
     first_column: int = 0,
 ) -> None:
-    """Add the vertices that reduce `matrix` to the output, from element `first_column` on.
+    """Add the vertices that reduce the rows of `matrix` to elements of the output.
 
-    Each column is reduced on the tile of its result.
+    The result of the first column is written to element `first_column` of the flattened output, and
+    so on. Each column is reduced on the tile of its result. `shares` is the number of parts into
+    which the workers of a tile divide the rows.
     """
     params = job.params
     out = job.result()
@@ -699,8 +716,8 @@ def reduce_rows(
     """Reduce the rows of `matrix` [rows, columns], first to last, and write the result to `out`.
 
     The call adds one compute set with the name `name`. Each column is reduced on the tile of its
-    result. If `update` is true, the result is added to the values of `out`. Other libraries use
-    this function as the last step of their plans.
+    result. If `update` is true, the result is added to the values of `out`. Functions of other
+    libraries call this function when they have partial results to combine.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)

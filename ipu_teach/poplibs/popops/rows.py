@@ -1,7 +1,7 @@
-"""Reading and writing slices at offsets that are known only at run time: views, rows and checks.
+"""Helpers for slices at offsets that are known only at run time: views, vertices and checks.
 
 A tensor is viewed as a matrix. Its rows are the positions in the sliced dimensions, and its columns
-the positions in all other dimensions. A tile works on whole columns. Tensors of
+the positions in all dimensions that are not sliced. A tile works on whole columns. Tensors of
 `create_sliceable_tensor` are mapped by columns; to slice them, only row numbers are exchanged. For
 any other tensor, the columns are distributed linearly over the tiles, and the data is exchanged
 first.
@@ -44,7 +44,8 @@ from ipu_teach.types import (
 )
 
 OFFSETS = (UNSIGNED_INT, INT)
-Placed = list[tuple[int, list[tuple[int, int]]]]  # pairs (tile, intervals of its columns)
+# Pairs (tile, intervals of columns): each tile works on the columns in its intervals.
+Placed = list[tuple[int, list[tuple[int, int]]]]
 _INTEGERS: tuple[type[DType], ...] = (
     UNSIGNED_CHAR,
     UNSIGNED_SHORT,
@@ -55,10 +56,11 @@ _BITS = {dtype.size: dtype for dtype in _INTEGERS}
 
 
 class RowBlock(NamedTuple):
-    """The work of one vertex: its tile, interval of rows, intervals of columns, and lookups.
+    """The work of one vertex: some lookups in some rows and columns of a matrix.
 
-    A lookup is the number of a row that is read or updated. `lookups` is the slice of all lookups
-    that the vertex works on.
+    A lookup is the number of a row that is read or updated, and `lookups` is the slice of all
+    lookups that the vertex works on. `rows` is an interval (begin, end), and `columns` a list of
+    intervals.
     """
 
     tile: int
@@ -67,14 +69,15 @@ class RowBlock(NamedTuple):
     lookups: slice
 
     def of(self, rows: Tensor) -> Tensor:
-        """Return the part of the matrix `rows` [rows, columns] that belongs to this block."""
+        """Return the part of the matrix `rows` [rows, columns] that the vertex works on."""
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
     """Return the blocks into which `plan` divides the matrix `rows` [rows, columns].
 
-    If `plan` is None, each block has all rows of some columns. `lookups` is the number of lookups.
+    If `plan` is None, each block has all rows of some columns. `lookups` is the number of rows that
+    are read or updated.
     """
     if plan is None:
         all_rows = (0, rows.shape[0])
@@ -91,10 +94,10 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """Return a plan that is faster than blocks of whole columns, or None if there is no such plan.
+    """Return a plan that is faster than blocks of whole columns, or None if there is none.
 
-    The plan is for `lookups` lookups in the matrix `rows` [rows, columns]. It is for slices if
-    `operation` is None, and otherwise for updates by `operation`.
+    The plan is for reading or updating `lookups` rows of the matrix `rows` [rows, columns]. It is
+    for slices if `operation` is None, and otherwise for updates by `operation`.
     """
     target = graph.target
     dtype = rows.dtype
@@ -130,9 +133,9 @@ def slice_rows(
 ) -> Tensor:
     """Return a tensor [numbers, columns]: the rows of the matrix `rows` with the given numbers.
 
-    For a number without a row, the result is 0. If a plan divides the rows into parts,
-    every part looks up all numbers, and the results of the parts are added. At most one of these
-    results is not zero, so their bits are added as integers.
+    If there is no row with a number, its row in the result is 0. If a plan divides the rows into
+    parts, every part looks up all numbers, and the results of the parts are added. At most one of
+    these results is not zero, so their bits are added as integers.
     """
     row_parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     slices = graph.add_variable(
@@ -176,8 +179,8 @@ def update_rows(
     """Append the update of rows of the matrix `rows`, with the given numbers, by `updates`.
 
     `updates` is [numbers, columns]. If `operation` is "", the updates replace the rows. Otherwise
-    the updates are multiplied by `scale`, and combined with the rows by `operation`. Numbers
-    without a row are skipped.
+    the updates are multiplied by `scale`, and combined with the rows by `operation`. If there is no
+    row with a number, its update is skipped.
 
     If a plan divides the numbers into parts, the updates of each part are summed first, in FLOAT if
     the rows are HALF. Then the sums are added to the rows, first to last. If `is_unplanned` is
@@ -237,11 +240,12 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """Return a tensor [slices]: each slice's offset as the number of a position in a grid.
+    """Return a tensor [slices]: for each slice, its offset as a single number.
 
-    `offsets` is [slices, dims], and `counts` the shape of the grid, whose positions are numbered in
-    row-major order. For an offset outside the grid, the number is outside the grid, too; if
-    `clamped` is true, it is the number of the nearest position instead.
+    `offsets` is [slices, dims]. An offset is a position in a grid of the shape `counts`, whose
+    positions are numbered in row-major order. If an offset is outside the grid, its number is not
+    the number of any position. If `clamped` is true, it is the number of the nearest position
+    instead.
     """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
@@ -272,10 +276,11 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return a tensor [slices, rows of a slice]: the numbers of all rows that the slices cover.
+    """Return a tensor [slices, rows of a slice]: the numbers of the rows that each slice covers.
 
-    `numbers` are results of `row_numbers` for the grid `counts` of possible offsets. The rows are
-    numbered in another grid, of the shape `shape`, in which a slice covers a block of the shape
+    `numbers` contains a number for each slice, from `row_numbers` for the grid `counts`, which has
+    a position for each possible offset. The rows are the positions in a larger grid of the shape
+    `shape`, numbered in row-major order. A slice covers a block of this grid, of the shape
     `lengths`.
     """
     if prod(lengths) == 1 or not counts:
@@ -341,16 +346,19 @@ def rows_codelet(
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
-    """Return a view of x [slices, *shape] in which the dimensions `along` of `shape` come first.
+    """Return a view of x [slices, *shape] in which the dimensions `along` come before the others.
 
-    They follow the dimension of the slices.
+    `along` are dimensions of `shape`. The dimension of the slices remains the first.
     """
     other_dims = [d for d in range(x.rank - 1) if d not in along]
     return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in other_dims)])
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
-    """Return a view that reverses `fold`, for slices with `rank` dimensions."""
+    """Return a view of x in which the dimensions have the order that they had before `fold`.
+
+    A slice has `rank` dimensions, and `along` are those that `fold` moved to the front.
+    """
     folded_dims = [*along, *(d for d in range(rank) if d not in along)]
     return x.dim_shuffle([0, *(folded_dims.index(d) + 1 for d in range(rank))])
 
@@ -372,10 +380,11 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """Return `(view, counts)`: all slices of x, and the number of slices in each dimension `along`.
+    """Return `(view, counts)`: all possible slices of x, and how many there are per dimension.
 
-    The view is [slices, elements of a slice]. Its rows are the possible slices of x with the sizes
-    `lengths` in the dimensions `along`. Slices overlap, so the view repeats elements.
+    `view` is [slices, elements of a slice]. Its rows are the slices of x with the sizes `lengths`
+    in the dimensions `along`; they overlap, so the view repeats elements. `counts` contains the
+    number of possible offsets in each dimension in `along`.
     """
     other_dims = [d for d in range(x.rank) if d not in along]
     view = x.dim_shuffle([*along, *other_dims])
@@ -398,9 +407,10 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 
 
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Return `rows`, which contains all rows of several slices, as a tensor [slices, *slice shape].
+    """Return a view [slices, *slice shape] of `rows`, which contains the rows of several slices.
 
-    `rows` contains rows of the view that `windows` returns, or of the view that `rows_of` returns.
+    `rows` are rows of a matrix that `windows` or `rows_of` returned for x. A slice has the sizes
+    `lengths` in the dimensions `along` of x.
     """
     other_sizes = [size for d, size in enumerate(x.shape) if d not in along]
     slice_size = prod(lengths) * prod(other_sizes)
@@ -420,9 +430,9 @@ def aimed(
 ) -> tuple[Tensor, Tensor]:
     """Return `(numbers, rows)`: the rows of x that an update changes, and their new contents.
 
-    `numbers` [slices, rows of a slice] contains the numbers of the rows of x that the slices at
-    `offsets` cover. `rows` [rows, columns] contains the rows of all slices in `updates` [slices,
-    *slice shape].
+    x is viewed as a matrix, whose rows are the positions in the dimensions `along`. `numbers`
+    [slices, rows of a slice] contains the numbers of the rows that the slices at `offsets` cover.
+    `rows` [rows, columns] contains the rows of all slices in `updates` [slices, *slice shape].
     """
     shape = [x.shape[d] for d in along]
     num_positions = [size - length + 1 for size, length in zip(shape, lengths, strict=True)]
@@ -441,9 +451,11 @@ def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 def on_columns(
     graph: Graph, operands: dict[str, Tensor], **state: Tensor
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges) for each tile to which `placed` assigns columns of the first operand.
+    """Yield a pair `(tile, edges)` for each tile that works on columns of the operands.
 
-    The edges contain the tile's columns of every operand, and `state`.
+    `operands` maps the names of fields to matrices with equal numbers of columns. `placed` assigns
+    the columns of the first operand to tiles. `edges` contains the tile's columns of every operand,
+    and `state`.
     """
     for tile, pieces in placed(graph, next(iter(operands.values()))):
         yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
@@ -457,16 +469,16 @@ def spread(graph: Graph, rows: Tensor, places: Placed) -> None:
 
 
 def linear(graph: Graph, rows: Tensor) -> Placed:
-    """Return (tile, intervals of its columns) that distribute the columns of `rows` linearly."""
+    """Return pairs (tile, intervals of columns) that distribute the columns of `rows` linearly."""
     mapping = calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
     return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
 
 
 def placed(graph: Graph, rows: Tensor) -> Placed:
-    """Return pairs (tile, intervals of its columns) for the matrix `rows` [rows, columns].
+    """Return a pair (tile, intervals of columns) for each tile that works on columns of `rows`.
 
-    If every column is on one tile, the pairs follow the tile mapping of `rows`. Otherwise they
-    distribute the columns linearly over the tiles.
+    `rows` is [rows, columns]. If each column is completely on one tile, the tile works on its own
+    columns. Otherwise the columns are distributed linearly over the tiles.
     """
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
@@ -495,10 +507,10 @@ def dims_of(x: Tensor, dims: Sequence[int]) -> list[int]:
 
 
 def sizes_of(x: Tensor, along: list[int], sizes: Sequence[int]) -> list[int]:
-    """Return `sizes` as integers.
+    """Return `sizes` as a list of integers.
 
-    :raises PoplibsError: unless there is a size for each dimension in `along`, from 1 to its
-        length.
+    :raises PoplibsError: unless there is a size for each dimension in `along`, from 1 to the length
+        of the dimension.
     """
     is_list_valid = (
         isinstance(sizes, (list, tuple))
@@ -523,7 +535,9 @@ def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
 def check_slice(
     x: Tensor, offset: Tensor, dims: Sequence[int], sizes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Return `(dimensions, sizes)` of a slice of x at one `offset`.
+    """Check a slice of x at the offset `offset`; return `(dims, sizes)` as lists of integers.
+
+    The dimensions in the first list are not negative.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -539,7 +553,9 @@ def check_slice(
 def check_slices(
     x: Tensor, offsets: Tensor, dims: Sequence[int], sizes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Return `(dimensions, sizes)` of slices of x at many `offsets`.
+    """Check slices of x at many `offsets`; return `(dims, sizes)` as lists of integers.
+
+    The dimensions in the first list are not negative.
 
     :raises PoplibsError: if an argument is wrong.
     """

@@ -98,8 +98,8 @@ def sequence_slice(
             raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT and of equal
                 length, but {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
                 where: {tensor!r}
-                next:  give each of the three an element per group of rows, and cast it with
-                popops.cast.""")
+                next:  give each of the three tensors one element for each group of rows, and cast
+                them with popops.cast.""")
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     run_fields = {"count": n, "start": in_offset, "to": out_offset}
     edges_by_tile = on_columns(graph, {"dst": result, "src": source}, **run_fields)

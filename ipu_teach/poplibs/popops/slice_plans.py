@@ -1,8 +1,8 @@
 """The partition of a table for many slices at once: `embedding_plan`, and tensors mapped by it.
 
-A table [entries, columns] is divided into blocks of rows and columns. A lookup is the number of a
+A table [entries, columns] is divided into blocks of rows and columns. A *lookup* is the number of a
 row that is read or updated. The lookups are divided into parts. Each tile works on one block and
-one part of the lookups. The tiles with the same block each store a share of the block.
+one part of the lookups. The tiles with the same block divide its storage between them.
 
 For a slice, each of these tiles receives the whole block, and looks up its part of the numbers. If
 the rows of the table are divided, a second compute set combines the results of the blocks. For an
@@ -43,8 +43,8 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # PopLibs' estimate is for the worst case, in which one worker updates all rows. Therefore the
-    # distribution and the order of the row numbers have no effect.
+    # PopLibs' estimate is for the worst case, in which one worker updates all rows. It does not
+    # depend on the distribution and the order of the row numbers.
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )
@@ -56,10 +56,10 @@ class SlicePlan:
     """The partition of a table [entries, columns] for slices and updates of single rows.
 
     The table is divided into `row_parts` by `column_parts` blocks, each on `lookup_parts` tiles.
-    The plan is for `lookups` row numbers at a time. `parts` contains pairs (label, modelled cycles)
-    for the steps of the slice and update. `table_bytes` and `temporary_bytes` are the bytes of the
-    table and of temporary data on the fullest tile. To see the plan, print it or show it in a
-    notebook.
+    The plan is for reading or updating `lookups` rows at a time. `parts` contains pairs (label,
+    modelled cycles) for the steps of the slice and update. `table_bytes` and `temporary_bytes` are
+    the bytes of the table and of temporary data on the fullest tile. To see the plan, print it or
+    show it in a notebook.
     """
 
     entries: int
@@ -80,16 +80,17 @@ class SlicePlan:
         return sum(cycles for _, cycles in self.parts)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of rows of each block."""
+        """Return the intervals (begin, end) into which the rows of the table are divided."""
         return balanced_partition(self.entries, self.row_parts)
 
     def blocks(
         self, lookups: int | None = None
     ) -> list[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]]:
-        """Return a tuple (tile, rows, columns, lookups) for the work of every tile.
+        """Return a tuple (tile, rows, columns, lookups) for every tile that works on a block.
 
-        Rows, columns and lookups are intervals (begin, end). `lookups` replaces the planned number
-        of lookups. The tiles are distributed evenly over the machine.
+        Rows, columns and lookups are intervals (begin, end). A lookup is the number of a row that
+        is read or updated. `lookups` is the number of lookups, by default the number in the plan.
+        The tiles are distributed evenly over the machine.
         """
         column_intervals = balanced_partition(self.columns, self.column_parts)
         lookup_intervals = balanced_partition(
@@ -99,7 +100,7 @@ class SlicePlan:
         return [(tile, *block) for tile, block in dealt(intervals, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-        """Return a tuple (tile, rows, columns) for the part of the table that each tile stores.
+        """Return a tuple (tile, rows, columns) for each tile: the part of the table that it stores.
 
         Rows and columns are intervals (begin, end). The rows of a block are distributed over all
         tiles that work on the block.
@@ -229,11 +230,11 @@ def _best(
 
 
 def _cuts(sizes: tuple[int, int, int], num_tiles: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (column parts, row parts, lookup parts) for each partition to compare.
+    """Yield `(column_parts, row_parts, lookup_parts)` for each partition to compare.
 
-    `sizes` is (rows, columns, lookups) of the table. A partition has at most one part per tile. For
-    the lookups, only some numbers of parts are compared, each at least 10 % larger than the
-    previous number.
+    `sizes` is (rows of the table, columns of the table, rows that are read or updated at a time). A
+    partition has at most one part per tile. For the third size, only some numbers of parts are
+    compared, each at least 10 % larger than the previous number.
     """
     lookup_choices = [1]
     for count in _counts(sizes[2], num_tiles):
@@ -260,10 +261,11 @@ def quicker_plan(
 ) -> SlicePlan | None:
     """Return the fastest plan that takes fewer than `cycles` cycles, or None if there is none.
 
-    The plan is for a table with any tile mapping, of which the fullest tile has `elements_held`
-    elements. `sizes` is (rows, columns, lookups). The plan is for slices or, if `slices` is false,
-    for updates by addition. Its temporary data is at most a quarter of a tile's memory. If `cycles`
-    is at most that of two empty supersteps, return None without a search.
+    The plan is for a table with any tile mapping, and `elements_held` is the number of its elements
+    on the fullest tile. `sizes` is (rows of the table, columns of the table, rows that are read or
+    updated at a time). The plan is for slices or, if `slices` is false, for updates by addition.
+    Its temporary data is at most a quarter of a tile's memory. If `cycles` is at most that of two
+    empty supersteps, return None without a search.
     """
     options: Settled = {
         "usedForSlice": slices,
@@ -299,12 +301,15 @@ def _counts(size: int, maximum: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Return the cycles of sync and of sending a word to the tile on which it arrives last."""
+    """Return the cycles of a superstep without compute: its sync, and the latency of its exchange.
+
+    The latency is that of the tile on which data arrives last.
+    """
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
 class _Share(NamedTuple):
-    """The work of a tile: `lookups` row numbers in a block of `rows` rows and `columns` columns."""
+    """The work of a tile: it reads or updates `lookups` rows of a block [rows, columns]."""
 
     rows: int
     columns: int
@@ -315,7 +320,7 @@ class _Share(NamedTuple):
     def exchange(self, label: str, num_bytes: int) -> tuple[str, int]:
         """Return `(label, cycles)` of an exchange in which a tile receives `num_bytes` bytes.
 
-        The cycles include the sync before it.
+        The cycles include the sync before the exchange.
         """
         return label, _superstep(self.target) + int(exchange_cycles(num_bytes, self.target))
 
@@ -332,10 +337,11 @@ def planned(
 ) -> SlicePlan:
     """Return the plan with these numbers of parts, including its modelled costs.
 
-    `sizes` is (entries, columns, lookups), and `chosen` contains the options. The model assumes
-    that row numbers and updates come from other tiles. If `elements_held` is 0, the table is mapped
-    by the plan. Otherwise the table comes from other tiles, too, and the fullest of them has
-    `elements_held` elements of it.
+    `sizes` is (rows of the table, columns of the table, rows that are read or updated at a time),
+    and `chosen` contains the options. The model assumes that row numbers and updates are received
+    from other tiles. If `elements_held` is 0, the table is mapped by the plan. Otherwise the table
+    is received from other tiles, too, and `elements_held` is the number of its elements on the
+    fullest of them.
     """
     entries, columns, lookups = sizes
     share = _Share(
@@ -388,10 +394,11 @@ def planned(
 def _slice_parts(
     share: _Share, received_bytes: int, num_elements: int, row_parts: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return `(parts, temporary bytes)` of a slice, for the tile with the most work.
+    """Return `(parts, temporary_bytes)` of a slice, for the tile with the most work.
 
-    `parts` contains pairs (label, cycles) for the steps of the slice. A tile receives
-    `received_bytes` bytes. The results of all tiles have `num_elements` elements together.
+    `parts` contains a pair (label, cycles) for each step of the slice. `share` is the tile's work,
+    and `received_bytes` the number of bytes that it receives. The complete result has
+    `num_elements` elements. The rows of the table are divided into `row_parts` parts.
     """
     dtype = share.dtype
     target = share.target
@@ -409,11 +416,11 @@ def _slice_parts(
 def _update_parts(
     share: _Share, received_bytes: int, lookup_parts: int, operation: str, held_bytes: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return `(parts, temporary bytes)` of an update, for the tile with the most work.
+    """Return `(parts, temporary_bytes)` of an update, for the tile with the most work.
 
-    `parts` contains pairs (label, cycles) for the steps of the update. A tile receives
-    `received_bytes` bytes. If `held_bytes` is not 0, the table itself is moved, too, and the
-    fullest tile has `held_bytes` bytes of it.
+    `parts` contains a pair (label, cycles) for each step of the update. `share` is the tile's work,
+    and `received_bytes` the number of bytes that it receives. If `held_bytes` is not 0, the table
+    itself is moved, too, and the fullest tile has `held_bytes` bytes of it.
     """
     dtype = share.dtype
     target = share.target

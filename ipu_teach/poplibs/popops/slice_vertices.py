@@ -1,4 +1,4 @@
-"""The codelets that read and write rows of a tensor by row numbers, for the columns on their tile.
+"""The codelets that read and write rows of a matrix, of which a tile has some columns.
 
 The cycles are PopLibs' estimates of DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
 (popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; the model assumes
@@ -23,7 +23,8 @@ U = TypeVar("U")
 class DynamicSlice1D(SupervisorVertex):
     """Set `out` to consecutive rows of `base`, beginning with the row with the number `offset`.
 
-    After the last row of `base` follows its first row. An offset beyond the last row counts as 0.
+    The row after the last row of `base` is its first row. An offset beyond the last row counts as
+    0.
     """
 
     base: Input[Vector[Vector[FLOAT]]]
@@ -46,7 +47,8 @@ class DynamicSlice1D(SupervisorVertex):
 class DynamicUpdateSlice1D(SupervisorVertex):
     """Replace consecutive rows of `base` by those of `update`, beginning with row number `offset`.
 
-    After the last row of `base` follows its first row. An offset beyond the last row counts as 0.
+    The row after the last row of `base` is its first row. An offset beyond the last row counts as
+    0.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -97,9 +99,10 @@ class MultiSlice(SupervisorVertex):
 
 
 class MultiUpdate(SupervisorVertex):
-    """Set the rows of `base` with the numbers in `offsets` to the rows of `updates`, in order.
+    """Replace the rows of `base` with the numbers in `offsets` by the rows of `updates`, in order.
 
-    The first row of `base` has the number `first`. Numbers without a row are skipped.
+    The first row of `base` has the number `first`. If there is no row with a number, its update is
+    skipped.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -122,7 +125,7 @@ class MultiUpdate(SupervisorVertex):
 
 
 class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
-    """Combine rows of `base`, with the numbers in `offsets`, with the rows of `updates`, in order.
+    """Update the rows of `base` with the numbers in `offsets` by the rows of `updates`, in order.
 
     The operation is ADD (of `scale` times `updates`), MUL or MAX. Sums of HALF are accumulated in
     FLOAT and rounded once; updates of HALF may be added to FLOAT.

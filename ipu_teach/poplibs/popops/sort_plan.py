@@ -1,8 +1,8 @@
 """Plans for ordering rows on several tiles; `planned` chooses a plan by the cost model.
 
 Each row is divided into chunks. Each chunk is sorted on a different tile, which retains only the
-first k elements. A sorted group of elements is called a run. Stages join neighbouring runs to fewer
-and longer runs, until a single run remains:
+first k elements. A sorted group of elements is called a *run*. Stages join neighbouring runs to
+fewer and longer runs, until a single run remains:
 
 * A *merge* moves the runs to one tile. It is suitable for few elements.
 * A *ranking* takes four steps and many tiles. For every pair of runs, a tile counts, for each
@@ -31,7 +31,10 @@ _FAN_INS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage that joins `fan_in` neighbouring runs, by a ranking or by a merge on one tile."""
+    """A stage that joins `fan_in` neighbouring runs (sorted groups of elements) to one run.
+
+    If `by_ranks` is true, several tiles join them by a ranking, and otherwise one tile merges them.
+    """
 
     fan_in: int
     by_ranks: bool
@@ -54,10 +57,10 @@ class SortPlan:
 
 @dataclass(frozen=True)
 class Grid:
-    """The tiles on which each group of rows is sorted.
+    """The tiles on which the rows are sorted.
 
-    The groups are distributed over the IPUs, and the groups of an IPU evenly over its tiles, so
-    that no row is copied from one IPU to another.
+    The rows are divided into `groups` groups. The groups are distributed over the IPUs, and the
+    groups of an IPU evenly over its tiles, so that no row is copied from one IPU to another.
     """
 
     groups: int
@@ -66,16 +69,19 @@ class Grid:
 
     @property
     def groups_per_ipu(self) -> int:
-        """The maximum number of groups on an IPU."""
+        """The number of groups of rows on the IPU that has most of them."""
         return max(1, -(-self.groups // self.ipus))
 
     @property
     def per_group(self) -> int:
-        """The number of tiles of each group."""
+        """The number of tiles that sort a group of rows."""
         return max(1, self.tiles_per_ipu // self.groups_per_ipu)
 
     def tiles(self, group: int, part: int, parts: int) -> range:
-        """Return the tiles of part number `part` of a group that is divided into `parts` parts."""
+        """Return the tiles of part number `part` of the group number `group`.
+
+        The tiles of a group are divided into `parts` parts.
+        """
         ipu, group_in_ipu = divmod(group, self.groups_per_ipu)
         first_tile = (
             ipu * self.tiles_per_ipu + group_in_ipu * self.tiles_per_ipu // self.groups_per_ipu
@@ -90,8 +96,10 @@ class Grid:
 class Cuts:
     """The numbers of vertices between which the work of a ranking is divided.
 
-    In the first step, there is a vertex for each pair of runs. Then `sums` vertices add the counts
-    of each run, `blocks` vertices write each run to blocks of the result, and `parts` vertices
+    A ranking joins runs, which are sorted groups of elements. In the first step, there is a vertex
+    for each pair of runs, which counts for each element how many elements of the other run come
+    before it. In the second step, `sums` vertices add the counts for each run. In the third step,
+    `blocks` vertices write each run to blocks of the result. In the last step, `parts` vertices
     combine the blocks.
     """
 
@@ -101,7 +109,7 @@ class Cuts:
 
 
 def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> Cuts:
-    """Return the numbers of vertices for a ranking of `runs` runs on `tiles` tiles.
+    """Return the numbers of vertices for a ranking that joins `runs` sorted runs on `tiles` tiles.
 
     A run has at most `length` elements, and the result has `retained` elements. The numbers are
     limited, so that every vertex has an element for each of its workers.
@@ -116,16 +124,16 @@ def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> C
 
 
 def grid(groups: int, target: Target) -> Grid:
-    """Return the grid for `groups` groups of rows on the tiles of `target`."""
+    """Return the tiles on which `groups` groups of rows are sorted, as a `Grid`."""
     return Grid(groups, target.num_ipus, target.tiles_per_ipu)
 
 
 @lru_cache(maxsize=512)
 def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
-    """Return the cheapest plan for the first `k` elements of each of `rows` rows of `n` elements.
+    """Return the cheapest plan for the first `k` elements in each of `rows` rows of `n` elements.
 
-    `dtypes` contains the dtype of the keys and, if there are values that move with the keys,
-    theirs.
+    `dtypes` is a tuple of the dtype of the keys, and of the dtype of the values if there are values
+    that move with the keys.
     """
     plans = (
         _Planner(rows, n, k, chunks, dtypes=dtypes, target=target).plan()
@@ -135,7 +143,10 @@ def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPl
 
 
 def _chunks(n: int, target: Target) -> list[int]:
-    """Return the chunk counts to compare: powers of two, midpoints between them, and all tiles."""
+    """Return the numbers of chunks to compare.
+
+    They are powers of 2, the midpoints between them, and the number of all tiles.
+    """
     num_tiles = max(1, min(n, target.tiles_per_ipu))
     powers_of_two = [2**i for i in range(num_tiles.bit_length())]
     chunk_counts = (
@@ -172,7 +183,10 @@ class _Planner:
         return SortPlan(self.groups, self.chunks, stages, first_cycles + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return `(cycles, stages)` of the cheapest stages to join runs of `length` elements."""
+        """Return `(cycles, stages)` of the cheapest stages that join `runs` runs to a single one.
+
+        A run is a sorted group of `length` elements.
+        """
         if runs == 1:
             return 0, ()
         choices = []
@@ -194,7 +208,11 @@ class _Planner:
         return self._step(self.rows * columns * element_bytes) + sorting
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
-        """Return the cycles of a ranking of `runs` runs of `length` elements on `tiles` tiles."""
+        """Return the cycles in which tiles join sorted runs of elements by a ranking.
+
+        There are `runs` runs of `length` elements, and `tiles` tiles. The module's docstring
+        explains a ranking.
+        """
         target = self.target
         num_retained = min(self.k, runs * length)
         vertex_cuts = cuts(runs, length, num_retained, tiles, target=target)
@@ -221,6 +239,6 @@ class _Planner:
         )
 
     def _step(self, received_bytes: int) -> int:
-        """Return the cycles of sync and exchange if the busiest tile receives this many bytes."""
+        """Return the cycles of a sync and an exchange in which a tile receives this many bytes."""
         start_cycles = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
         return start_cycles + int(exchange_cycles(received_bytes, self.target))

@@ -34,7 +34,10 @@ def order_of(keys: Array, k: int, largest: bool, descending: bool) -> Array:
 
 
 def taken(rows: Array, order: Array) -> Array:
-    """Return the elements of `rows` [rows, n] in the columns `order` [rows, k] of each row."""
+    """Return an array [rows, k] with the elements in the columns `order` of each row of `rows`.
+
+    `rows` is [rows, n], and `order` [rows, k] contains k column numbers for each row.
+    """
     row_starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
     elements: Array = np.take(rows.copy().reshape(rows.size), order + row_starts, mode="clip")
     return elements
@@ -114,10 +117,11 @@ class RankPair(SupervisorVertex, Generic[K]):
 
 
 class SumRanks(SupervisorVertex):
-    """Set `ranks` to the ranks of elements of a run: the sum of their counts plus their position.
+    """Set `ranks` to the ranks of some elements of a sorted run.
 
-    `counts` has a column for each element, and a row for each other run. The first element has the
-    position `begin` in its run.
+    The rank of an element is the sum of its counts plus its position in the run. `counts` has a
+    column for each element, and a row for each other run. The first element has the position
+    `begin`.
     """
 
     counts: Input[Vector[Vector[UNSIGNED_INT]]]
@@ -134,10 +138,10 @@ class SumRanks(SupervisorVertex):
 
 
 class ScatterRun(SupervisorVertex, Generic[K]):
-    """Write the elements of a run to `out`, at the positions of their ranks.
+    """Write the elements of a sorted run to `out`, at the positions of their ranks.
 
-    The first position of `out` has the rank `begin`. Positions whose rank belongs to an element of
-    another run become 0.
+    `ranks` contains the rank of each element. The first element of `out` has the rank `begin`. If
+    the element with a rank is in another run, `out` is 0 at this position.
     """
 
     ranks: Input[Vector[UNSIGNED_INT]]
@@ -157,7 +161,10 @@ class ScatterRun(SupervisorVertex, Generic[K]):
 
 
 class CombineRuns(SupervisorVertex, Generic[K]):
-    """Set `out` to the only nonzero element of each column of x, which has an unsigned dtype."""
+    """Set `out` to the only nonzero element of each column of x.
+
+    x has an unsigned integer dtype, and contains the bits of the elements.
+    """
 
     x: Input[Vector[Vector[K]]]
     out: Output[Vector[K]]
@@ -173,10 +180,10 @@ class CombineRuns(SupervisorVertex, Generic[K]):
 
 
 def _sort_cycles(shape: Shape, run: int, k: int, outputs: list[type[DType]], target: Target) -> int:
-    """Return the cycles of a tile that sorts rows whose groups of `run` elements are sorted.
+    """Return the cycles of a tile that sorts rows of the shape `shape`, (rows, columns).
 
-    `shape` is the shape of the rows, `k` the number of selected elements, and `outputs` contains
-    the dtypes of the elements that are moved.
+    In a row, each group of `run` elements is sorted already. `k` is the number of selected
+    elements, and `outputs` contains the dtypes of the elements that are moved.
     """
     num_rows, row_length = shape
     return vertices.sort_rows(num_rows, row_length, run, k, dtypes=outputs, target=target)

@@ -1,13 +1,14 @@
 """The partition of a dynamic sparse product, and the data that the host writes to its tiles.
 
-The sparse matrix is divided into parts by rows and columns. Each part has a *bucket*: a number of
-slots that can each store a block. A bucket has slots for its even share of the greatest number of
-blocks, and a reserve of 30 % (`OVERSIZE`). If a bucket is full, the part's other blocks *spill*:
-they are stored in the nearest bucket with an empty slot.
+The sparse matrix is divided into rectangular parts of whole blocks. Each part has a *bucket*, which
+is a number of slots on a tile; a slot can store one block. A bucket has 30 % more slots
+(`OVERSIZE`) than it would need if the greatest permitted number of blocks were distributed evenly.
+If a part has more blocks than its bucket has slots, the remaining blocks *spill*: they are stored
+in the nearest bucket with an empty slot.
 
 On the device, the buckets move around a ring of all parts, one part per step, until every spilled
-block has reached its own part. One program therefore works for any pattern with at most that many
-blocks, and an uneven pattern costs steps instead of memory.
+block has reached the tile of its own part. One program therefore works for any pattern that does
+not exceed the greatest number of blocks, and an uneven pattern costs steps instead of memory.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
 OVERSIZE = 0.3  # the default of PopLibs' option metaInfoBucketOversizeProportion
-EMPTY = 0xFFFF  # The part number of an empty slot.
-PLACES = 3  # The count of numbers for each block: its part, and its row and column within the part.
+EMPTY = 0xFFFF  # The part number that the host writes for an empty slot.
+PLACES = 3  # Each slot has three numbers: its block's part, and the row and column in the part.
 
 
 @dataclass(frozen=True)
@@ -107,13 +108,16 @@ class Cut:
     """The partition of a dynamic product, and its modelled costs.
 
     - `params`: the sizes of the product.
-    - `row_parts`: the number of parts of the sparse operand's rows.
-    - `column_parts`: the number of parts of the sparse operand's columns.
-    - `n_parts`: the intervals (begin, end) of the dense operand's columns.
+    - `dtype`: the dtype of the operands.
+    - `row_parts`: the number of parts into which the sparse operand's rows are divided.
+    - `column_parts`: the number of parts into which the sparse operand's columns are divided.
+    - `n_parts`: the intervals (begin, end) into which the dense operand's columns are divided.
     - `slots`: the number of blocks that a bucket can store.
-    - `cycles`: the cycles of the first step.
-    - `step_cycles`: the cycles of every further step.
+    - `cycles`: the cycles of a product with full buckets, without further steps.
+    - `step_cycles`: the cycles of each further step, after the buckets have moved to the next
+      tiles.
     - `temporary_bytes`: the bytes per tile for blocks, rows of the dense operand, and sums.
+    - `num_tiles`: the number of tiles of the machine.
     """
 
     params: MatMulParams
@@ -129,27 +133,30 @@ class Cut:
 
     @property
     def b(self) -> int:
-        """The length of a block's side: its number of rows, and of columns."""
+        """The number of rows of a block, which is also its number of columns."""
         return self.params.block[0]
 
     @property
     def num_buckets(self) -> int:
-        """The number of buckets: one for each part of the sparse matrix."""
+        """The number of buckets: one for each part of the sparse operand."""
         return self.row_parts * self.column_parts
 
     @property
     def rows(self) -> list[tuple[int, int]]:
-        """The interval (begin, end) of rows of each part, counted in blocks."""
+        """The intervals (begin, end) of the sparse operand's row parts, counted in blocks."""
         return balanced_partition(self.params.m // self.b, self.row_parts)
 
     @property
     def columns(self) -> list[tuple[int, int]]:
-        """The interval (begin, end) of columns of each part, counted in blocks."""
+        """The intervals (begin, end) of the sparse operand's column parts, counted in blocks."""
         return balanced_partition(self.params.k // self.b, self.column_parts)
 
     @property
     def tiles(self) -> Array:
-        """The tile of each bucket for each part of the dense columns: int64[buckets, parts]."""
+        """int64[buckets, dense parts]: the tile that multiplies a bucket by some dense columns.
+
+        A dense part is a part of the dense operand's columns.
+        """
         shape = self.num_buckets, len(self.n_parts)
         count = shape[0] * shape[1]
         return (np.arange(count) * self.num_tiles // count).reshape(shape)
@@ -158,10 +165,10 @@ class Cut:
 def cut_for(
     params: MatMulParams, dtype: type[DType], target: Target, proportion: float = MEMORY_PROPORTION
 ) -> Cut:
-    """Return the cheapest partition of a product whose sums are FLOAT.
+    """Return the partition with the fewest modelled cycles for a product with sums of FLOAT.
 
-    The function compares the modelled cycles, with full buckets, of all partitions that have at
-    most one part per tile. `proportion` is the share of a tile's memory for temporary data.
+    All partitions with at most one part per tile are compared, with full buckets. Temporary data is
+    limited to the share `proportion` (0 to 1) of a tile's memory.
     """
     b = params.block[0]
     bytes_per_cycle = target.exchange_bytes_per_cycle
@@ -182,7 +189,7 @@ def cut_for(
     bucket_bytes = slots * (b * b * dtype.size + 2 * PLACES)
     x_bytes = columns_per_part * b * n_per_part * dtype.size
     num_sums = rows_per_part * b * n_per_part
-    # A tile copies its bucket to the memory from which the vertex reads the bucket.
+    # The cycles in which a tile copies a bucket from one place in its memory to another.
     local_copy_cycles = np.ceil(bucket_bytes / target.memcpy_bytes_per_cycle)
     cycles = np.ceil(x_bytes / bytes_per_cycle) + np.where(
         n_parts > 1, np.ceil(bucket_bytes / bytes_per_cycle), local_copy_cycles
@@ -225,8 +232,10 @@ def _partitions(
 ) -> tuple[Array, Array, Array]:
     """Return `(row parts, column parts, dense parts)` of all partitions of up to `num_tiles` parts.
 
-    The three arrays are parallel; an entry is a partition. The sparse operand has `num_rows` rows
-    and `num_columns` columns of blocks, and a row of the dense operand has `num_vectors` vectors.
+    The arrays contain an entry for each partition: the numbers of parts into which the rows and
+    columns of the sparse operand, and the columns of the dense operand, are divided. The sparse
+    operand has `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
+    `num_vectors` vectors of the data path.
 
     :raises PoplibsError: if there is no such partition.
     """
@@ -234,7 +243,7 @@ def _partitions(
     row_parts, column_parts, n_parts = (
         grid.ravel() for grid in np.meshgrid(*part_counts, indexing="ij")
     )
-    # The host's data contains rows, columns and parts as 16-bit numbers, and EMPTY is reserved.
+    # Rows, columns and parts are 16-bit numbers below EMPTY, which stands for an empty slot.
     fits = (row_parts * column_parts * n_parts <= num_tiles) & (
         np.maximum(
             row_parts * column_parts, np.maximum(num_rows / row_parts, num_columns / column_parts)
@@ -251,7 +260,10 @@ def _partitions(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return how many of a bucket's slots are its reserve, beyond its even share of the blocks."""
+    """Return how many slots a bucket has beyond its even share of the greatest number of blocks.
+
+    `slots` is the number of slots, and the share is 1 / (1 + `OVERSIZE`) of it, rounded down.
+    """
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
@@ -259,8 +271,9 @@ class SparsityData(NamedTuple):
     """The data that the host writes to a `SparseTensor`.
 
     `meta_info`, uint16[1 + buckets * slots * 3], contains the number of steps in which the buckets
-    move, and for each slot the part, row and column of its block. `nz_values` [buckets, slots, b,
-    b] contains the values of the blocks, which have b rows and b columns.
+    move. Three numbers for each slot follow: the part to which the slot's block belongs, and the
+    block's row and column within this part. `nz_values` [buckets, slots, b, b] contains the values
+    of the blocks, which have b rows and b columns.
     """
 
     meta_info: Array
@@ -268,7 +281,7 @@ class SparsityData(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """The number of steps in which the buckets move around the ring."""
+        """The number of steps in which the buckets move to the next tiles of the ring."""
         return int(self.meta_info[0])
 
 
@@ -276,8 +289,9 @@ class SparsityData(NamedTuple):
 class Bucket:
     """A bucket of a `Partitioner`, filled with the blocks of a pattern.
 
-    `held` contains a pair (part, number of blocks) for each part of which the bucket has blocks.
-    The bucket belongs to part `number`.
+    The bucket is that of part `number` of the sparse matrix, and is stored on the tile `tile`. It
+    can store `slots` blocks. `held` contains a pair (part, number of blocks) for each part to which
+    blocks in the bucket belong.
     """
 
     number: int
@@ -287,12 +301,12 @@ class Bucket:
 
     @property
     def own(self) -> int:
-        """The number of blocks in the bucket that belong to the bucket's own part."""
+        """The number of blocks in the bucket that belong to part `number`."""
         return dict(self.held).get(self.number, 0)
 
     @property
     def spilled(self) -> int:
-        """The number of blocks in the bucket that belong to other parts and must move there."""
+        """The number of blocks in the bucket that belong to other parts than `number`."""
         return sum(blocks for _, blocks in self.held) - self.own
 
 
@@ -330,7 +344,7 @@ class Partitioner:
         num_unstored = blocks_of_part - used_slots
         num_steps = 0
         num_stored = used_slots.copy()
-        # In iteration i, blocks spill to the bucket that is i places before their own bucket.
+        # In iteration i, each part stores remaining blocks in the i-th bucket before its own one.
         while num_unstored.any():
             num_steps += 1
             free_slots = np.roll(cut.slots - used_slots, num_steps)
@@ -355,7 +369,13 @@ class Partitioner:
         return SparsityData(np.append(np.uint16(num_steps), meta.ravel()), values)
 
     def _owners(self, csr: CSRMatrix) -> tuple[Array, tuple[Array, Array]]:
-        """Return `(parts, (rows, columns))` of the blocks; rows and columns count within a part."""
+        """Return `(parts, (rows, columns))`: the part of each block, and its position in the part.
+
+        The three arrays have an entry for each block. Rows and columns are counted in blocks, from
+        the first row and column of the part.
+
+        :raises PoplibsError: if `csr` does not fit the parameters.
+        """
         params = self.cut.params
         if (csr.shape, csr.block) != ((params.m, params.k), params.block):
             raise refused(f"""was given {csr}, but its parameters are for
@@ -375,9 +395,9 @@ class Partitioner:
 
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
-        """Return the matrix that the arrays `meta_info` and `nz_values` encode, as `encode` does.
+        """Return the matrix that the arrays `meta_info` and `nz_values` encode.
 
-        `nz_values` may also be the gradients of the values.
+        `encode` returns such arrays. `nz_values` may also contain gradients of the values instead.
 
         :raises PoplibsError: if the arrays have other shapes than those that `encode` returns.
         """
@@ -402,7 +422,7 @@ class Partitioner:
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """Return all buckets, filled with the blocks of `csr`, for pictures."""
+        """Return all buckets, filled with the blocks of `csr`; pictures show them."""
         cut = self.cut
         meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
         buckets = []

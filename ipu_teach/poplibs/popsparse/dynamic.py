@@ -6,12 +6,12 @@
     # the host writes these arrays:
     meta, values = dynamic.Partitioner(params, FLOAT, graph.target).encode(csr)
 
-Each part of the sparse matrix has a bucket, which stores a fixed number of blocks (see the module
-`buckets`). The first step multiplies each bucket on its own tiles. Before each further step, the
-buckets move to the next tiles. The model counts the cycles of the first step for a full bucket, and
-those of each further step for the bucket's reserve (see `buckets.spare`). On a chip, the time of a
-step depends on the pattern. PopLibs' planner options are missing, and plans are not cached, because
-a plan takes only milliseconds.
+The sparse matrix is divided into rectangular parts. Each part has a bucket, which can store a fixed
+number of blocks (see the module `buckets`). In the first step, the tiles of each bucket multiply
+its blocks. Before each further step, every bucket moves to the tiles of the next part. The model
+counts the cycles of the first step for a full bucket, and those of each further step for 3/13 of a
+bucket (see `buckets.spare`). On a chip, the time of a step depends on the pattern. PopLibs'
+planner options are missing, and plans are not cached, because a plan takes only milliseconds.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ __all__ = [
 class SparseTensor:
     """A sparse matrix on the device.
 
-    `meta_info`, UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps and the
-    position of each block. `nz_values` [buckets, slots, b, b] contains the values of the blocks,
-    and zeros in empty slots. The host encodes both arrays with a `Partitioner` for the same
-    parameters, and writes them to these tensors. `cut` is the partition of the matrix.
+    `meta_info`, UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps after the
+    first step, and for each slot of each bucket the position of its block. `nz_values` [buckets,
+    slots, b, b] contains the values of the blocks, and zeros in empty slots. The host encodes both
+    arrays with a `Partitioner` for the same parameters, and writes them to these tensors. `cut` is
+    the partition of the matrix.
     """
 
     meta_info: Tensor
@@ -85,10 +86,12 @@ class SparseTensor:
 
 
 class _OfBucket(SupervisorVertex):
-    """The base of the vertices that multiply the blocks of a bucket.
+    """The base class of vertices that multiply the blocks of a bucket.
 
-    `meta` contains three numbers for each slot: the part to which its block belongs, and the
-    block's row and column within this part. `first` is true for the vertices of the first step.
+    A bucket stores a block in each of its slots. `meta` contains three numbers for each slot: the
+    part of the sparse matrix to which the block belongs, and the block's row and column within this
+    part. `block` is the number of rows of a block. `first` is true for the vertices of the first
+    step.
     """
 
     meta: Input[Vector[UNSIGNED_SHORT]]
@@ -96,7 +99,11 @@ class _OfBucket(SupervisorVertex):
     first: ClassVar[bool] = True
 
     def blocks_of(self, part_number: int) -> tuple[Array, Array, Array]:
-        """Return `(slots, rows, columns)` of the bucket's blocks of part `part_number`."""
+        """Return the arrays `(slots, rows, columns)` for the blocks of part `part_number`.
+
+        `slots` contains the numbers of the slots in which these blocks are stored. `rows` and
+        `columns` contain the positions of the blocks within the part.
+        """
         block_places = self.meta.reshape(-1, PLACES).astype(np.int64)
         slots = np.flatnonzero(block_places[:, 0] == part_number)
         return slots, block_places[slots, 1], block_places[slots, 2]
@@ -104,17 +111,18 @@ class _OfBucket(SupervisorVertex):
     def blocks(self) -> int:
         """Return the number of blocks for which the cycles are modelled.
 
-        It is the number of slots in the first step, and the bucket's reserve in further steps.
+        It is the number of slots in the first step, and `spare(number of slots)` in further steps.
         """
         num_slots = len(self.meta) // PLACES
         return num_slots if self.first else int(spare(num_slots))
 
 
 class DynamicSparsePartial(_OfBucket):
-    """Set `sums` to products of blocks of x and the bucket's blocks that belong to part `me`.
+    """Set `sums` to the product of a part of the sparse matrix and the rows of x.
 
-    In the field annotations, FLOAT stands for the dtype of the operands, and HALF for the dtype of
-    the sums. If `turned` is true, the sparse operand is transposed.
+    The part has the number `me`; only its blocks that are in the bucket are multiplied. If `turned`
+    is true, the part is transposed. In the field annotations, FLOAT stands for the dtype of the
+    operands, and HALF for the dtype of the sums.
     """
 
     values: Input[Vector[FLOAT]]
@@ -157,10 +165,11 @@ class DynamicSparsePartialMore(DynamicSparsePartial):
 
 
 class DynamicSparseGradW(_OfBucket):
-    """Set `grads` to the gradients of the bucket's blocks of part `here`, and to 0 for others.
+    """Set `grads` to the gradients of the blocks in a bucket that belong to part `here`.
 
-    The gradient of a block is the product of rows of `left`, which are the gradients of the layer's
-    output, and rows of `right`, which are the layer's inputs.
+    The gradients of other blocks become 0. The gradient of a block is the product of some rows of
+    `left`, which are gradients of the layer's output, and some rows of `right`, which are inputs of
+    the layer.
     """
 
     left: Input[Vector[Vector[FLOAT]]]
@@ -200,7 +209,10 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
 
 
 def _codelet(base: type[Vertex], dtype: type[DType], **options: int) -> type[Vertex]:
-    """Return `base` for operands of `dtype` and sums of FLOAT; `options` set its constants."""
+    """Return `base` for operands of `dtype` and sums of FLOAT.
+
+    `options` contains the values of the codelet's constants, such as `block`.
+    """
     name_words: list[Word] = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
     return typed(base, name_words, {FLOAT: dtype, HALF: FLOAT}, **options)
 
@@ -238,10 +250,10 @@ def create_sparse_dense_mat_mul_rhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_rhs",
 ) -> Tensor:
-    """Return a variable [k, n] for the dense operand.
+    """Return a variable [k, n] for the dense operand, mapped to the tiles that multiply it.
 
-    The buckets of the same column parts multiply the same rows of the variable. These rows are
-    distributed over the tiles of the buckets.
+    The product divides the columns of the sparse matrix, and with them the rows of the variable,
+    into parts. The rows of a part are distributed over the tiles that multiply them.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -274,12 +286,13 @@ def sparse_dense_mat_mul(
 
     The result, [m, n] or [k, n], has the dtype of x, which must be that of `lhs`. The host may
     write another pattern before each run, without compiling again. Products are those of numpy in
-    single precision. A tile adds its products step by step, in the order of the slots. Then the
-    sums of the tiles are added first to last, and the result is rounded once.
+    single precision. Each tile adds its products in the order in which the blocks are stored. Then
+    the sums of the tiles are added first to last, and the result is rounded once.
 
-    The program multiplies ("multiply"), then moves the buckets and multiplies again ("propagate")
-    in a loop of as many steps as `lhs.meta_info` says, and then adds the sums of the tiles
-    ("reduce").
+    The program has three phases. It multiplies the blocks on the tiles where they are stored
+    ("multiply"). Then a loop moves the blocks to the next tiles and multiplies again ("propagate");
+    the number of iterations is the first number in `lhs.meta_info`. Finally, the sums of the tiles
+    are added ("reduce").
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -298,7 +311,7 @@ def fully_connected_fwd(
 ) -> Tensor:
     """Return a layer's output [n, m]: activations [n, k] times the transposed weights [m, k].
 
-    n is the batch size. The product is computed as by `sparse_dense_mat_mul`.
+    n is the batch size. `sparse_dense_mat_mul` computes the product.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -312,8 +325,8 @@ def fully_connected_grad_a(
 ) -> Tensor:
     """Return the gradients of a layer's input, [n, k]: `gradients` [n, m] times weights [m, k].
 
-    `gradients` are those of the layer's output. The product is computed as by
-    `sparse_dense_mat_mul`.
+    `gradients` are those of the layer's output, and n is the batch size. `sparse_dense_mat_mul`
+    computes the product.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -332,10 +345,10 @@ def fully_connected_sparse_grad_w(
 ) -> Tensor:
     """Return the gradients of a layer's stored weights, in the shape of `weights.nz_values`.
 
-    `gradients` [n, m] are those of the layer's output, and `activations` [n, k] are its input. The
-    result is 0 in empty slots. The buckets stay on their tiles, and the dense operands move, in the
-    opposite direction to the buckets of a product. The cost is that of PopLibs' vertices that do
-    not use the matrix-multiply unit (AMP).
+    `gradients` [n, m] are those of the layer's output, and `activations` [n, k] are its input.
+    Where no block is stored, the result is 0. The stored blocks stay on their tiles, and the dense
+    operands move, in the opposite direction to the blocks in `sparse_dense_mat_mul`. The cost is
+    that of PopLibs' vertices that do not use the matrix-multiply unit (AMP).
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -424,10 +437,12 @@ def _sums_of_tiles(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Append the reduction of a product's partial sums; return the product [rows, n].
+    """Append the addition of the tiles' partial sums; return the product [rows, n].
 
-    `partials` is [buckets, parts of n, rows of a part, columns of a part]. `out` is a tuple for the
-    result: its dtype, its number of rows, and the interval of rows of each part, counted in blocks.
+    `partials` is [buckets, parts of the columns, rows, columns], with a sum for each element of the
+    product to which a tile contributes. `out` is `(dtype, rows, parts)`: the dtype of the product,
+    its number of rows, and the intervals (begin, end) into which its rows are divided, counted in
+    blocks. `is_transposed` is whether the sparse operand is transposed.
     """
     out_dtype, num_out_rows, out_parts = out
     b = cut.b
@@ -466,7 +481,7 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute set of the first step (key True), and that of further steps (key False).
+    """Return a dict of compute sets: key True is the first step, and key False all further steps.
 
     If there is only one bucket, there are no further steps, and the key False is missing.
     """
@@ -480,7 +495,11 @@ def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
 def _on_tiles(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> Tensor:
-    """Return a variable [buckets, parts of n, *shape], with each entry on the tile that uses it."""
+    """Return a variable [buckets, parts of the dense columns, *shape].
+
+    Entry [i, j] is mapped to the tile that multiplies bucket i by part j of the dense operand's
+    columns.
+    """
     tensor = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
     graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
     return tensor
@@ -489,7 +508,11 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return `(bucket, inbox)`: a variable that moves around the ring, and where it arrives."""
+    """Return two variables `(bucket, inbox)` with entries of `shape`, mapped by `_on_tiles`.
+
+    The entries of `bucket` move around the ring of buckets. A step copies each entry to `inbox` on
+    the next tiles, and then from `inbox` to `bucket` there.
+    """
     bucket = _on_tiles(graph, cut, dtype, shape, name=f"{name}/bucket")
     return bucket, _on_tiles(graph, cut, dtype, shape, name=f"{name}/inbox")
 
@@ -503,9 +526,10 @@ def _go_round(
     prog: Program,
     name: str,
 ) -> None:
-    """Append the first step, and a loop of as many further steps as `lhs.meta_info` says.
+    """Append the first step, and a loop of further steps; `lhs.meta_info[0]` is their number.
 
-    Before each further step, bucket i of each ring receives the data of bucket i + `num_places`.
+    Each item of `rings` is a result of `_ring`. Before each further step, entry i of its variable
+    `bucket` receives the data of entry i + `num_places`; the last entry is followed by entry 0.
     """
     prog.add(Execute(step_sets[True]))
     if False not in step_sets:

@@ -46,7 +46,7 @@ class SparseMatrix:
         values: ArrayLike,
         block: Sequence[int],
     ) -> None:
-        """Check the arguments, and set all attributes.
+        """Check the arguments, and set all attributes of the matrix.
 
         :raises PoplibsError: if an argument is wrong.
         """
@@ -83,7 +83,7 @@ class SparseMatrix:
             raise refused(f"""was given the block in row {earlier[0]}, column {earlier[1]} twice.
                 next:  give each block once; add the values of duplicate blocks.""")
         raise refused(
-            f"was given the block in row {later[0]}, column {later[1]} after that in row "
+            f"was given the block in row {later[0]}, column {later[1]} after the block in row "
             f"{earlier[0]}, column {earlier[1]}.",
             next_step=ORDER,
         )
@@ -191,10 +191,10 @@ class COOMatrix(SparseMatrix):
 
 @advised("give a CSRMatrix; a COOMatrix has to_csr().")
 class CSRMatrix(SparseMatrix):
-    """A sparse matrix in row form: row r has the blocks `row_offsets[r]` to `row_offsets[r + 1]`.
+    """A sparse matrix in row form: its blocks are sorted by row.
 
-    Block number `row_offsets[r + 1]` is the first block of the next row. The other parameters and
-    the errors are those of `COOMatrix`.
+    Row r consists of the blocks with the numbers `row_offsets[r]` to `row_offsets[r + 1]` - 1. The
+    other parameters and the errors are those of `COOMatrix`.
     """
 
     row_offsets: Array
@@ -275,7 +275,11 @@ def checked_sizes(
 
 
 def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
-    """Return `(rows, columns, values)` of the blocks of `array` that contain a nonzero value."""
+    """Return `(rows, columns, values)` of the blocks of `array` that contain a nonzero value.
+
+    `rows` and `columns` contain the positions of these blocks, counted in blocks. `values` is
+    [blocks, *block].
+    """
     (num_rows, num_columns), (height, width) = checked_sizes(array.shape, block)
     blocks = array.reshape(num_rows // height, height, num_columns // width, width).transpose(
         0, 2, 1, 3
@@ -285,7 +289,7 @@ def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
 
 
 def square(block: tuple[int, int]) -> int:
-    """Return the length of a block's side.
+    """Return the number of rows of a square block, which is also its number of columns.
 
     :raises PoplibsError: unless the block is square and of a size that the products support.
     """

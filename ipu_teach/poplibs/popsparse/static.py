@@ -63,12 +63,12 @@ __all__ = [
 
 
 class StaticSparsePartial(SupervisorVertex):
-    """Set each row of `out` to the sum of products of the row's blocks with blocks of x.
+    """Multiply a group of sparse blocks by blocks of x, and write a sum for each row to `out`.
 
-    Products are added first to last. In the field annotations, FLOAT stands for the dtype of the
-    operands, and HALF for the dtype of the sums. For each block, `columns` contains the index of
-    the block of x by which it is multiplied. For each row of blocks, `starts` contains the index of
-    its first block.
+    The products of a row are added first to last. `columns` contains, for each sparse block, the
+    index of the block of x by which it is multiplied. `starts` contains, for each row of blocks,
+    the index of its first sparse block. In the field annotations, FLOAT stands for the dtype of the
+    operands, and HALF for the dtype of the sums.
     """
 
     values: Input[Vector[FLOAT]]
@@ -107,16 +107,18 @@ class StaticSparsePartial(SupervisorVertex):
 
 
 class Pieces(NamedTuple):
-    """The pieces into which a plan's runs divide the rows of blocks, in the order of the runs.
+    """The pieces of block rows on the tiles of a static product, in the order of the tiles.
 
     A run is a group of blocks that one tile multiplies. A piece consists of the blocks of one row
-    in one run; its product is a partial sum of the row. The four arrays are int64[pieces].
+    in one run; the tile computes a partial sum of the row from it. The four arrays are
+    int64[pieces].
 
     - `row`: the row of blocks to which the piece belongs.
-    - `run`: the run that contains the piece.
-    - `start`: the index of the piece's first block, in the plan's order of blocks.
-    - `place`: the index of the piece's partial sum. The indices of a row are consecutive, and so
-      are the indices of all rows with equally many pieces.
+    - `run`: the number of the run that contains the piece.
+    - `start`: the index of the piece's first block in `SparsePlan.order`.
+    - `place`: the index of the piece's partial sum. The partial sums are sorted by the number of
+      pieces
+      of their row, then by row, and then by run.
     """
 
     row: Array
@@ -126,7 +128,7 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(plan: SparsePlan) -> Pieces:
-    """Return the pieces of rows that the runs of a plan contain."""
+    """Return the pieces into which the rows of blocks are divided between the tiles of a plan."""
     block_rows = plan.pattern.rows[plan.order]
     block_runs = plan.run_of_block
     begins_piece = np.ones(len(block_rows), bool)
@@ -144,9 +146,10 @@ def pieces_of(plan: SparsePlan) -> Pieces:
 def create_sparse_dense_mat_mul_lhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_lhs"
 ) -> Tensor:
-    """Return a variable [blocks, b, b] for the values of a plan's pattern, in the pattern's order.
+    """Return a variable [blocks, b, b] for the values of the sparse operand, mapped by `plan`.
 
-    Each block is mapped to a tile that multiplies it.
+    The blocks are in the order of `plan.pattern`, and have b rows and b columns. Each block is
+    mapped to a tile that multiplies it.
 
     :raises PoplibsError: if the plan is for another number of tiles.
     """
@@ -320,10 +323,11 @@ def _add_products(
     multiply: ComputeSet,
     part_number: int,
 ) -> None:
-    """Add a vertex for each run of blocks, on the run's tile for one part of the columns of x.
+    """Add a vertex for each run of blocks: it multiplies them by part number `part_number` of x.
 
-    `tensors` is a tuple (values, columns of x, sums, int64[pieces]); the array contains the row of
-    `sums` to which each piece is written.
+    `tensors` is a tuple `(values, x, sums, sum_rows)`: the values of all blocks, the part's columns
+    of x, the variable for the partial sums, and int64[pieces] with the row of `sums` to which each
+    piece is written.
     """
     values, x, sums, sum_rows = tensors
     b = plan.pattern.block[0]
@@ -334,7 +338,7 @@ def _add_products(
     flat_values = values.flatten()
     block_order = plan.order
     n = x.shape[1]
-    # An entry of `x_rows` is a row of blocks of x, or a single value if blocks are single values.
+    # `x_rows` contains the rows of blocks of x. If a block is a single value, `x_rows` is flat.
     x_rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
     block_columns = plan.pattern.columns[block_order]
     run_bounds = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
@@ -374,9 +378,10 @@ def _add_sums(
     reduction: ComputeSet,
     part_number: int,
 ) -> Mapping:
-    """Add the vertices that add the partial sums of each row; return the result's tile mapping.
+    """Add the vertices that add the partial sums of each row; return the tile mapping of `out`.
 
-    Each row of the result is distributed over the tiles that have partial sums of the row.
+    Each row of `out`, which is the result, is distributed over the tiles that have partial sums of
+    the row.
     """
     codelet = adder(plan.partials, plan.dtype, False)
     run_tiles = plan.tiles(part_number)

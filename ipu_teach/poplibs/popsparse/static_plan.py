@@ -1,9 +1,10 @@
 """The plan of a static sparse product: it determines which tile multiplies which blocks.
 
-The columns of the dense operand are divided into parts, and the inner dimension into bands with
-about equally many blocks. A band gets a number of tiles in proportion to its blocks. The blocks are
-distributed over these tiles in order of rows; the blocks on one tile are called a run. If several
-tiles have blocks of a row, these tiles also add the row's partial sums.
+The columns of the dense operand are divided into *parts*. The inner dimension is divided into
+*bands*, which contain about equally many blocks of the sparse operand. The number of tiles of a
+band is proportional to its number of blocks. The blocks of a band are distributed over its tiles in
+order of rows. The blocks on one tile are called a *run*. If several tiles have blocks of the same
+row, these tiles also add the row's partial sums.
 
 The plan has the numbers of parts and bands that PopLibs' planner expects to be best for blocks that
 are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). The model computes
@@ -31,9 +32,11 @@ MEMORY_PROPORTION = 0.6  # the default of PopLibs' option availableMemoryProport
 
 @dataclass(frozen=True)
 class Expected:
-    """The best numbers of parts of the columns and bands of the inner dimension, and their cost.
+    """The best partition of a sparse product with random positions, and its modelled cost.
 
-    The cost is modelled: `cycles`, and `temporary_bytes` on the fullest tile.
+    `parts` is the number of parts of the dense operand's columns, and `bands` the number of parts
+    of the inner dimension. `temporary_bytes` are the bytes of temporary data on the fullest tile.
+    The model assumes that the positions of the blocks are distributed at random.
     """
 
     parts: int
@@ -50,10 +53,11 @@ def expected(
     target: Target,
     proportion: float = MEMORY_PROPORTION,
 ) -> Expected:
-    """Return the best plan for [m, k] x [k, n] with `num_blocks` blocks that are placed at random.
+    """Return the best partition of [m, k] x [k, n] for `num_blocks` blocks at random positions.
 
-    `sizes` is (m, k, n), `block` is the length of a block's side, and `types` is (dtype of the
-    operands, dtype of the sums). `proportion` is the share of a tile's memory for temporary data.
+    `sizes` is (m, k, n), `block` is the number of rows of a square block, and `types` is (dtype of
+    the operands, dtype of the sums). Temporary data is limited to the share `proportion` (0 to 1)
+    of a tile's memory.
     """
     m, k, n = sizes
     dtype, sums_dtype = types
@@ -109,7 +113,12 @@ def expected(
 
 
 def _grid(max_parts: int, max_bands: int, num_tiles: int) -> tuple[Array, Array]:
-    """Return `(parts, bands)`: all pairs whose product is at most half the number of tiles."""
+    """Return `(parts, bands)`: all pairs of numbers to compare, as two arrays of equal length.
+
+    A pair divides the dense operand's columns into at most `max_parts` parts, and the inner
+    dimension into at most `max_bands` bands. The product of the two numbers is at most half of
+    `num_tiles`.
+    """
     parts = np.arange(1, min(MOST_PARTS, max_parts) + 1)
     bands = np.arange(1, min(MOST_BANDS, max_bands) + 1)
     parts, bands = (grid.ravel() for grid in np.meshgrid(parts, bands, indexing="ij"))
@@ -120,8 +129,9 @@ def _grid(max_parts: int, max_bands: int, num_tiles: int) -> tuple[Array, Array]
 def _reduction(
     num_sums: Array, tiles_per_row: Array, types: tuple[type[DType], type[DType]], target: Target
 ) -> tuple[Array | int, Array]:
-    """Return `(bytes, cycles)` of adding the partial sums of a row; the bytes arrive on a tile.
+    """Return `(bytes, cycles)` of adding the partial sums of all rows on a tile.
 
+    `bytes` is the number of bytes that the tile receives, and `cycles` includes their exchange.
     `num_sums` is the number of sums on a tile, and `tiles_per_row` the number of tiles whose sums
     are added. `types` is (dtype of the operands, dtype of the sums).
     """
@@ -155,8 +165,10 @@ def _deviation(probability: Array | float, count: Array | int) -> Array:
 class SparsePlan:
     """The distribution of a static product, csr [m, k] times x [k, n], over the tiles.
 
-    `parts` contains the interval (begin, end) of x's columns of each part. `cycles` and
-    `temporary_bytes` are modelled for the same number of blocks, distributed at random.
+    `pattern` is the matrix csr. `parts` contains the intervals (begin, end) into which the columns
+    of x are divided. The inner dimension is divided into `num_bands` bands with about equally many
+    blocks. `cycles` and `temporary_bytes` are not those of `pattern`: the model assumes that its
+    blocks are distributed at random.
     """
 
     pattern: CSRMatrix
@@ -181,7 +193,7 @@ class SparsePlan:
 
     @cached_property
     def band_of_block(self) -> Array:
-        """The number of the band that contains each block of the pattern: int64[blocks]."""
+        """int64[blocks]: the number of each block's band (an interval of the inner dimension)."""
         blocks_of_column = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
         blocks_before = np.cumsum(blocks_of_column) - blocks_of_column
         bands: Array = (blocks_before * self.num_bands // max(1, self.pattern.num_blocks))[
@@ -200,10 +212,10 @@ class SparsePlan:
 
     @cached_property
     def run_of_block(self) -> Array:
-        """The number of the run that contains each block, in the order of `order`: int64[blocks].
+        """int64[blocks]: for each block, in the order of `order`, the number of its run.
 
-        A run is a group of blocks. For each part of the columns, one tile multiplies the blocks of
-        a run.
+        A run is a group of blocks that are multiplied on the same tile. If x is divided into parts,
+        there is one tile for each run and each part.
         """
         num_blocks = self.pattern.num_blocks
         band_of_ordered = self.band_of_block[self.order]
@@ -229,7 +241,10 @@ class SparsePlan:
         return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
 
     def tiles(self, part: int) -> Array:
-        """Return the tile of each run for part number `part` of the columns: int64[runs]."""
+        """Return int64[runs]: the tile that multiplies each run by part `part` of the columns of x.
+
+        A run is a group of blocks that one tile multiplies.
+        """
         run_and_part = np.arange(self.num_runs) * len(self.parts) + part
         return run_and_part * self.num_tiles // max(1, self.num_runs * len(self.parts))
 
@@ -247,8 +262,8 @@ def plan_sparse_dense(
     """Return the plan of csr [m, k] times x [k, n] on `target`, for the pattern of `csr`.
 
     `dtype`, FLOAT or HALF, is the dtype of the operands and the result. `partials_type` is the
-    dtype of the sums: FLOAT, or HALF if the operands are HALF. `available_memory_proportion` is the
-    share of a tile's memory to which temporary data is limited.
+    dtype of the sums: FLOAT, or HALF if the operands are HALF. Temporary data is limited to the
+    share `available_memory_proportion` (0 to 1) of a tile's memory.
 
     :raises PoplibsError: if an argument is wrong.
     """
