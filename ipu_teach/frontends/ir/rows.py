@@ -100,7 +100,10 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 
 
 def pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of `a` and `b`, as `broadcast` does."""
+    """Return the shape to which `a` and `b` broadcast, and their dtype.
+
+    Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
+    """
     return broadcast(a, b)
 
 
@@ -275,8 +278,8 @@ def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
     """Return a function that computes the gradients of both operands of "max" or "min".
 
-    `loses` is "lt" for the maximum and "gt" for the minimum. An operand for which this comparison
-    with the other operand is true has the gradient 0. Two equal operands get half of the gradient
+    `loses` is the comparison that is true for the operand that is not the result: "lt" for "max"
+    and "gt" for "min". This operand has the gradient 0. Equal operands get half of the gradient
     each, as in torch.maximum and torch.minimum.
     """
 
@@ -737,9 +740,10 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient, divided equally among all elements that equal the extreme.
+    """Return the gradient of the input of a maximum or minimum over dimensions.
 
-    All other elements have the gradient 0. torch.amax has the same gradient.
+    The gradient `g` of each result is divided equally among all elements that equal this result, as
+    for torch.amax. All other elements have the gradient 0.
     """
     (x,) = op.inputs
     is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
@@ -791,9 +795,10 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return a gradient with each element of `g` at its element's position in x, and 0 elsewhere.
+    """Return the gradient of x, the input of "top_k".
 
-    The second result of "top_k", the columns of the elements, has no gradient.
+    Each of the k selected elements gets its gradient from `g`; all other elements get 0. The second
+    result of "top_k" contains column numbers, which have no gradient.
     """
     x = op.inputs[0]
     columns = op.outs[1]
@@ -848,8 +853,8 @@ def _dropout(
 def _random(call: Callable[..., Tensor]) -> Row:
     """Return the definition of an operation whose random numbers the poprand function `call` draws.
 
-    `call` gets the two parameters 0 and 1 of the distribution: two limits, or a mean and a standard
-    deviation.
+    The parameters of the distribution are 0 and 1. They are the limits of uniform numbers, or the
+    mean and the standard deviation of normal numbers.
     """
 
     def lower(
@@ -918,7 +923,8 @@ OPS |= {
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
     """Return the definition of an operation that changes its first input, a variable, in place.
 
-    The second input has the shape of the variable. `lays` is an attribute of `Row`.
+    The second input has the shape of the variable. `lays` becomes the attribute `Row.lays`: a
+    function that returns a new variable with the tile mapping that the operation prefers.
     """
 
     def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:
@@ -931,7 +937,10 @@ def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None)
 
 
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
-    """Add `x` to `v`. The optional parameter only determines the tile mapping of `v`."""
+    """Add `x` to the variable `v`.
+
+    `parameters` is not read here: `_like_last` uses this input for the tile mapping of `v`.
+    """
     low.call(popops.add_in_place, v, x)
 
 
@@ -944,10 +953,11 @@ def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
 
 
 def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
-    """Return the definition of a step of an optimiser in `ipu_teach.poplibs.optim`.
+    """Return the definition of an operation that runs a step of an optimiser.
 
-    `names` are the names of its state variables. The inputs are the parameter, its gradient, the
-    learning rate and the state variables.
+    `call` is the optimiser in `ipu_teach.poplibs.optim`, and `names` are the names of its state
+    variables. The inputs of the operation are the parameter, its gradient, the learning rate and
+    the state variables.
     """
 
     def lower(

@@ -157,9 +157,9 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values that "standard" recomputation keeps in memory.
 
-    The forward pass of n operations is divided into about sqrt(n) groups. In each group, the values
-    that are still needed take the fewest bytes after one operation. The result contains the values
-    that are needed after this operation.
+    The forward pass of n operations is divided into about sqrt(n) groups. After each operation,
+    some values are still needed by later operations. In each group, the values after the operation
+    at which they have the fewest bytes are kept.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {
@@ -199,10 +199,10 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
         for v in op.inputs if op.part == UPDATE else ():
             if v in maker and maker[v].part != UPDATE and v not in parameters:
                 raise op.error(
-                    f"The update {op.kind} reads {v.name!r}, which is not the gradient of a "
-                    "parameter.",
-                    "let the update read only gradients, or results of operations that each read a "
-                    "single gradient.",
+                    f"The operation {op.kind} of the update reads {v.name!r}, which is not the "
+                    "gradient of a parameter.",
+                    "pass the gradients of autodiff() to optimise(), unchanged or after operations "
+                    "that each read a single gradient.",
                 )
     return parameters
 
@@ -259,7 +259,8 @@ def replicate(
     for (stage, _), grads in gradients_by_stage.items():
         with result.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(grads, result.emit("all_reduce", *grads, op=reduction), strict=True))
-    # The operation "clear" still reads the sum of gradients of its own replica.
+    # The operation "clear" sets the gradient sum of its own replica to 0, so its input is not
+    # replaced by the sum over all replicas.
     result.ops += [swapped(op, swaps) if op.kind in STATE else op for op in updates]
     return result
 
@@ -353,7 +354,11 @@ def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
 
 
 def _section(op: Op) -> tuple[str, int, int]:
-    """Return the part, phase and stage of an operation, which identify a section of the program."""
+    """Return `(part, phase, stage)` of an operation, which identifies a section of the program.
+
+    In the forward and the backward pass, the operations of a section load a value from streaming
+    memory only once.
+    """
     return op.part, op.phase, op.stage
 
 
@@ -400,7 +405,7 @@ def phased(ir: Ir) -> Ir:
 
 
 def _are_apart(source: Op, reader: Op) -> bool:
-    """Return whether two operations are in different sections, as defined by `_section`."""
+    """Return whether two operations differ in their part, phase or stage."""
     return _section(source) != _section(reader)
 
 
