@@ -588,8 +588,7 @@ class _Pipeline:
         return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        """Return the copy of `value` in a stage, or the original tensor if the stage has no copy.
-        """
+        """Return the copy of `value` in a stage, or the original tensor if there is no copy."""
         copy = self.low.copies.get((value, stage))
         return self.low.tensor[value] if copy is None else copy
 

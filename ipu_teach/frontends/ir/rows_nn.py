@@ -479,8 +479,7 @@ def _gather_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 
 def _add_rows(low: Lowering, into: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    """Add each row of `updates` to the row of `into` whose number is in `index`, and return `into`.
-    """
+    """Add each row of `updates` to the row of `into` that `index` selects, and return `into`."""
     update_count = index.num_elements
     width = prod(into.shape[1:])
     matrix = into.reshape((len(into), width))

@@ -93,11 +93,12 @@ class _Watch(Callback):
         self.waited = 0
 
     def has_improved(self, logs: Logs) -> bool:
-        """Return whether the watched value is better than the best value by more than `min_delta`.
+        """Return whether `logs[monitor]` is better than the best value by more than `min_delta`.
 
-        If it is not, count the epoch in `waited`.
+        If it is better, it becomes the best value, and `waited` becomes 0. Otherwise, `waited`
+        increases by 1. `logs` contains the loss and the metrics of an epoch.
 
-        :raises ModelError: if `logs` does not contain the watched name.
+        :raises ModelError: if `logs` does not contain the name `monitor`.
         """
         if self.monitor not in logs:
             raise ModelError(f"""{type(self).__name__} has monitor={shown(self.monitor)}, but the

@@ -625,7 +625,7 @@ class Sequential(Model):
         if name in ("layers", "_current_run", "_config") and not self._parts:
             raise ModelError("""The model has no layers yet.
                 next:  add a layer: model.add(Dense(10, input_shape=(64,))).""")
-        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _chain(self) -> None:
         """Build the model from the layers so far.

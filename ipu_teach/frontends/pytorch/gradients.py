@@ -107,7 +107,7 @@ def as_loss(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def hide(module: torch.nn.Module) -> None:
-    """Replace the gradient of each parameter that requires a gradient by a placeholder."""
+    """Set `parameter.grad` to a `DeviceGradient` for each parameter that requires a gradient."""
     for parameter in module.parameters():
         if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
@@ -115,7 +115,7 @@ def hide(module: torch.nn.Module) -> None:
 
 
 def show(module: torch.nn.Module) -> None:
-    """Remove all placeholders: `parameter.grad` becomes None."""
+    """Set `parameter.grad` to None for each parameter whose gradient is a `DeviceGradient`."""
     for parameter in module.parameters():
         if isinstance(parameter.grad, DeviceGradient):
             parameter.grad = None

@@ -148,9 +148,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if the current, replaced function runs inside torch's checkpoint.
+        """Set `is_recomputed` to True if the current call of a torch function is in a checkpoint.
 
-        In this case, the backward pass calls the function again.
+        In a torch.utils.checkpoint, the backward pass calls the function again.
         """
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:

@@ -288,7 +288,10 @@ class Lowerer:
         )
 
     def _filled(self, name: str, results: Results, args: list[Argument]) -> Value:
-        """Return a constant or a value whose elements are all equal, as for `torch.full`."""
+        """Return the result of an operation such as `torch.full`, whose elements are all equal.
+
+        The result is a constant, except if the device computes the number.
+        """
         number: Argument = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
@@ -416,7 +419,10 @@ class Lowerer:
         ]
 
     def _fuse_updates(self) -> None:
-        """Simplify the assignments to variables, and keep the values that gradients need later."""
+        """Merge the operations of running means, and remove copies that are not needed.
+
+        Values that the gradients or `recomputationCheckpoint` need later are not removed.
+        """
         outputs = self.graph.outputs
         read_later = (*self.captured.grads.values(), *self.captured.kept)
         self.graph.outputs = outputs | {

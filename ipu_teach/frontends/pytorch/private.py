@@ -153,7 +153,10 @@ def is_mutable(target: Target) -> bool:
 
 
 def written_arguments(node: torch.fx.Node) -> list[torch.fx.Node | None]:
-    """Return the arguments of a node that its operation changes in place."""
+    """Return the arguments of a node that its operation changes in place.
+
+    An optional argument that the call leaves out is None.
+    """
     written = []
     for argument_number, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -186,16 +189,18 @@ def has_gradient(operation: Operation) -> bool:
 def respell(operation: Operation, function: Function) -> None:
     """Make a capture call `function` instead of a composite operation.
 
-    The function is registered in Python's dispatcher, which only captures use.
-    `as_torch_spells(operation, …)` still runs torch's own composition.
+    A composite operation is one that torch computes with other operations. The function is
+    registered in Python's dispatcher, which only captures use. `as_torch_spells(operation, …)`
+    still runs torch's own implementation.
     """
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
 
 
 def as_torch_spells(operation: Operation, *args: Argument, **kwargs: Argument) -> Argument:
-    """Return the result of torch's own composition of an operation, even after `respell`.
+    """Return the result of an operation, computed by torch's own implementation.
 
-    `operation.decompose` would call the function that was passed to `respell`.
+    The result does not depend on `respell`. `operation.decompose` would call the function that was
+    passed to `respell`.
     """
     return operation._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 

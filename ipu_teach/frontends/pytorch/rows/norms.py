@@ -78,9 +78,10 @@ def _gradients(
     inverse_deviations: Value,
     gamma: Value | None,
 ) -> list[Value | None]:
-    """Return the gradients of x, gamma and beta; None for those whose `mask` is False.
+    """Return [gradient of x, gradient of gamma, gradient of beta] of a norm.
 
-    `whitened` is the normalised x.
+    A gradient is None if its entry in `mask` is False. `whitened` is x, normalised to the mean 0
+    and the variance 1.
     """
     x_grad = gamma_grad = beta_grad = None
     if mask[0]:

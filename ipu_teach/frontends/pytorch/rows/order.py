@@ -58,7 +58,8 @@ def _arg(kind: str) -> Callable[..., Value]:
 def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
     """Return the lowering function of torch.max or torch.min; `kind` is "max" or "min".
 
-    The function returns the extreme, or [extreme, position] if a dimension is given.
+    The function returns the maximum or minimum. If a dimension is given, it returns a list: [maxima
+    or minima, their positions].
     """
 
     def extreme(
@@ -296,7 +297,8 @@ def _searchsorted(
             graph, sorted_values, (*sorted_values.shape[:-1], 1, sorted_values.shape[-1])
         )
     is_right = right or side == "right"
-    # Negating the opposite comparison makes all numbers count as less than NaN.
+    # All comparisons with NaN are False. `not (a >= b)` is therefore True if b is NaN, and all
+    # numbers count as less than NaN, as in torch.
     is_below = graph.op(
         "logical_not", graph.op("gt" if is_right else "gteq", sorted_values, values)
     )

@@ -189,7 +189,10 @@ def _vector_norm(
 
 
 def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
-    """Return the norm of order `ord` over `dim`. `magnitude` contains the absolute values."""
+    """Return the norm of order `ord` over `dim`.
+
+    `magnitude` contains the absolute values of the elements.
+    """
     if ord in (float("inf"), -float("inf")):
         extreme_kind = "reduce_max" if ord > 0 else "reduce_min"
         return reduce(graph, results, extreme_kind, magnitude, dim=dim, empty=0)

@@ -153,7 +153,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
             for length in (max(margin_before, 0), max(margin_after, 0))
         ]
         if x.floating and x.size and np.isfinite(value):
-            continue  # the "pad" below adds all margins at once if the number is finite
+            continue  # for a finite number, one "pad" after the loop adds all margins at once
         x = concatenate(graph, [fill_values[0], x, fill_values[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in margin_pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
@@ -287,7 +287,10 @@ def _slice_scatter(
 
 
 def _rows_first(graph: Ir, x: Value, dim: int, row_numbers: Array, source: Value) -> list[Value]:
-    """Return [x, index, source], with dimension `dim` of `x` and `source` moved to the front."""
+    """Return the arguments [x, index, source] of an operation that writes rows of x.
+
+    Dimension `dim` of `x` and of `source` is moved to the front. The index contains `row_numbers`.
+    """
     index = graph.constant(row_numbers, UNSIGNED_INT)
     return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
