@@ -383,7 +383,10 @@ def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Val
 
 
 def _plain_cell(activation: str, g: Ir, a: Value, b: Value, h: Value) -> list[Value]:
-    """Return the next [h] of a cell without gates: the activation of a + b."""
+    """Return the next [h] of a recurrent cell without gates: activation(a + b).
+
+    `a` is computed from the input of the step, and `b` from h.
+    """
     return [g.op(activation, g.op("add", a, b))]
 
 

@@ -76,7 +76,7 @@ def numeric(x: Value) -> Out:
 def with_rows(x: Value) -> Value:
     """Return `x`. Raises `Unfit` if `x` has no last dimension, or if that dimension is empty."""
     require(len(x.shape) > 0, "a scalar has no last dimension", "pass a tensor with dimensions.")
-    require(x.shape[-1] > 0, "its last dimension is empty", "pass a tensor with elements.")
+    require(x.shape[-1] > 0, "the last dimension is empty", "pass a tensor with elements.")
     return x
 
 
@@ -119,13 +119,20 @@ def integers(x: Value, *others: Value) -> Out:
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of `a` and `b`. Raises `Unfit` if `a` is BOOL."""
+    """Return the shape to which two numeric inputs broadcast, and their dtype.
+
+    Raises `Unfit` if `a` is BOOL, if the dtypes differ, or if the shapes do not broadcast.
+    """
     numeric(a)
     return pair(a, b)
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of floats; raise `Unfit` if `a` is not float."""
+    """Return the shape to which two inputs of floats broadcast, and their dtype.
+
+    Raises `Unfit` if `a` does not contain floats, if the dtypes differ, or if the shapes do not
+    broadcast.
+    """
     floats(a)
     return pair(a, b)
 
@@ -239,14 +246,14 @@ def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = 
     """
 
     def shape(*values: Value) -> Out:
-        why = f"it was given {len(values)} tensors instead of {n}"
+        why = f"the operation was given {len(values)} tensors instead of {n}"
         require(len(values) == n, why, f"pass {n}.")
         for value in values:
             names = " or ".join(dtype.__name__ for dtype in dtypes)
             advice = ""
             if dtypes:
                 advice = f"convert the tensor: graph.op('cast', x, dtype={names.split()[0]})."
-            why = f"its input is {value.dtype.__name__}, and not {names}"
+            why = f"the input is {value.dtype.__name__} instead of {names}"
             require(not dtypes or value.dtype in dtypes, why, advice)
         return broadcast(*values, dtype=BOOL)
 
@@ -839,7 +846,7 @@ OPS |= {
 
 def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Attribute) -> Out:
     is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
-    require(is_valid, "its seed is not UNSIGNED_INT[2]", "pass ir.seed(graph) as the seed.")
+    require(is_valid, "the seed is not UNSIGNED_INT[2]", "pass ir.seed(graph) as the seed.")
     return Out(tuple(shape), dtype)
 
 

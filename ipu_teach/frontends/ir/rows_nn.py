@@ -354,7 +354,7 @@ def _norm_shape(
     They are the result y, the normalised x, the means, and the inverse standard deviations.
     """
     r.floats(x)
-    why = f"its kind is {kind!r}"
+    why = f"the kind of the norm is {kind!r}"
     require(kind in NORMS, why, f"use one of the kinds {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
     why = f"x {list(x.shape)}, gamma {list(gamma.shape)} and beta {list(beta.shape)} do not fit"
@@ -440,7 +440,7 @@ OPS |= {
 
 def _check_indices(index: Value) -> None:
     """Raise `Unfit` if `index` does not contain integers."""
-    why = f"its index is {index.dtype.__name__}"
+    why = f"the index is {index.dtype.__name__}"
     require(index.dtype in (UNSIGNED_INT, INT), why, "pass an index of the dtype UNSIGNED_INT.")
 
 

@@ -138,7 +138,7 @@ def _shape(
         steps >= 1 and along >= 0 and 0 <= kept <= min(len(body_inputs) - along, len(body_outputs))
     )
     is_valid = is_valid and len(values) == len(body_inputs)
-    require(is_valid, "its body has other inputs or outputs", "create the scan with ir.scan().")
+    require(is_valid, "the body has other inputs or outputs", "create the scan with ir.scan().")
     lead_shapes = [(steps,) if i < along else () for i in range(len(body_inputs))]
     checked = [
         (v, (*lead_shape, *body_value.shape), body_value)
@@ -149,7 +149,7 @@ def _shape(
         for output, body_value in zip(body_outputs[:kept], body_inputs[along:], strict=False)
     ]
     for value, shape, expected in checked:
-        problem = f"{value!r} is used where its body needs {expected.dtype.__name__}{list(shape)}"
+        problem = f"{value!r} is used where the body needs {expected.dtype.__name__}{list(shape)}"
         is_equal = (value.shape, value.dtype) == (shape, expected.dtype)
         require(
             is_equal, problem, "return carried values with the same shapes and dtypes as before."

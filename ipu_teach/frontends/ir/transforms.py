@@ -335,8 +335,9 @@ def sharded(ir: Ir) -> Ir:
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
     """Return the graph with the variables `names` in streaming memory.
 
-    If `names` is None, these are the variables with the optimiser's state. Each section of the
-    program (a part of a phase of a stage) copies the variables that it uses to the tiles.
+    If `names` is None, these are the variables with the optimiser's state. A section of the program
+    consists of operations with the same part, phase and stage. Each section copies the variables
+    that it uses to the tiles.
 
     :raises ModelError: if the graph has no variable with one of these names.
     """

@@ -397,7 +397,10 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return the input that `value` is or is a view of; None if there is no such input."""
+        """Return the input that `value` is, or of which it is a view.
+
+        Return None if the elements of `value` do not come from an input.
+        """
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]

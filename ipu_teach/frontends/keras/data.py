@@ -110,7 +110,7 @@ class Dataset:
 
 
 def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
-    """Return an array [numbers, classes] with a 1 in the column of each number's class, and else 0.
+    """Return an array [numbers, classes] with 1 in the column of each number, and 0 elsewhere.
 
     If `num_classes` is None, there are as many columns as the largest class number needs.
 

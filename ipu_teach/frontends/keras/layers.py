@@ -122,7 +122,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class LayerOptions(CommonOptions, total=False):
-    """The arguments of most layers: those of all layers, and `input_shape` for a first layer."""
+    """The arguments of most layers: `input_shape`, and the arguments that all layers accept."""
 
     input_shape: Sequence[int] | None
 

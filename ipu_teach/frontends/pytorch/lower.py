@@ -226,7 +226,7 @@ class Lowerer:
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
                 if dtype is None and tensor is not None:
                     raise Unfit(
-                        f"its result has the dtype {tensor.dtype}, which the device does not "
+                        f"the result has the dtype {tensor.dtype}, which the device does not "
                         "support",
                         "convert floats with x.float() or x.half(), and leave out torch.autocast "
                         "to other dtypes.",
@@ -325,13 +325,13 @@ class Lowerer:
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Copy the old value of a variable that forward changes, for later readers of it."""
+        """Copy a variable that forward changes, so that operations can read its old value."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Argument) -> Argument:
-        """Return `argument` with each tensor, also in lists and dicts, as a graph constant."""
+        """Return `argument` with each tensor replaced by a constant, also in lists and dicts."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):

@@ -112,7 +112,7 @@ def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
 
 
 class Mirror:
-    """The variables of a program, and the host's tensors with the same names.
+    """The connection between a program's variables and the host's tensors with the same names.
 
     `counters` are the names of buffers that count forward passes, such as those of batch norms.
     They have no variable on the device, because the host counts.

@@ -111,7 +111,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Operation) -> bool:
-    """Return whether torch computes an operation as a sequence of differentiable operations."""
+    """Return whether torch computes an operation from other operations, which have gradients."""
     if operation.namespace == "prim":
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -121,7 +121,7 @@ def is_composite(operation: Operation) -> bool:
 def decomposed(
     operation: Operation, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
-    """Run a composite operation as the operations that it consists of, and return its result."""
+    """Return the result of a composite operation, computed from other operations of torch."""
     return operation.decompose(*args, **kwargs)
 
 

@@ -193,7 +193,7 @@ def call_learners(
 ) -> Argument:
     """Call an operation of the user's `torch.library`, and return its results.
 
-    If torch has no gradient for the operation, it is recorded as a single node.
+    If torch has no gradient for the operation, it is recorded as a single node `ipu_teach::whole`.
     """
     assert current is not None, "called by a capture"
     operation: Operation = getattr(function, "default", function)
@@ -220,9 +220,9 @@ def lower_learners(
 ) -> Argument:
     """Add an operation of the user's `torch.library` to a graph, and return its result or results.
 
-    The operation is lowered by the function that the user decorated with `poptorch.lowering`, or
-    else by the operation of `frontends.ir` with the same name. The latter gets the tensors as
-    positional arguments, and all other arguments by name.
+    If the user has decorated a function with `poptorch.lowering` for this operation, the function
+    adds it. Otherwise, the operation of `frontends.ir` with the same name is added, with the
+    tensors as inputs and all other arguments as attributes.
     """
     name = operation._schema.name
     if name in LOWERINGS:

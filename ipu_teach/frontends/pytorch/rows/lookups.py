@@ -30,7 +30,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT
 
 MASKS = Unfit(
-    "it selects elements with a mask, so the size of its result depends on the mask's values",
+    "the index is a mask, so the size of the result depends on the mask's values",
     "keep all elements, and set the others to 0: torch.where(mask, x, 0).",
 )
 
@@ -314,7 +314,7 @@ def _scatter(
     if reduce is not None:
         if reduce != "add":
             raise Unfit(
-                f"its argument reduce is {reduce!r}",
+                f"the argument reduce is {reduce!r}",
                 "use reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax' or 'amin'.",
             )
         return _scatter_add(graph, results, x, dim=dim, index=index, source=source)
@@ -370,7 +370,10 @@ def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
     :raises Unfit: if the dtype is BOOL.
     """
     if rows.dtype is BOOL:
-        raise Unfit("it adds booleans", "convert them with x.int(), and compare the result with 0.")
+        raise Unfit(
+            "the device does not add booleans to a tensor",
+            "convert them with x.int(), and compare the result with 0.",
+        )
     return graph.op("scatter_add", rows, places, updates)
 
 
@@ -396,7 +399,7 @@ def _scatter_reduce(
     include_self: bool = True,
 ) -> Value:  # fmt: skip
     if reduce not in ("sum", "mean", "amax", "amin"):
-        problem = f"its argument reduce is {reduce!r}"
+        problem = f"the argument reduce is {reduce!r}"
         raise Unfit(problem, "use reduce='sum', 'mean', 'amax' or 'amin'.")
     if not index.size or not x.size:
         return x
@@ -424,7 +427,7 @@ def _scatter_reduce(
     else:
         if x.dtype is BOOL:
             raise Unfit(
-                "it compares booleans by size",
+                "the device does not compare booleans by size",
                 "convert them with x.int(), and compare the result with 0.",
             )
         lowest_value = -float("inf") if x.floating else -(2**31)

@@ -244,10 +244,10 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
-    """Return the lowering function of a cumulative maximum or minimum, with its position.
+    """Return the lowering function of a cumulative maximum or minimum; `kind` is "max" or "min".
 
-    The position is that of the last element so far that equals the extreme or is NaN. `kind` is
-    "max" or "min".
+    The function returns [values, positions]. A position is that of the last element so far that
+    equals the maximum or minimum, or is NaN.
     """
 
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
@@ -285,7 +285,7 @@ def _searchsorted(
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
         raise Unfit(
-            "its argument sorter is not supported",
+            "the argument sorter is not supported",
             "sort the sequence first: sequence = sequence.gather(-1, sorter).",
         )
     _, dtype = results.promoted()

@@ -150,7 +150,7 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
     """
     if high - low > 2**24:
         why = (
-            f"its range has {high - low:,} integers, more than a 32-bit float can represent exactly"
+            f"the range has {high - low:,} integers, more than a 32-bit float can represent exactly"
         )
         raise Unfit(why, f"choose a range of at most {2**24:,} integers.")
     integers_from_0 = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))

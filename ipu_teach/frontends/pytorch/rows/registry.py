@@ -91,7 +91,7 @@ class Results:
         dtype = self._dtype_of(common)
         if dtype is None:
             raise Unfit(
-                f"it would compute in {common}, which the device does not support",
+                f"the result would be computed in {common}, which the device does not support",
                 "convert both operands to torch.float32: x.float().",
             )
         return common, dtype

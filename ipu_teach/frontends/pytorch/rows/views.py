@@ -65,7 +65,8 @@ def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
     names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
     if names != {"torch.float32", "torch.int32"}:
         raise Unfit(
-            f"it views the bits of {results.example(0).dtype} as {results.tensors[0].dtype}",
+            f"the device does not view the bits of {results.example(0).dtype} as "
+            f"{results.tensors[0].dtype}",
             "view torch.float32 as torch.int32, or convert the numbers with x.to(dtype).",
         )
     return graph.op("reinterpret", x, dtype=results.dtype)
@@ -206,7 +207,7 @@ def _strided_places(
     is_inside = not positions.size or 0 <= positions.min() <= positions.max() < x.size
     if not example.is_contiguous() or not is_inside:
         raise Unfit(
-            "its strides select elements outside of x, or x is not contiguous",
+            "the strides select elements outside of x, or x is not contiguous",
             "use x.reshape, x[...] or torch.gather, or call x.contiguous() before as_strided.",
         )
     return positions
