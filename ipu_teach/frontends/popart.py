@@ -854,10 +854,11 @@ class InferenceSession:
         write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
-        """Return the dimensions of an anchor's array in front of the dimensions of the output.
+        """Return the leading dimensions of an anchor's array, whose other dimensions are the
+        output's.
 
         They are the numbers of selected updates, of micro-batches in an update, and of replicas,
-        except those that are 1.
+        except those that are 1. `kind` says which updates the anchor selects.
         """
         factors = self._ready.factors
         selected_steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(
@@ -869,10 +870,10 @@ class InferenceSession:
     def initAnchorArrays(self) -> dict[str, Array]:
         """Return a dict with an array of zeros for each output; the key is the output's id.
 
-        The shape of an array is [updates, accumulation, replicas, …]. `updates` is the number of
-        updates whose results the anchor selects, `accumulation` the number of micro-batches in an
-        update, and `replicas` the number of replicas. The shape of the output follows. A dimension
-        of length 1 is left out of the first three.
+        The shape of an array is [updates, accumulation, replicas, …], followed by the shape of the
+        output. `updates` is the number of updates whose results the anchor selects, `accumulation`
+        the number of micro-batches in an update, and `replicas` the number of replicas. The first
+        three dimensions are left out if their length is 1.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():

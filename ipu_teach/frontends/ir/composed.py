@@ -429,9 +429,10 @@ def recurrent(
         d = None
 
     def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
-        """Return `([h] or [h, c] after the step, [h after the step])`.
+        """Return `(state, [h])` after one step.
 
-        `x` contains w x + b for the step, and `before` the state before the step.
+        `state` is [h], or [h, c] for an LSTM. `before` is the state before the step, and `x` is a
+        list with one value: w multiplied by the input of the step, plus b.
         """
         after = CELLS[kind](g, x[0], linear(g, before[0], r, d), *before)
         return after, after[:1]

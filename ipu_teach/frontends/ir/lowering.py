@@ -434,8 +434,9 @@ class Lowering:
     def _from_remote(self, value: Value, op: Op) -> Tensor:
         """Return a variable on the tiles with the elements of the remote variable `value`.
 
-        The program copies the elements from streaming memory when `op` needs them. Later operations
-        use this copy as long as they have the same part, phase and stage as `op`.
+        The program copies the elements from streaming memory when `op` needs them. The operations
+        that follow with the same part, phase and stage use the same copy, but in the update, each
+        operation makes its own copy.
         """
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)

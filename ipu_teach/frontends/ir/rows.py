@@ -285,9 +285,9 @@ def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
     """Return a function that computes the gradients of both operands of "max" or "min".
 
-    `loses` is the comparison that is true for the operand that is not the result: "lt" for "max"
-    and "gt" for "min". This operand has the gradient 0. Equal operands get half of the gradient
-    each, as in torch.maximum and torch.minimum.
+    `loses` compares an operand with the other operand: it is "lt" for "max" and "gt" for "min".
+    Where the comparison is true, the operand is not the result, and its gradient is 0. Equal
+    operands get half of the gradient each, as in torch.maximum and torch.minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -747,7 +747,7 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient of the input of a maximum or minimum over dimensions.
+    """Return [gradient of x], where x is the input of a maximum or minimum over dimensions.
 
     The gradient `g` of each result is divided equally among all elements that equal this result, as
     for torch.amax. All other elements have the gradient 0.
@@ -802,7 +802,7 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return the gradient of x, the input of "top_k".
+    """Return [gradient of x], where x is the input of "top_k".
 
     Each of the k selected elements gets its gradient from `g`; all other elements get 0. The second
     result of "top_k" contains column numbers, which have no gradient.

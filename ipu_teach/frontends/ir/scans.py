@@ -295,9 +295,9 @@ def _lays(low: Lowering, op: Op, input_number: int) -> Tensor | None:
 
 
 def _by_steps(low: Lowering, x: Tensor) -> Tensor:
-    """Return `x` [steps, …] if the slices of all steps have the same tile mapping.
+    """Return `x` [steps, …], with the same tile mapping for the slices of all steps.
 
-    Otherwise, return a copy of `x` for which this is the case.
+    If their tile mappings differ, return a copy of `x`.
     """
     first_mapping = low.graph.get_tile_mapping(x[0])
     if all(low.graph.get_tile_mapping(x[step]) == first_mapping for step in range(len(x))):
@@ -434,10 +434,10 @@ class _Backward:
 
 
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
-    """Make a scan also return `values`, which its body computes, for all steps.
+    """Make a scan also return the values `values` of its body.
 
-    Return a dict that maps each output of the body, and each value in `values`, to the scan's
-    result with this value for all steps: [steps, …].
+    Return a dict that maps each of these values, and each output of the body, to the result of the
+    scan that contains it for all steps: [steps, …].
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]

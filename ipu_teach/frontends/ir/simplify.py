@@ -142,15 +142,19 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Simplify an operation that is applied twice and undoes itself, such as a negation."""
+    """Return the input of two successive operations that undo each other, such as two negations.
+
+    Return None if there is only one such operation.
+    """
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
 
 def _reshape(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify a reshape: return its input if the shape stays the same.
+    """Return the input of a reshape to the same shape.
 
-    If its input is also a reshape, the two reshapes are simplified together.
+    For two successive reshapes, return a single reshape, or the input of the first one if the
+    second restores its shape.
     """
     shape = op.outs[0].shape
     before = _before(op, maker)
@@ -161,9 +165,9 @@ def _reshape(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _expand(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify an expansion: return its input if the shape stays the same.
+    """Return the input of an expansion to the same shape.
 
-    If its input is also an expansion, return a single expansion from the first to the last shape.
+    For two successive expansions, return a single expansion.
     """
     shape = op.outs[0].shape
     before = _before(op, maker)
@@ -173,9 +177,10 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify a permutation: return its input if the order of dimensions stays the same.
+    """Return the input of a permutation that keeps the order of dimensions.
 
-    If its input is also a permutation, the two permutations are simplified together.
+    For two successive permutations, return a single permutation, or the input of the first one if
+    the second undoes it.
     """
     before = _before(op, maker)
     dim_order = tuple(op.attrs["dims"])
@@ -289,7 +294,7 @@ class _Blends:
         self.ir.ops = [op for op in ops if op not in self.removed]
 
     def _add(self, op: Op, place: int) -> None:
-        """Record an operation, its position, and that it reads its inputs."""
+        """Record an operation at the position `place`, as a reader of its inputs."""
         self.place[op] = place
         for value in op.inputs:
             self.readers.setdefault(value, {})[op] = None
@@ -303,9 +308,7 @@ class _Blends:
             del self.maker[value]
 
     def _fuse(self, assign: Op) -> None:
-        """Replace an assignment of a running mean to a variable by a "blend".
-
-        Other assignments remain.
+        """Replace the operation `assign` by a "blend" if it assigns a running mean to a variable.
         """
         maker = self.maker
         variable, mean = assign.inputs
@@ -344,7 +347,7 @@ class _Blends:
 
 
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
-    """Replace copies of variables by the variables, if nothing reads the copy after a change.
+    """Remove the copies of variables that no operation reads after the variable has changed.
 
     `later` contains the operations that run after the operations of the graph.
     """

@@ -157,9 +157,9 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values that "standard" recomputation keeps in memory.
 
-    The forward pass of n operations is divided into about sqrt(n) groups. After each operation,
-    some values are still needed by later operations. In each group, the values after the operation
-    at which they have the fewest bytes are kept.
+    The forward pass of n operations is divided into about sqrt(n) groups. From each group, the
+    values are kept that are still needed after one of its operations. It is the operation after
+    which these values have the fewest bytes.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {

@@ -69,10 +69,10 @@ class Description:
         return [self._known[node]] if private.is_mutable(node.target) or is_random else []
 
     def _attribute(self, value: Argument) -> Hashable:
-        """Return a value that is equal for two constants of the module with equal elements.
+        """Return a hash of the elements of a constant tensor, to compare two graphs.
 
-        A fake tensor from an earlier graph is compared by the hash of its value in that graph. A
-        constant that is not a tensor is compared by its text.
+        A fake tensor from an earlier graph has no elements: return the hash of its value in that
+        graph. For a constant that is not a tensor, return its text.
         """
         if isinstance(value, private.FakeTensor):
             return self._constants_before.get(private.memory(value), object())
@@ -81,9 +81,9 @@ class Description:
         return repr(value)
 
     def _argument(self, argument: Argument) -> Hashable:
-        """Return a value that is equal for two arguments of a node that contain the same.
+        """Return a hashable copy of an argument of a node, to compare two graphs.
 
-        A node among the arguments is replaced by its hash.
+        A node in the argument is replaced by its hash.
         """
         if isinstance(argument, torch.fx.Node):
             return self._known[argument]

@@ -245,7 +245,11 @@ def lower_learners(
 
 
 def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
-    """Return a copy of `table` that does not decompose the calls that `KEPT_IF` selects."""
+    """Return a copy of a table of decompositions, without the calls that `KEPT_IF` selects.
+
+    Torch does not decompose these calls. `table` maps operations to the functions that decompose
+    them.
+    """
     return {
         op: _unless(KEPT_IF[name], spelled) if (name := _plain_name(op)) in KEPT_IF else spelled
         for op, spelled in table.items()
@@ -258,10 +262,9 @@ def _plain_name(operation: Operation) -> str:
 
 
 def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
-    """Return `spelled`, a decomposition, restricted to the calls that torch should decompose.
+    """Return a decomposition that calls `spelled`, except for the calls that `is_kept` accepts.
 
-    For the calls that `is_kept` accepts, it returns `NotImplemented`, so that torch does not
-    decompose them.
+    For these calls it returns `NotImplemented`, so that torch does not decompose them.
     """
 
     def decomposed(*args: Argument, **kwargs: Argument) -> Argument:

@@ -138,9 +138,9 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
-    """Return whether the gradient of an embedding is the plain sum of the gradients of each row.
+    """Return whether the gradient of a row of an embedding is the sum of the gradients of its uses.
 
-    Otherwise, torch divides the gradient of a row by the number of times that the row was read.
+    Otherwise, torch divides the sum by the number of uses.
     """
     return not by_frequency
 

@@ -39,10 +39,10 @@ MASKS = Unfit(
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input whose elements `index` contains, or None if the device computes `index`.
+    """Return the input of which `index` is a view, or None if there is none.
 
-    Views are followed to the input, such as a reshape. In torch's losses, a selection replaces the
-    ignored label by 0. It is followed, too, and the input may then contain the ignored label.
+    torch's losses replace the ignored label by 0. The result counts as a view of the labels: if
+    they are an input, the input may then contain the ignored label.
     """
     makers = graph.maker()
     ignored = None

@@ -246,8 +246,8 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
     """Return the lowering function of a cumulative maximum or minimum; `kind` is "max" or "min".
 
-    The function returns [values, positions]. A position is that of the last element so far that
-    equals the maximum or minimum, or is NaN.
+    The function returns [values, positions]. A position is the index of the last element so far
+    that equals the maximum or minimum, or is NaN.
     """
 
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:

@@ -41,7 +41,7 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 
 
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
-    """Return the windows of a pool along one dimension, as a list of positions for each window.
+    """Return the windows of a pool along one dimension: a list of positions for each window.
 
     `size` is the length of the dimension. Positions outside of it are left out.
     """
@@ -51,7 +51,7 @@ def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilat
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
-    """Return the windows of an adaptive pool along one dimension, as a list of positions each.
+    """Return the windows of an adaptive pool along one dimension: a list of positions for each.
 
     `size` is the length of the dimension, and `outputs` the number of windows.
     """
@@ -181,7 +181,7 @@ def _options(
 
 
 def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
-    """Return the padding after a dimension with which the last window is complete, for `ceil_mode`.
+    """Return the padding after a dimension that makes the last window complete, for `ceil_mode`.
 
     `field` is the length of the dimension. `lower` and `upper` are the padding before and after it
     without `ceil_mode`.
