@@ -854,8 +854,7 @@ class InferenceSession:
         write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
-        """Return the leading dimensions of an anchor's array, whose other dimensions are the
-        output's.
+        """Return the leading dimensions of an anchor's array, before the output's dimensions.
 
         They are the numbers of selected updates, of micro-batches in an update, and of replicas,
         except those that are 1. `kind` says which updates the anchor selects.
@@ -870,10 +869,10 @@ class InferenceSession:
     def initAnchorArrays(self) -> dict[str, Array]:
         """Return a dict with an array of zeros for each output; the key is the output's id.
 
-        The shape of an array is [updates, accumulation, replicas, …], followed by the shape of the
-        output. `updates` is the number of updates whose results the anchor selects, `accumulation`
-        the number of micro-batches in an update, and `replicas` the number of replicas. The first
-        three dimensions are left out if their length is 1.
+        The shape of an array is [updates, accumulation, replicas, *shape of the output]. `updates`
+        is the number of updates whose results the anchor selects, `accumulation` the number of
+        micro-batches in an update, and `replicas` the number of replicas. Each of the three is left
+        out if it is 1.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():

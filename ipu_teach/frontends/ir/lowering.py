@@ -660,10 +660,11 @@ class _Pipeline:
 class Run:
     """A program on a device. The host can run it, and read and write its variables.
 
-    `run(name=array, …)` takes an array for each input. Its shape is [micro-batches, …], or all
-    batches are concatenated along the first dimension. The call returns an array for each output,
-    of the shape [micro-batches, …], or [steps * replicas, …] for an output of the update.
-    Micro-batches are ordered by step, then by their number in the accumulation, then by replica.
+    `run(name=array, …)` runs the program with an array for each input. The shape of an array is
+    [micro-batches, …], or all batches are concatenated along the first dimension. The call returns
+    an array for each output, of the shape [micro-batches, …], or [steps * replicas, …] for an
+    output of the update. Micro-batches are ordered by step, then by their number in the
+    accumulation, then by replica.
     """
 
     def __init__(
@@ -824,10 +825,11 @@ class Run:
         return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set the elements of a variable in all replicas; a sharded variable takes [replicas, …].
+        """Set the elements of a variable in all replicas.
 
-        The number of the replica is added to the variable "seed", so that each replica draws
-        different random numbers.
+        `array` has the shape of the variable, or [replicas, …] for a sharded variable. The number
+        of the replica is added to the variable "seed", so that each replica draws different random
+        numbers.
 
         :raises ModelError: for an unknown name, or an array of another shape.
         """

@@ -308,7 +308,9 @@ class _Blends:
             del self.maker[value]
 
     def _fuse(self, assign: Op) -> None:
-        """Replace the operation `assign` by a "blend" if it assigns a running mean to a variable.
+        """Replace `assign` by a "blend" if it assigns a running mean to a variable.
+
+        `assign` is an operation of the kind "assign".
         """
         maker = self.maker
         variable, mean = assign.inputs

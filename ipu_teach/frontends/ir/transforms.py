@@ -56,11 +56,14 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Valu
 
 
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
-    """Return the graph with each module on the stage that `stages` assigns to its path.
+    """Return the graph with each operation on the stage that `stages` assigns to its module.
 
-    The stage of an operation is given by the longest key that is its path or a parent of its path,
-    such as "encoder" for "encoder.layer1". An operation without such a key gets the stage of the
-    operation before it. Call this function before `autodiff`.
+    `stages` maps the paths of modules to stages. The longest path decides that is the module of the
+    operation or contains it, such as "encoder" for "encoder.layer1". Without such a path, an
+    operation is on the stage of the operation before it. An operation that changes a variable is on
+    the stage of the first operation that reads the variable.
+
+    Call this function before `autodiff`.
     """
     stage = 0
     ops = []
@@ -90,11 +93,14 @@ def recompute(
     """Return the graph with a backward pass that recomputes forward values instead of saving them.
 
     Recomputation starts from variables, inputs, and the values in `keep`. Each value is recomputed
-    at most once. The `keep` "standard" divides the n operations of the forward pass into about
-    sqrt(n) groups. In each group it finds the operation after which the values that are still
-    needed take the fewest bytes, and saves these values. Values that another stage or phase reads
-    are always saved, and so are results of operations that read a variable which the forward pass
-    changes.
+    at most once.
+
+    If `keep` is "standard", the n operations of the forward pass are divided into about sqrt(n)
+    groups. From each group, the values are saved that are still needed after one of its operations:
+    the operation after which these values have the fewest bytes.
+
+    Values that another stage or phase reads are always saved, and so are results of operations that
+    read a variable which the forward pass changes.
 
     Call this function after `autodiff`.
 
@@ -281,8 +287,8 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 def sharded(ir: Ir) -> Ir:
     """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica receives its part of the summed gradients, updates its part of the parameters, and
-    sends the new part to the other replicas. Call this function after `replicate`.
+    Each replica receives a part of the summed gradients, updates the same part of the parameters,
+    and sends its new elements to the other replicas. Call this function after `replicate`.
 
     :raises ModelError: for the optimiser "lars", which needs complete parameters.
     """

@@ -433,9 +433,10 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, and mark all that depend on the backward pass as backward operations.
+    """Return the operations, with all that depend on the backward pass marked as backward.
 
-    torch adds some operations to a gradient only after the hooks that label its operations.
+    torch runs some operations of the backward pass after the hooks that label its operations, so
+    they have the label of a forward operation.
     """
     backward_values: set[Value] = set()
     ops_with_parts = []

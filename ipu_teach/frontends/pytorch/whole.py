@@ -78,9 +78,10 @@ def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: T
 def _backward(
     ctx: FunctionCtx, gradients: Sequence[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
-    """Return the gradients of the four arguments of the operation `ipu_teach::whole`.
+    """Return `(gradients of the inputs, None, None, [None, …])`, for the node `ipu_teach::whole`.
 
-    None in `gradients` means a gradient of 0.
+    `gradients` are the gradients of the results. None in `gradients` means a gradient of 0. The
+    three other arguments of the node have no gradient.
     """
     saved = ctx.saved_tensors
     inputs = saved[: ctx.inputs]

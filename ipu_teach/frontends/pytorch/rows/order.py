@@ -194,9 +194,10 @@ Combine = Callable[[Value, Value], Value]
 
 
 def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
-    """Return a value [rows, n]: each element combined with all elements before it in its row.
+    """Return `rows` [rows, n] with each element combined with all elements before it in its row.
 
-    The function adds log2(n) steps, each of which combines elements of the whole value at once.
+    `combine(earlier, later)` combines two values elementwise, such as by a sum. It is called about
+    log2(n) times, each time for all elements at once.
     """
     row_length = rows.shape[1]
     shift = 1

@@ -120,8 +120,8 @@ def _var(
 ) -> Value:  # fmt: skip
     """Return the variance of `x` over `dim`.
 
-    The sum of the squared differences from the mean is divided by the number of elements in it
-    minus `correction`, or by 0 if that is negative. A division by 0 gives NaN or infinity.
+    It is the sum of the squared differences from the mean, divided by d = max(n - correction, 0). n
+    is the number of elements in the sum. If d is 0, the variance is NaN or infinite.
     """
     if isinstance(dim, bool):  # the operation is var(x, unbiased)
         unbiased = dim

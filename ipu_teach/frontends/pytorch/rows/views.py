@@ -138,8 +138,8 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
     """Return `x` with `margins` of the number `value`; a negative margin removes elements.
 
-    `margins` contains the margins before and after the last dimension, followed by those of the
-    dimension before it, and so on.
+    `margins` contains the lengths of the margins before and after the last dimension, then before
+    and after the dimension in front of it, and so on.
     """
     margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     margin_pairs = [(0, 0)] * (len(x.shape) - len(margin_pairs)) + margin_pairs
