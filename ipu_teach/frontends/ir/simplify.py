@@ -51,7 +51,7 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            ops_by_key.clear()  # a later, equal operation may read the changed variable
+            ops_by_key.clear()  # equal operations before and after the change are not merged
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             equal_op = ops_by_key.setdefault(_key(op), op)
             if equal_op is not op:
@@ -327,7 +327,8 @@ class _Blends:
         source = copy_op.inputs[0] if copy_op is not None and copy_op.kind == "copy" else old_value
         if source is not variable or old_weight.number is None or new_weight.number is None:
             return
-        blend_weight = float(str(np.float32(new_weight.number)))  # 0.1, not 0.10000000149
+        # The shortest number that rounds to the float32: 0.1 and not 0.10000000149.
+        blend_weight = float(str(np.float32(new_weight.number)))
         is_blend = variable.dtype is new_value.dtype is FLOAT and new_value.shape == variable.shape
         if not is_blend or np.float32(1 - blend_weight) != np.float32(old_weight.number):
             return

@@ -31,7 +31,8 @@ _UNWRITTEN = ("empty", "new_empty")
 # These operations fill their result with the number given here; None means that an argument
 # contains the number.
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-# Keyword arguments to ignore: `Results` contains the dtype, and the device has no such properties.
+# Keyword arguments that are ignored. The dtype is in `Results`, and the other arguments have no
+# meaning on the device.
 _IGNORED_KEYWORDS = (
     "device",
     "layout",

@@ -68,7 +68,7 @@ PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 # or dict of these. The types of torch are unknown to mypy (see pyproject.toml).
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
-Target: TypeAlias = "Operation | Function"  # the target of a node of torch.fx
+Target: TypeAlias = "Operation | Function"  # what a node of torch.fx calls
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 

@@ -214,7 +214,8 @@ class Subscript:
         self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[dim] for dim in dims])), *self.rest)
         )
-        # If the indexed dimensions are not adjacent, the index comes first in torch's result.
+        # If the indexed dimensions are not adjacent, the index's dimensions come first in torch's
+        # result.
         self.lead = dims[0] if is_contiguous else 0
         rank = len(shape)
         self.back = [
