@@ -672,7 +672,7 @@ class PoplarExecutor(WithoutSome):
         """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
-            gradients.show(self.module)
+            gradients.remove_placeholders(self.module)
             _attached.discard(self)
 
     def destroy(self) -> None:
@@ -948,7 +948,7 @@ class PoplarExecutor(WithoutSome):
                 raise
             self._calls += 1
             if self.training:
-                gradients.hide(self.module)
+                gradients.set_placeholders(self.module)
         outputs = {
             name: tensor_of(_selected(run_outputs[name], mode, self.options), dtype)
             for name, dtype in captured.outputs.items()

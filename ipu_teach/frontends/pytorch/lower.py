@@ -269,8 +269,8 @@ class Lowerer:
             operation.
         """
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS or whole.is_learners_operation(full_name):
-            return whole.lower_learners(self.graph, node.target, args, kwargs)
+        if full_name in LOWERINGS or whole.is_users_operation(full_name):
+            return whole.lower_users_operation(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])
         if full_name in (whole.WHOLE, whole.BACKWARD):

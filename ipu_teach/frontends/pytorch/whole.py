@@ -41,7 +41,7 @@ from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 Tensors = Sequence[torch.Tensor]
 WHOLE = "ipu_teach::whole"
 BACKWARD = "ipu_teach::whole_backward"
-LEARNERS = "lowering "  # The prefix of the names of nodes whose operation the user lowers.
+USERS_PREFIX = "lowering "  # The prefix of the names of nodes whose operation the user lowers.
 
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")
@@ -120,8 +120,8 @@ class Capture:
         """Add the operations of a node `ipu_teach::whole` to a graph, and return its results."""
         num_ops_before = len(graph.ops)
         with graph.at(part="forward"):
-            if name.startswith(LEARNERS):
-                outs = self._learners(graph, inputs, json.loads(how))
+            if name.startswith(USERS_PREFIX):
+                outs = self._users_operation(graph, inputs, json.loads(how))
             elif name in ROWS:
                 outs = ROWS[name](graph, inputs, *json.loads(how))
             else:
@@ -129,7 +129,7 @@ class Capture:
         self.ops[outs[0]] = graph.ops[num_ops_before:]
         return outs
 
-    def _learners(self, graph: Ir, inputs: list[Value], call_number: int) -> list[Value]:
+    def _users_operation(self, graph: Ir, inputs: list[Value], call_number: int) -> list[Value]:
         """Add the user's operation in `calls[call_number]` to a graph, and return its results."""
         operation, flat_arguments, tree_form = self.calls[call_number]
         values = iter(inputs)
@@ -138,7 +138,7 @@ class Capture:
             for argument in flat_arguments
         ]
         args, kwargs = pytree.tree_unflatten(arguments, tree_form)
-        result = lower_learners(graph, operation, args, kwargs)
+        result = lower_users_operation(graph, operation, args, kwargs)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
     def _backward(
@@ -182,14 +182,14 @@ def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) ->
     return [result.clone() for result in results]
 
 
-def is_learners_operation(name: str) -> bool:
+def is_users_operation(name: str) -> bool:
     """Return whether an operation belongs to the user's `torch.library` and can be lowered."""
     library, _, plain = name.partition("::")
     is_foreign = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
     return is_foreign and (name in LOWERINGS or plain in OPS)
 
 
-def call_learners(
+def call_users_operation(
     function: Target, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
     """Call an operation of the user's `torch.library`, and return its results.
@@ -209,11 +209,11 @@ def call_learners(
     name = operation._schema.name
     call_number = len(current.calls) - 1
     examples = [example] if is_tensor else list(example)
-    results = trace_whole(LEARNERS + name, tensors, call_number, examples)
+    results = trace_whole(USERS_PREFIX + name, tensors, call_number, examples)
     return results[0] if is_tensor else results
 
 
-def lower_learners(
+def lower_users_operation(
     graph: Ir,
     operation: Operation,
     args: Sequence[Argument],

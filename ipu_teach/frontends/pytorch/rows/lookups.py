@@ -413,7 +413,7 @@ def _scatter_reduce(
         "scatter_add", graph.constant(0.0, FLOAT, rows.shape), element_places, ones
     )
     if reduce in ("sum", "mean"):
-        initial_values = _unless_hit(
+        initial_values = _initial_values(
             graph, num_updates, rows, otherwise=0, include_self=include_self
         )
         y = _added(graph, initial_values, element_places, updates)
@@ -436,7 +436,7 @@ def _scatter_reduce(
         if is_minimum:
             rows = _negated(graph, rows)
             updates = _negated(graph, updates)
-        initial_values = _unless_hit(
+        initial_values = _initial_values(
             graph, num_updates, rows, otherwise=lowest_value, include_self=include_self
         )
         y = graph.op("scatter_max", initial_values, element_places, updates)
@@ -449,7 +449,7 @@ def _negated(graph: Ir, x: Value) -> Value:
     return graph.op("bitwise_not" if x.dtype is INT else "neg", x)
 
 
-def _unless_hit(
+def _initial_values(
     graph: Ir, num_updates: Value, rows: Value, otherwise: float, include_self: bool
 ) -> Value:
     """Return the elements with which a scatter combines the updates.
