@@ -255,7 +255,7 @@ class _Precision(_OptionSet):
         if name not in names:
             raise InvalidOptionError(f"""setPartialsType() was given {shown(dtype)}, but the dtype
                 of partial sums must be torch.float or torch.half.
-                next:  pass one of these dtypes: options.Precision.setPartialsType(torch.half).""")
+                next:  give one of these dtypes: options.Precision.setPartialsType(torch.half).""")
         self.partials = names[name]
         return self
 

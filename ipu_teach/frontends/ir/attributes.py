@@ -86,7 +86,8 @@ ATTRIBUTES: dict[str, Hint] = {
 class Attributes(NamedTuple):
     """The attributes that an operation accepts.
 
-    - `kinds`: the permitted values, by the attribute's name; other names accept any value.
+    - `kinds`: the permitted values, by the attribute's name. An attribute that is not in `kinds`
+      may have any value.
     - `names`: the permitted names, or None if any name is permitted.
     """
 

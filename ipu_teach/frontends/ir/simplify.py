@@ -100,7 +100,10 @@ def _bits_key(item: Value | Attribute) -> Hashable:
 
 
 def _is_zero(value: Value, sign: int) -> bool:
-    """Return whether all elements of a constant are 0; a float 0 must have the sign `sign`."""
+    """Return whether all elements of a constant are 0.
+
+    A float 0 must also have the sign `sign`, which is 1 or -1.
+    """
     number = value.number
     return number == 0 and (not value.floating or copysign(1, number) == sign)
 

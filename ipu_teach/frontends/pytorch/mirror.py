@@ -81,9 +81,10 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield `(start, end)` for each tensor: the address of its first byte and after its last byte.
+    """Yield `(start, end)` for each tensor: the memory addresses between which its elements are.
 
-    For a tensor without elements, yield (0, 0).
+    `start` is the address of the first byte, and `end` the address after the last byte. For a
+    tensor without elements, yield (0, 0).
     """
     for tensor in tensors:
         last_offset = sum(
