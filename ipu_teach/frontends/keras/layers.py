@@ -300,7 +300,7 @@ def _pair(size: Pair) -> tuple[int, int]:
 def _margins(
     padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return the padding of images as {"lower": [top, left], "upper": [bottom, right]}.
+    """Return the padding of images: "lower" is [top, left], and "upper" is [bottom, right].
 
     `x` is [batch, channels, rows, columns]. The padding is 0 for "valid". For "same", the number of
     windows in each dimension is the length divided by the stride, rounded up. If the number of

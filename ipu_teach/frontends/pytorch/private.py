@@ -68,7 +68,7 @@ PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 # or dict of these. The types of torch are unknown to mypy (see pyproject.toml).
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
-Target: TypeAlias = "Operation | Function"  # what a node of torch.fx calls
+Target: TypeAlias = "Operation | Function"  # the callable that a node of torch.fx calls
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -189,9 +189,9 @@ def has_gradient(operation: Operation) -> bool:
 def respell(operation: Operation, function: Function) -> None:
     """Make a capture call `function` instead of a composite operation.
 
-    A composite operation is one that torch computes with other operations. The function is
-    registered in Python's dispatcher, which only captures use. `as_torch_spells(operation, …)`
-    still runs torch's own implementation.
+    Torch computes a composite operation with other operations. The function is registered in
+    Python's dispatcher, which only captures use. `as_torch_spells(operation, …)` still runs torch's
+    own implementation.
     """
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
 
