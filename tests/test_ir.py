@@ -366,7 +366,7 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
             lambda g, x: ir.scan(
                 g, lambda g, now, c: ([g.op("sum", c[0], dims=[0])], []), [x], [x]
             ),
-            "FLOAT[4] is used where its body needs FLOAT[3, 4]|return carried values with the same|scan of [3, 4] FLOAT",
+            "FLOAT[4] is used where the body needs FLOAT[3, 4]|return carried values with the same|scan of [3, 4] FLOAT",
         ),
         (
             lambda g, x: ir.scan(
@@ -388,7 +388,7 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
             lambda g, x: g.emit("top_k", x, k=5),
             "k is 5, but the last dimension has 4 elements|use a k from 1 to 4",
         ),
-        (lambda g, x: g.op("gather", x, x), "its index is FLOAT"),
+        (lambda g, x: g.op("gather", x, x), "the index is FLOAT"),
         (lambda g, x: ir.conv(g, x, x), "pass x [batch, channels, *field]"),
         (
             lambda g, x: ir.pool(g, "max_pool", g.op("reshape", x, shape=(1, 1, 3, 4)), 5),
@@ -415,7 +415,7 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         (lambda g, x: ir.optimise(g, {}, "sdg"), "did you mean 'sgd'"),
         (
             lambda g, x: g.op("dropout_mask", x, shape=(2,), keep=0.5, modifier=1),
-            "its seed is not UNSIGNED_INT[2]",
+            "the seed is not UNSIGNED_INT[2]",
         ),
     ],
 )

@@ -777,7 +777,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
         lambda: Of(in_halves),
         ModelError,
         (
-            "its result has the dtype torch.bfloat16",
+            "the result has the dtype torch.bfloat16",
             "where: layer",
             "return layer(x)",
             "torch.autocast",

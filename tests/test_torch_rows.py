@@ -41,36 +41,36 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     ),
     "scatter": (
         lambda x, i: x.scatter(0, i, 2.0, reduce="multiply"), (X, INTEGERS[:, :2]),
-        "its argument reduce is 'multiply'", "use reduce='add'",
+        "the argument reduce is 'multiply'", "use reduce='add'",
     ),
     "scatter_reduce": (
         lambda x, i: x.scatter_reduce(0, i, x, "prod"), (X, INTEGERS[:, :2] % 3),
-        "its argument reduce is 'prod'", "use reduce='sum', 'mean', 'amax' or 'amin'",
+        "the argument reduce is 'prod'", "use reduce='sum', 'mean', 'amax' or 'amin'",
     ),
     "mask": (
-        lambda x: x.index_put((x > 2,), torch.arange(9.0)), (X,), "it selects elements with a mask",
+        lambda x: x.index_put((x > 2,), torch.arange(9.0)), (X,), ": the index is a mask, so the size of the result",
         "torch.where(mask, x, 0)",
     ),
     "strides": (
         lambda x: x.t().as_strided((2, 3), (1, 2)), (X,), "x is not contiguous",
         "x.contiguous() before as_strided",
     ),
-    "division": (lambda x: x // 0, (INTEGERS,), "it divides integers by 0", "or by 0.0"),
-    "remainder": (lambda x: x % 0, (INTEGERS,), "it divides integers by 0", "or by 0.0"),
+    "division": (lambda x: x // 0, (INTEGERS,), "the device does not divide integers by 0", "or by 0.0"),
+    "remainder": (lambda x: x % 0, (INTEGERS,), "the device does not divide integers by 0", "or by 0.0"),
     "index": (
         lambda x: x[torch.tensor([1, 3])], (X,), "the index 3 is out of range for 3 elements",
         "use indices from -3 to 2",
     ),
     "bits": (
-        lambda x: x.view(torch.int16), (X,), "it views the bits of torch.float32 as torch.int16",
+        lambda x: x.view(torch.int16), (X,), "the device does not view the bits of torch.float32 as torch.int16",
         "view torch.float32 as torch.int32",
     ),
     "eps": (
-        lambda x: f.layer_norm(x, (4,), eps=-1.0), (X,), "its eps is -1.0", "an eps of at least 0",
+        lambda x: f.layer_norm(x, (4,), eps=-1.0), (X,), ": eps is -1.0", "an eps of at least 0",
     ),
     "sorter": (
         lambda x: torch.searchsorted(x[0], x[0], sorter=torch.arange(4)), (X,),
-        "its argument sorter is not supported",
+        "the argument sorter is not supported",
         "sequence.gather(-1, sorter)",
     ),
     "range": (
@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         "input[:, :, i]",
     ),
     "round": (
-        lambda x: x.round(decimals=-1), (INTEGERS,), "it rounds integers to tens",
+        lambda x: x.round(decimals=-1), (INTEGERS,), "the device cannot round integers to tens",
         "x.float().round(decimals=-1)",
     ),
     "constant": (lambda x: x + 2**40, (INTEGERS,), "cannot be represented exactly in INT", "in the range of INT"),

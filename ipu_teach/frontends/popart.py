@@ -854,7 +854,11 @@ class InferenceSession:
         write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
-        """Return the leading dimensions of an output's array: see `initAnchorArrays`."""
+        """Return the leading dimensions of an anchor's array, before the output's dimensions.
+
+        They are the numbers of selected updates, of micro-batches in an update, and of replicas,
+        except those that are 1. `kind` says which updates the anchor selects.
+        """
         factors = self._ready.factors
         selected_steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(
             kind.kind, 1
@@ -863,11 +867,12 @@ class InferenceSession:
         return tuple(n for n in leading_lengths if n > 1)
 
     def initAnchorArrays(self) -> dict[str, Array]:
-        """Return an array of zeros for each output, by the output's id.
+        """Return a dict with an array of zeros for each output; the key is the output's id.
 
-        The shape of an array is [updates, accumulation, replicas, …]: the number of selected
-        updates, of micro-batches per update, and of replicas, and then the shape of the output.
-        Each of the three numbers is left out if it is 1.
+        The shape of an array is [updates, accumulation, replicas, *shape of the output]. `updates`
+        is the number of updates whose results the anchor selects, `accumulation` the number of
+        micro-batches in an update, and `replicas` the number of replicas. Each of the three is left
+        out if it is 1.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():
@@ -951,7 +956,10 @@ class TrainingSession(InferenceSession):
         self._optimizer = optimizer
 
     def _graph(self) -> Ir:
-        """Return the graph to compile: the model with the anchors as outputs, and an update."""
+        """Return the graph to compile, whose outputs are the anchors.
+
+        It consists of the model, the backward pass and the optimiser's update.
+        """
         options = self._options
         kept_values: dict[str, str | tuple[()] | None] = {
             "None": None,

@@ -253,9 +253,9 @@ class _Precision(_OptionSet):
         names = {"float32": "float", "float16": "half", "float": "float", "half": "half"}
         name = str(dtype).removeprefix("torch.")
         if name not in names:
-            raise InvalidOptionError(f"""setPartialsType() was given {shown(dtype)}, but partial
-                sums are torch.float or torch.half.
-                next:  give one of them: options.Precision.setPartialsType(torch.half).""")
+            raise InvalidOptionError(f"""setPartialsType() was given {shown(dtype)}, but the dtype
+                of partial sums must be torch.float or torch.half.
+                next:  give one of these dtypes: options.Precision.setPartialsType(torch.half).""")
         self.partials = names[name]
         return self
 
@@ -636,8 +636,8 @@ class PoplarExecutor(WithoutSome):
     def attachToDevice(self) -> None:
         """Copy the module's weights to the device.
 
-        :raises ModelError: before the first compilation, and if another attached executor shares a
-            tensor with this executor that one of the two executors changes.
+        :raises ModelError: before the first compilation, and if another attached executor uses one
+            of these tensors and either executor changes it.
         """
         self._compiled()
         self._refuse_shared()
@@ -645,7 +645,10 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` if an attached executor shares a tensor that either changes."""
+        """Raise `ModelError` if another attached executor uses a tensor of this executor.
+
+        It is allowed if neither of the two executors changes the tensor.
+        """
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
@@ -669,7 +672,7 @@ class PoplarExecutor(WithoutSome):
         """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
-            gradients.show(self.module)
+            gradients.remove_placeholders(self.module)
             _attached.discard(self)
 
     def destroy(self) -> None:
@@ -939,11 +942,13 @@ class PoplarExecutor(WithoutSome):
                 factors = self.options.factors(self.training)
                 compiled.mirror.read(prod(factors.values()) // self.options.replicas)
             except BaseException:
-                compiled.mirror.forget()  # the device may have stopped in the middle of a step
+                # The device may have stopped in the middle of a step, so the next call copies all
+                # variables to the device again.
+                compiled.mirror.forget()
                 raise
             self._calls += 1
             if self.training:
-                gradients.hide(self.module)
+                gradients.set_placeholders(self.module)
         outputs = {
             name: tensor_of(_selected(run_outputs[name], mode, self.options), dtype)
             for name, dtype in captured.outputs.items()
@@ -1023,7 +1028,10 @@ def _captured(
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:
-    """Return the PopLibs options for matrix products, convolutions and rounding that are set."""
+    """Return the PopLibs options that `options` sets.
+
+    They are options of matrix products, of convolutions and of rounding.
+    """
     precision = options.Precision
     flags: dict[str, str | float | bool] = {}
     if precision.partials is not None:
@@ -1071,7 +1079,7 @@ def _training_step(
 def _refuse_shapes(
     executor: str, call: Arguments, compiled: Shapes, factors: Mapping[str, int]
 ) -> None:
-    """Raise `ModelError` with the difference between the call's tensors and those of the program.
+    """Raise a `ModelError` that says how the tensors of a call differ from the program's.
 
     `executor` is the name of the executor. `compiled` contains the shapes and dtypes of the
     program's tensors, and `factors` the factors of the number of micro-batches in a call.
@@ -1110,7 +1118,8 @@ def _loss_scaling(optimizer: torch.optim.Optimizer | None) -> float:
 def _selected(out: Array, mode: OutputMode, options: Options) -> Array:
     """Return the outputs of the micro-batches that `mode` selects, concatenated along dimension 0.
 
-    `out` is an array[micro-batches, ...]: replicas vary fastest.
+    `out` is [micro-batches, …]. The micro-batches are ordered by step, then by their number in the
+    accumulation, then by replica.
     """
     replicas = options.replicas
     if mode is OutputMode.Sum and out.dtype.kind in "iu":

@@ -10,7 +10,8 @@ from ipu_teach.frontends.keras.layers import Input, set_global_policy, set_rando
 from ipu_teach.frontends.keras.model import Model, Sequential
 from ipu_teach.keras import callbacks, data, ipu, layers, losses, optimizers
 
-# Programs that use `tf.keras` can write `from ipu_teach import keras as tf`.
+# After `from ipu_teach import keras as tf`, `tf.keras` is this module, as programs for TensorFlow
+# write it.
 keras = sys.modules[__name__]
 mixed_precision = SimpleNamespace(
     set_global_policy=set_global_policy, LossScaleOptimizer=optimizers.LossScaleOptimizer

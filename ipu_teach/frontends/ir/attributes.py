@@ -86,7 +86,8 @@ ATTRIBUTES: dict[str, Hint] = {
 class Attributes(NamedTuple):
     """The attributes that an operation accepts.
 
-    - `kinds`: the permitted values, by the attribute's name; other names accept any value.
+    - `kinds`: the permitted values, by the attribute's name. An attribute that is not in `kinds`
+      may have any value.
     - `names`: the permitted names, or None if any name is permitted.
     """
 
@@ -122,10 +123,11 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def misfit(
     attributes: Attributes, row_hints: Mapping[str, Hint], values: Mapping[str, Attribute]
 ) -> tuple[str, str] | None:
-    """Return `(problem, advice)` for the first attribute that does not fit an operation, or None.
+    """Return `(problem, advice)` for the first attribute that an operation does not accept.
 
-    `attributes` are the permitted attributes, `row_hints` is `Row.attributes`, and `values` are the
-    attributes of the operation. The problem continues a sentence whose subject is the operation.
+    Return None if it accepts all attributes. `attributes` are the permitted attributes, `row_hints`
+    is `Row.attributes`, and `values` are the attributes of the operation. The problem is the
+    predicate of a sentence about the operation, such as "has no attribute 'dim'".
     """
     for name, value in values.items():
         if attributes.names is not None and name not in attributes.names and name not in row_hints:

@@ -77,8 +77,9 @@ def autodiff(
 def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
     """Return the graph's operations, with copies of variables that change after they are read.
 
-    With a copy, the gradient of an operation reads the same value as the operation itself. Only
-    operations that depend on `targets` read copies, because only they have gradients.
+    With a copy, the gradient of an operation reads the same value as the operation itself.
+    `targets` are the values whose gradients are computed. Only operations that depend on them have
+    gradients, so only these operations read copies.
     """
     last_change = {
         op.inputs[0]: position for position, op in enumerate(ir.ops) if OPS[op.kind].in_place

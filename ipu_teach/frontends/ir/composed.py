@@ -217,10 +217,10 @@ def _norm_results(
     eps: float,
     groups: int = 1,
 ) -> tuple[Value, ...]:
-    """Return the four results of the operation "norm", with the arguments of the function `norm`.
+    """Return `(y, normalised, means, inverse_deviations)` of the norm of x.
 
-    They are the result, the normalised x before scale and shift, the means, and the inverses of the
-    standard deviations.
+    `y` is the result, `normalised` is x before scale and shift, and `inverse_deviations` are 1 /
+    sqrt(variance + eps). The arguments have the same meaning as those of the function `norm`.
     """
     is_layer = kind == "layer"
     num_channels = x.shape[-1] if is_layer else x.shape[1]
@@ -353,7 +353,11 @@ def embedding(ir: Ir, table: Value, index: Value) -> Value:
 
 
 def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) -> list[Value]:
-    """Return the next [h, c] of an LSTM; the gates are in the order input, forget, cell, output."""
+    """Return the next [h, c] of an LSTM.
+
+    `gates` is computed from the input of the step, and `recurrent_gates` from h. Both are [batch, 4
+    * hidden], in the order input, forget, cell, output.
+    """
     input_gate, forget_gate, cell_gate, output_gate = split(
         g, g.op("add", gates, recurrent_gates), [h.shape[-1]] * 4, -1
     )
@@ -365,7 +369,11 @@ def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) 
 
 
 def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Value]:
-    """Return the next [h] of a GRU; the gates are in the order reset, update, new."""
+    """Return the next [h] of a GRU.
+
+    `gates` is computed from the input of the step, and `recurrent_gates` from h. Both are [batch, 3
+    * hidden], in the order reset, update, new.
+    """
     (r, z, new), (r2, z2, new2) = (
         split(g, v, [h.shape[-1]] * 3, -1) for v in (gates, recurrent_gates)
     )
@@ -375,7 +383,10 @@ def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Val
 
 
 def _plain_cell(activation: str, g: Ir, a: Value, b: Value, h: Value) -> list[Value]:
-    """Return the next [h] of a cell without gates: the activation of a + b."""
+    """Return the next [h] of a recurrent cell without gates: activation(a + b).
+
+    `a` is computed from the input of the step, and `b` from h.
+    """
     return [g.op(activation, g.op("add", a, b))]
 
 
@@ -418,7 +429,11 @@ def recurrent(
         d = None
 
     def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
-        """Return the next state, and the next h as the output of the step."""
+        """Return `(state, [h])` after one step.
+
+        `state` is [h], or [h, c] for an LSTM. `before` is the state before the step, and `x` is a
+        list with one value: w multiplied by the input of the step, plus b.
+        """
         after = CELLS[kind](g, x[0], linear(g, before[0], r, d), *before)
         return after, after[:1]
 

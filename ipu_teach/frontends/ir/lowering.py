@@ -118,7 +118,12 @@ class Lowering:
         self.program = self._program()
 
     def _index(self, op: Op) -> None:
-        """Record the values that `op` reads, and the stages of its variables and body's results."""
+        """Record which operations read the inputs of `op`, and the stages of variables and results.
+
+        `_readers` maps a value to a list of `(operation, input number)`. `_homes` maps a variable
+        to the stage of its first reader, and a result in the body of a scan to the stage of the
+        scan.
+        """
         for input_number, value in enumerate(op.inputs):
             self._readers.setdefault(value, []).append((op, input_number))
             if value.kind == VARIABLE:
@@ -163,7 +168,10 @@ class Lowering:
         return self._replica.reshape((1,))
 
     def tensor_of(self, value: Value) -> Tensor | None:
-        """Return the current tensor of `value`, or None if it has no tensor yet."""
+        """Return the tensor of `value` in the program, or None if it has no tensor yet.
+
+        The tensor of a remote variable is its current copy on the tiles.
+        """
         return self._fetched.get(value, self.tensor.get(value))
 
     # --- the program ---
@@ -217,9 +225,10 @@ class Lowering:
             is_same_section = (reader.stage, reader.part) == (op.stage, op.part)
             if self.ir.schedule in (GROUPED, INTERLEAVED) and not is_same_section:
                 raise reader.error(
-                    f"The variable {op.inputs[0].name!r} in streaming memory changes with each "
-                    f"micro-batch in stage {op.stage} ({op.part}), so stage {reader.stage} "
-                    f"({reader.part}) would read the value of another micro-batch.",
+                    f"The {op.part} pass of stage {op.stage} changes the variable "
+                    f"{op.inputs[0].name!r} in streaming memory with each micro-batch, so the "
+                    f"{reader.part} pass of stage {reader.stage} would read the value of another "
+                    "micro-batch.",
                     "use the schedule 'sequential', or a pipeline without phases.",
                 )
 
@@ -254,13 +263,17 @@ class Lowering:
         return step if self.iterations == 1 else Repeat(self.iterations, step)
 
     def _part(self, value: Value) -> str:
-        """Return the part of the operation that produces `value`; "forward" if there is none."""
+        """Return the part of the operation that produces `value`, such as "backward".
+
+        Return "forward" if no operation of the graph produces the value.
+        """
         maker = self._makers.get(value)
         return maker.part if maker else FORWARD
 
     def _lower(self, ops: Iterable[Op], into: Programs) -> None:
-        """Add `ops` to the program `into`, in one Sequence per module, with the module's path.
+        """Add the operations `ops` to the program `into`.
 
+        Consecutive operations of a module become one Sequence, whose name is the module's path.
         Copies of inputs from the host come first.
         """
         self.feeds = Programs(name="inputs")
@@ -271,8 +284,10 @@ class Lowering:
             into.add(self.prog)
             for op in module_ops:
                 op_section = (op.part, op.phase, op.stage)
+                # Copy remote variables to the tiles again if the part, phase or stage changes, and
+                # for each operation of the update.
                 if op_section != section or op.part == UPDATE:
-                    self._fetched.clear()  # a new section copies its remote variables again
+                    self._fetched.clear()
                 section = op_section
                 self.lower_op(op)
 
@@ -296,15 +311,16 @@ class Lowering:
                 raise
             raise op.error(
                 f"The function lower of the operation {op.kind} failed for these inputs: {error}.",
-                f"pass the operands of {op.kind} that its entry in ir.OPS describes.",
+                f"pass other inputs or attributes to {op.kind}, or correct its function lower: see "
+                f"ir.OPS[{op.kind!r}].",
             ) from error
         tensors = lowered if isinstance(lowered, (list, tuple)) else [lowered]
         for value, tensor in zip(op.outs, tensors, strict=False):
             if not isinstance(tensor, Tensor) or tensor.shape != value.shape:
                 raise op.error(
                     f"The function lower of the operation {op.kind} returned {shown(tensor)}, but "
-                    f"its function shape promises {value!r}.",
-                    "return a tensor of that shape from lower, or a list of such tensors.",
+                    f"according to its function shape, the result is {value!r}.",
+                    "return a tensor with the shape and dtype of this result from lower.",
                 )
             self.tensor[value] = tensor
         if row.in_place:
@@ -372,10 +388,11 @@ class Lowering:
     # --- variables, inputs, outputs ---
 
     def preferred(self, value: Value, stage: int, seen_as: Value | None = None) -> Tensor | None:
-        """Return a new tensor with the tile mapping that a reader of `value` prefers, or None.
+        """Return a new tensor for `value` with the tile mapping that an operation prefers, or None.
 
-        The first reader in this stage that has a preference decides. A reader may also read a
-        reshape or permutation of the value. In a recursive call, `seen_as` is such a view.
+        The first operation that reads the value in this stage and has a preference decides. If no
+        operation has one, return None. An operation that reads a reshape or a permutation of the
+        value counts, too: `seen_as` is this view, which only recursive calls pass.
         """
         view = value if seen_as is None else seen_as
         for op, input_number in self._readers.get(view, ()):
@@ -392,7 +409,10 @@ class Lowering:
         return None
 
     def new_for(self, value: Value, stage: int) -> Tensor:
-        """Return a new variable for `value` in a stage, with the preferred or a linear mapping."""
+        """Return a new variable for `value` in a stage.
+
+        It has the tile mapping that an operation in this stage prefers, or else a linear mapping.
+        """
         graph_before = self.graph
         self.graph = self.graphs[stage]
         self.variable_name = value.name
@@ -412,10 +432,11 @@ class Lowering:
         self.whole.create_host_write(f"write {value.name}", variable)
 
     def _from_remote(self, value: Value, op: Op) -> Tensor:
-        """Return a variable on the tiles with the contents of a remote variable.
+        """Return a variable on the tiles with the elements of the remote variable `value`.
 
-        It is filled from streaming memory once per section of the program: per part, phase and
-        stage.
+        The program copies the elements from streaming memory when `op` needs them. The operations
+        that follow with the same part, phase and stage use the same copy, but in the update, each
+        operation makes its own copy.
         """
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)
@@ -462,7 +483,7 @@ class Lowering:
 
 
 class _Pipeline:
-    """The pipeline of a `Lowering`. The operations `body` run in stages, each on its own IPU."""
+    """The pipeline of a `Lowering`: the operations `body` run in stages, each on its own IPU."""
 
     def __init__(self, low: Lowering, body: Body) -> None:
         self.low = low
@@ -519,7 +540,11 @@ class _Pipeline:
         return pipeline(self.low.whole, pipeline_stages, ticks)
 
     def _stage_program(self, stage: int, part: str) -> Programs:
-        """Return the forward or backward pass of a stage, with its outputs to the host."""
+        """Return the program of a stage's forward or backward pass.
+
+        The program also copies the outputs of this stage and pass to the host. `part` is "forward"
+        or "backward".
+        """
         program = Programs(name=f"stage {stage} {part}")
         ops = [op for op in self.body if op.part == part and op.stage == stage]
         self.low._lower(ops, program)
@@ -527,7 +552,11 @@ class _Pipeline:
         return program
 
     def _is_made_in(self, stage: int, part: str, value: Value) -> bool:
-        """Return whether an operation of this part and stage produces `value`."""
+        """Return whether `value` is computed by the pass `part` of a stage.
+
+        `part` is "forward" or "backward". A value that no operation computes belongs to the forward
+        pass: a variable to the stage of its first reader, other values to stage 0.
+        """
         return self.low._homes.get(value, 0) == stage and self.low._part(value) == part
 
     def _crossing(self, stage: int, part: str) -> list[Value]:
@@ -560,14 +589,15 @@ class _Pipeline:
         return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        """Return the copy of `value` in the given stage, or its only tensor if there is no copy."""
+        """Return the copy of `value` in a stage, or the original tensor if there is no copy."""
         copy = self.low.copies.get((value, stage))
         return self.low.tensor[value] if copy is None else copy
 
     def _arrive(self, values: list[Value], stage: int) -> Tensor | None:
-        """Add a variable in a stage for each value that the stage receives.
+        """Add a variable in a stage for each of the `values` that the stage receives.
 
-        Return all of them as one flat tensor, as `_packed` does, or None if there are no values.
+        Return the concatenation of these variables as a flat tensor, or None if there are no
+        values.
         """
         for value in values:
             self.low.copies[value, stage] = poputil.clone_to_ipu(
@@ -576,7 +606,10 @@ class _Pipeline:
         return self._packed([self.low.copies[v, stage] for v in values], values)
 
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
-        """Concatenate the `tensors` of `values` into one flat tensor; return None for no tensors.
+        """Return the concatenation of `tensors` as a flat tensor, or None if there are no tensors.
+
+        If the dtypes differ, the bits of all elements are concatenated as UNSIGNED_INT. `values`
+        are the values in the tensors, for errors.
 
         :raises ModelError: if the dtypes differ and do not all have 4 bytes.
         """
@@ -602,7 +635,10 @@ class _Pipeline:
         saved: dict[Value, None] = {}
 
         def add(value: Value) -> None:
-            """Add a value to `saved`; a view is replaced by its sources in the same stage."""
+            """Add `value` to `saved` if it is an input or is computed in the forward pass.
+
+            A view that is computed in this stage is replaced by the values whose memory it shares.
+            """
             maker = self.low._makers.get(value)
             if maker is not None and maker.stage == stage and OPS[maker.kind].view:
                 for source in maker.inputs:
@@ -624,10 +660,11 @@ class _Pipeline:
 class Run:
     """A program on a device. The host can run it, and read and write its variables.
 
-    `run(name=array, …)` takes an array for each input. Its shape is [micro-batches, …], or all
-    batches are concatenated along the first dimension. The call returns an array for each output,
-    of the shape [micro-batches, …], or [steps * replicas, …] for an output of the update.
-    Micro-batches are ordered by step, then by their number in the accumulation, then by replica.
+    `run(name=array, …)` runs the program with an array for each input. The shape of an array is
+    [micro-batches, …], or all batches are concatenated along the first dimension. The call returns
+    an array for each output, of the shape [micro-batches, …], or [steps * replicas, …] for an
+    output of the update. Micro-batches are ordered by step, then by their number in the
+    accumulation, then by replica.
     """
 
     def __init__(
@@ -661,7 +698,7 @@ class Run:
         return int(np.prod(list(self.factors.values())))
 
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
-        """Return the host's data for an input as a flat array in the input's dtype, for the stream.
+        """Return the host's data for an input as a flat array in the input's dtype.
 
         :raises ModelError: for another shape, for floats where the input contains integers, and for
             integers out of the input's range.
@@ -788,10 +825,11 @@ class Run:
         return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set the elements of a variable in all replicas; a sharded variable takes [replicas, …].
+        """Set the elements of a variable in all replicas.
 
-        The number of the replica is added to the variable "seed", so that each replica draws
-        different random numbers.
+        `array` has the shape of the variable, or [replicas, …] for a sharded variable. The number
+        of the replica is added to the variable "seed", so that each replica draws different random
+        numbers.
 
         :raises ModelError: for an unknown name, or an array of another shape.
         """
@@ -813,9 +851,10 @@ class Run:
             self.engine.copy_to_remote_buffer(replica_values, name, replica=replica)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of all variables by name, except those that a run overwrites first.
+        """Return the arrays of the variables by name, as `restore` accepts them.
 
-        These are the parameters, the optimiser's state, running statistics and the random seed.
+        The dict contains the parameters, the optimiser's state, running statistics and the random
+        seed. It does not contain variables that every run overwrites before it reads them.
         """
         first_reader: dict[Value, str] = {}
         for op in self.ir.ops:

@@ -76,7 +76,7 @@ def numeric(x: Value) -> Out:
 def with_rows(x: Value) -> Value:
     """Return `x`. Raises `Unfit` if `x` has no last dimension, or if that dimension is empty."""
     require(len(x.shape) > 0, "a scalar has no last dimension", "pass a tensor with dimensions.")
-    require(x.shape[-1] > 0, "its last dimension is empty", "pass a tensor with elements.")
+    require(x.shape[-1] > 0, "the last dimension is empty", "pass a tensor with elements.")
     return x
 
 
@@ -100,7 +100,10 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 
 
 def pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of `a` and `b`, as `broadcast` does."""
+    """Return the shape to which `a` and `b` broadcast, and their dtype.
+
+    Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
+    """
     return broadcast(a, b)
 
 
@@ -116,13 +119,20 @@ def integers(x: Value, *others: Value) -> Out:
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of `a` and `b`. Raises `Unfit` if `a` is BOOL."""
+    """Return the shape to which two numeric inputs broadcast, and their dtype.
+
+    Raises `Unfit` if `a` is BOOL, if the dtypes differ, or if the shapes do not broadcast.
+    """
     numeric(a)
     return pair(a, b)
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of floats; raise `Unfit` if `a` is not float."""
+    """Return the shape to which two inputs of floats broadcast, and their dtype.
+
+    Raises `Unfit` if `a` does not contain floats, if the dtypes differ, or if the shapes do not
+    broadcast.
+    """
     floats(a)
     return pair(a, b)
 
@@ -236,14 +246,14 @@ def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = 
     """
 
     def shape(*values: Value) -> Out:
-        why = f"it was given {len(values)} tensors instead of {n}"
+        why = f"the operation was given {len(values)} tensors instead of {n}"
         require(len(values) == n, why, f"pass {n}.")
         for value in values:
             names = " or ".join(dtype.__name__ for dtype in dtypes)
             advice = ""
             if dtypes:
                 advice = f"convert the tensor: graph.op('cast', x, dtype={names.split()[0]})."
-            why = f"its input is {value.dtype.__name__}, and not {names}"
+            why = f"the input is {value.dtype.__name__} instead of {names}"
             require(not dtypes or value.dtype in dtypes, why, advice)
         return broadcast(*values, dtype=BOOL)
 
@@ -275,9 +285,9 @@ def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
     """Return a function that computes the gradients of both operands of "max" or "min".
 
-    `loses` is "lt" for the maximum and "gt" for the minimum. An operand for which this comparison
-    with the other operand is true has the gradient 0. Two equal operands get half of the gradient
-    each, as in torch.maximum and torch.minimum.
+    `loses` compares an operand with the other operand: it is "lt" for "max" and "gt" for "min".
+    Where the comparison is true, the operand is not the result, and its gradient is 0. Equal
+    operands get half of the gradient each, as in torch.maximum and torch.minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -737,9 +747,10 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient, divided equally among all elements that equal the extreme.
+    """Return [gradient of x], where x is the input of a maximum or minimum over dimensions.
 
-    All other elements have the gradient 0. torch.amax has the same gradient.
+    The gradient `g` of each result is divided equally among all elements that equal this result, as
+    for torch.amax. All other elements have the gradient 0.
     """
     (x,) = op.inputs
     is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
@@ -791,9 +802,10 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return a gradient with each element of `g` at its element's position in x, and 0 elsewhere.
+    """Return [gradient of x], where x is the input of "top_k".
 
-    The second result of "top_k", the columns of the elements, has no gradient.
+    Each of the k selected elements gets its gradient from `g`; all other elements get 0. The second
+    result of "top_k" contains column numbers, which have no gradient.
     """
     x = op.inputs[0]
     columns = op.outs[1]
@@ -834,7 +846,7 @@ OPS |= {
 
 def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Attribute) -> Out:
     is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
-    require(is_valid, "its seed is not UNSIGNED_INT[2]", "pass ir.seed(graph) as the seed.")
+    require(is_valid, "the seed is not UNSIGNED_INT[2]", "pass ir.seed(graph) as the seed.")
     return Out(tuple(shape), dtype)
 
 
@@ -848,8 +860,8 @@ def _dropout(
 def _random(call: Callable[..., Tensor]) -> Row:
     """Return the definition of an operation whose random numbers the poprand function `call` draws.
 
-    `call` gets the two parameters 0 and 1 of the distribution: two limits, or a mean and a standard
-    deviation.
+    The parameters of the distribution are 0 and 1. They are the limits of uniform numbers, or the
+    mean and the standard deviation of normal numbers.
     """
 
     def lower(
@@ -918,7 +930,8 @@ OPS |= {
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
     """Return the definition of an operation that changes its first input, a variable, in place.
 
-    The second input has the shape of the variable. `lays` is an attribute of `Row`.
+    The second input has the shape of the variable. `lays` becomes the attribute `Row.lays`: a
+    function that returns a new variable with the tile mapping that the operation prefers.
     """
 
     def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:
@@ -931,7 +944,10 @@ def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None)
 
 
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
-    """Add `x` to `v`. The optional parameter only determines the tile mapping of `v`."""
+    """Add `x` to the variable `v`.
+
+    `parameters` is not read here: `_like_last` uses this input for the tile mapping of `v`.
+    """
     low.call(popops.add_in_place, v, x)
 
 
@@ -944,10 +960,11 @@ def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
 
 
 def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
-    """Return the definition of a step of an optimiser in `ipu_teach.poplibs.optim`.
+    """Return the definition of an operation that runs a step of an optimiser.
 
-    `names` are the names of its state variables. The inputs are the parameter, its gradient, the
-    learning rate and the state variables.
+    `call` is the optimiser in `ipu_teach.poplibs.optim`, and `names` are the names of its state
+    variables. The inputs of the operation are the parameter, its gradient, the learning rate and
+    the state variables.
     """
 
     def lower(

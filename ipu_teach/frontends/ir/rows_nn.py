@@ -256,9 +256,9 @@ class PoolSizes(TypedDict):
 def _pool(
     kind: str, x: Value | Tensor, kernel: Ints, stride: Ints, lower: Ints, upper: Ints
 ) -> popnn.pooling.PoolParams:
-    """Return popnn's parameters of a pool of x [batch, channels, *field].
+    """Return popnn's parameters of a pool over x [batch, channels, *field].
 
-    `kind` is "MAX" or "AVG".
+    The field is the part of `x` that the pool's windows move over. `kind` is "MAX" or "AVG".
 
     :raises Unfit: if a dimension of the field or of the kernel is longer than MAX_FIELD.
     """
@@ -354,7 +354,7 @@ def _norm_shape(
     They are the result y, the normalised x, the means, and the inverse standard deviations.
     """
     r.floats(x)
-    why = f"its kind is {kind!r}"
+    why = f"the kind of the norm is {kind!r}"
     require(kind in NORMS, why, f"use one of the kinds {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
     why = f"x {list(x.shape)}, gamma {list(gamma.shape)} and beta {list(beta.shape)} do not fit"
@@ -440,7 +440,7 @@ OPS |= {
 
 def _check_indices(index: Value) -> None:
     """Raise `Unfit` if `index` does not contain integers."""
-    why = f"its index is {index.dtype.__name__}"
+    why = f"the index is {index.dtype.__name__}"
     require(index.dtype in (UNSIGNED_INT, INT), why, "pass an index of the dtype UNSIGNED_INT.")
 
 
@@ -479,7 +479,7 @@ def _gather_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 
 def _add_rows(low: Lowering, into: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    """Add `updates` to the rows of `into` with the numbers `index`, and return `into`."""
+    """Add each row of `updates` to the row of `into` that `index` selects, and return `into`."""
     update_count = index.num_elements
     width = prod(into.shape[1:])
     matrix = into.reshape((len(into), width))
@@ -520,9 +520,9 @@ def _scatter_add_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
-    """Return a `lower` function that copies x and then changes rows of the copy with `call`.
+    """Return a `lower` function that writes rows to a copy of x, and returns the copy.
 
-    `call` is a function of popops with the parameters of `multi_update`.
+    `call` writes the rows. It is a function of popops with the parameters of `multi_update`.
     """
 
     def lower(low: Lowering, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
@@ -537,7 +537,7 @@ def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
 
 
 def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradients of x and the updates of "scatter_set"; the index has none.
+    """Return [gradient of x, None, gradient of the updates] for the operation "scatter_set".
 
     A row of x that is replaced has the gradient 0. If a row is replaced several times, only the
     last update has a gradient.
@@ -563,10 +563,10 @@ def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradients of x and the updates of "scatter_max"; the index has none.
+    """Return [gradient of x, None, gradient of the updates] for the operation "scatter_max".
 
-    As in torch's scatter_reduce, a gradient is divided equally among all elements that equal the
-    maximum.
+    As in torch's scatter_reduce, the gradient of a maximum is divided equally among all elements of
+    x and of the updates that equal it.
     """
     x, index, updates = op.inputs
     result = op.outs[0]

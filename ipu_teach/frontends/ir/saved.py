@@ -90,18 +90,23 @@ def graph_from_bytes(data: bytes) -> Ir:
 
 
 def _among(names: Collection[str], wanted: str) -> s.Codec:
-    """Return the codec of a string that must be in `names`; `wanted` describes it in errors."""
+    """Return a schema codec for a string that must be in `names`.
+
+    A codec converts a value to JSON and back. `wanted` describes the string in errors.
+    """
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
 def _dtype() -> s.Codec:
-    """Return the codec of a dtype, which is saved as its name."""
+    """Return a schema codec for a dtype, which is saved as its name."""
     name = _among(DTYPES, f"one of {', '.join(DTYPES)}")
     return s.Codec(lambda v, _: v.__name__, lambda p: DTYPES[name.read(p)])
 
 
 def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
-    """Return an attribute from a file, in which lists may be nested `depth` levels deep.
+    """Return an attribute of an operation from `part`, its JSON in the header of a file.
+
+    Lists may be nested `depth` levels deep.
 
     :raises ModelLoadError: for a value that no attribute can have.
     """
@@ -122,7 +127,10 @@ def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
 
 
 def _as_json(value: Attribute, out: s.Columns) -> Json:
-    """Return an attribute as JSON; `out` collects the values of a graph inside the attribute."""
+    """Return an attribute of an operation as JSON.
+
+    If the attribute is a graph, the elements of its constants and variables are added to `out`.
+    """
     if isinstance(value, type) and issubclass(value, DType):
         return {"dtype": value.__name__}
     if isinstance(value, Ir):
@@ -134,7 +142,11 @@ def _as_json(value: Attribute, out: s.Columns) -> Json:
 
 
 def _write_initial(array: Array, out: s.Columns) -> list[Json]:
-    """Return [shape, column] for an array; the column has its elements as unsigned integers."""
+    """Return `[shape, column]` for an initial value.
+
+    The elements are added to the file as an array of unsigned integers with the same bits. `column`
+    refers to this array.
+    """
     bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
     return [list(array.shape), out.add(bits)]
 
@@ -258,7 +270,11 @@ def _graph(header: s.HeaderValue) -> Ir:
 
 
 def _check_by_row(op: Op, place: s.HeaderValue) -> None:
-    """Raise `ModelLoadError` if the results of `op` are not those that its `Row` computes."""
+    """Raise `ModelLoadError` if `op` does not fit its definition, a `Row`.
+
+    The results must have the shapes and dtypes that `Row.shape` computes from the inputs. `place`
+    is the operation in the header of the file.
+    """
     row = OPS[op.kind]
     try:
         expected = row.shape(*op.inputs, **op.attrs)

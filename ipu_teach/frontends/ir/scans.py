@@ -97,9 +97,10 @@ def scan(
 def _attributes(
     body: Ir, xs: Values, carried: Values, steps: int, **reverse: Unpack[_Reverse]
 ) -> Attributes:
-    """Return the attributes of a scan.
+    """Return the attributes of a scan: its body, and the numbers of its steps and inputs.
 
-    The inputs of the body are `xs`, then the carried values, then all other values that it reads.
+    The inputs of the body are the values `xs`, then the values `carried`, then all other values
+    that the body reads.
     """
     return {"body": body, "steps": steps, "along": len(xs), "kept": len(carried), **reverse}
 
@@ -123,9 +124,13 @@ def _closed(body: Ir) -> list[Value]:
 def _shape(
     *values: Value, body: Ir, steps: int, along: int, kept: int, reverse: bool = False
 ) -> list[Out]:
-    """Return the shapes and dtypes of the carried values, then those of the outputs [steps, …].
+    """Return the shape and dtype of each result of a scan.
 
-    Raises `Unfit` if the values do not fit the body, or if the body changes a variable.
+    The results are the `kept` carried values after the last step, then the outputs of all steps,
+    which have the shape [steps, …].
+
+    Raises `Unfit` if the inputs `values` of the scan do not fit its body, or if the body changes a
+    variable.
     """
     body_inputs = [*body.inputs.values()]
     body_outputs = [*body.outputs.values()]
@@ -133,7 +138,7 @@ def _shape(
         steps >= 1 and along >= 0 and 0 <= kept <= min(len(body_inputs) - along, len(body_outputs))
     )
     is_valid = is_valid and len(values) == len(body_inputs)
-    require(is_valid, "its body has other inputs or outputs", "create the scan with ir.scan().")
+    require(is_valid, "the body has other inputs or outputs", "create the scan with ir.scan().")
     lead_shapes = [(steps,) if i < along else () for i in range(len(body_inputs))]
     checked = [
         (v, (*lead_shape, *body_value.shape), body_value)
@@ -144,7 +149,7 @@ def _shape(
         for output, body_value in zip(body_outputs[:kept], body_inputs[along:], strict=False)
     ]
     for value, shape, expected in checked:
-        problem = f"{value!r} is used where its body needs {expected.dtype.__name__}{list(shape)}"
+        problem = f"{value!r} is used where the body needs {expected.dtype.__name__}{list(shape)}"
         is_equal = (value.shape, value.dtype) == (shape, expected.dtype)
         require(
             is_equal, problem, "return carried values with the same shapes and dtypes as before."
@@ -165,7 +170,7 @@ def _lower(
     kept: int,
     reverse: bool = False,
 ) -> list[Tensor]:
-    """Add a loop over the steps; return the carried tensors, then the outputs of all steps."""
+    """Add the loop of a scan; return the carried tensors, then the outputs of all steps."""
     op = low.op
     prog = low.prog
     body_inputs = [*body.inputs.values()]
@@ -181,7 +186,7 @@ def _lower(
     stacked_outputs: dict[int, Tensor] = {}
 
     def one_step(counter: Tensor) -> Program:
-        """Return the program of one step. `counter` is the step's number on the device."""
+        """Return the program of one step; the tensor `counter` contains the step's number."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
         tensors: dict[int, Tensor] = {}  # the tensor of each input of the body, by input number
@@ -213,10 +218,11 @@ def _lower(
 def _stacked(
     low: Lowering, outputs: Sequence[Tensor], steps: int, step_number: Tensor, before: Programs
 ) -> dict[int, Tensor]:
-    """Store the outputs of a step in row `step_number` of new stacks, and return the stacks.
+    """Return tensors with the outputs of all steps, and add operations that write a step to them.
 
-    A stack is [steps, elements of the output], and its key is the position of the output. `before`
-    is the program before the loop, which sets the stacks to 0.
+    The result maps the position of each output to a tensor [steps, elements of the output]. Each
+    step writes its outputs to row `step_number`. The tensors are set to 0 in `before`, the program
+    that runs before the loop.
     """
     stacks: dict[int, Tensor] = {}
     for group in _by_dtype(outputs):
@@ -233,7 +239,11 @@ def _stacked(
 
 
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Copy the results of a step to the states, as if all states changed at the same time."""
+    """Copy `results`, the carried values of a step, to `states`, their variables.
+
+    If a result shares memory with a state, it is duplicated first. All states therefore change at
+    the same time.
+    """
     moves = []
     for result, state in zip(results, states, strict=True):
         if result != state:
@@ -258,11 +268,10 @@ def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
 def _unpacked(
     rows: Tensor, shapes: Sequence[Sequence[int]], keys: Sequence[int]
 ) -> dict[int, Tensor]:
-    """Divide the columns of `rows` [n, columns] into groups, and return a dict of the groups.
+    """Divide the columns of `rows` [n, columns] into one tensor for each shape.
 
-    Group i has the key `keys[i]`, and as many columns as a tensor of the shape `shapes[i]` has
-    elements. If n is 1, the group is reshaped to this shape; otherwise it is [n, columns of the
-    group].
+    Return a dict that maps `keys[i]` to the tensor with the columns for `shapes[i]`, one column for
+    each element. If n is 1, the tensor has the shape `shapes[i]`; otherwise it has n rows.
     """
     tensors: dict[int, Tensor] = {}
     first_column = 0
@@ -274,7 +283,7 @@ def _unpacked(
 
 
 def _lays(low: Lowering, op: Op, input_number: int) -> Tensor | None:
-    """Return a new tensor with the tile mapping that the body prefers for an input.
+    """Return a new tensor for an input of a scan, with the tile mapping that its body prefers.
 
     Return None for an input that changes from step to step, and if the body has no preference.
     """
@@ -286,7 +295,10 @@ def _lays(low: Lowering, op: Op, input_number: int) -> Tensor | None:
 
 
 def _by_steps(low: Lowering, x: Tensor) -> Tensor:
-    """Return `x`, or a copy in which each element is on the same tile in all steps."""
+    """Return `x` [steps, …], with the same tile mapping for the slices of all steps.
+
+    If their tile mappings differ, return a copy of `x`.
+    """
     first_mapping = low.graph.get_tile_mapping(x[0])
     if all(low.graph.get_tile_mapping(x[step]) == first_mapping for step in range(len(x))):
         return x
@@ -297,10 +309,10 @@ def _by_steps(low: Lowering, x: Tensor) -> Tensor:
 
 
 def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
-    """Add a scan in the opposite direction that computes the gradients of a scan's inputs.
+    """Add a scan in the opposite direction that computes the gradients of the inputs of `op`.
 
-    Return a gradient or None for each input. The forward scan is changed so that it also returns
-    the values of each step that the backward pass reads.
+    `op` is the forward scan. Return a gradient or None for each input. The forward scan is changed
+    so that it also returns the values of each step that the backward pass reads.
     """
     body: Ir = op.attrs["body"]
     along: int = op.attrs["along"]
@@ -315,7 +327,8 @@ def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
     float_states = [i for i in range(kept) if body_outputs[i].floating]
     back = _Backward(ir, op, known_gradients, float_states)
     inputs_of_values = back.close()
-    # The backward pass of a step reads its part of `xs`, its results, and outer values.
+    # The backward pass of a step reads three kinds of forward values: elements of `xs`, inputs that
+    # are the same in all steps, and other values of the step, which the scan has to return.
     values_by_step = {
         v: x for v, x in zip(body_inputs[:along], op.inputs, strict=False) if v in inputs_of_values
     }
@@ -354,17 +367,19 @@ def _zeros(ir: Ir, value: Value) -> Value:
 
 
 class _Backward:
-    """The backward pass of one step of a scan, as a graph.
+    """A graph with the backward pass of one step of a scan.
 
-    A state is a carried value of the scan. Only float states have gradients.
+    A state is a carried value of the scan. Only float states have gradients. A shared input is an
+    input of the scan's body that is the same in all steps.
 
-    - `graph`: the graph. Its outputs are the gradients of the float states before the step, then
-      the sums of the gradients of `shared`, then the gradients of `by_step`.
-    - `out_gradients`: the inputs for the gradients of the step's results.
+    - `graph`: the graph. Its outputs are the gradients of the float states before the step, the
+      sums of the gradients of `shared` including this step, and the gradients of `by_step`, in this
+      order.
+    - `out_gradients`: the inputs for the gradients of the step's outputs.
     - `state_gradients`: the inputs for the gradients of the float states after the step.
-    - `shared`: the inputs of the body that are the same in all steps and have a gradient.
-    - `sums`: the inputs for the sums of the gradients of `shared` over the steps so far.
-    - `by_step`: the inputs of the body that differ from step to step and have a gradient.
+    - `shared`: the shared inputs that have a gradient.
+    - `sums`: the inputs for the gradients of `shared`, summed over the steps so far.
+    - `by_step`: the inputs of the scan's body that differ from step to step and have a gradient.
     """
 
     def __init__(
@@ -397,7 +412,10 @@ class _Backward:
         back.ops = without_unused_backward(back, back.outputs.values())
 
     def _gradient_input(self, value: Value, number: int) -> Value:
-        """Add an input for the gradient of `value`, an output of the body, and return the input."""
+        """Add an input for the gradient of `value`, an output of the body, and return the input.
+
+        `number` is part of the input's name. The body is the graph of one forward step.
+        """
         back = self.graph
         gradient = back.input(value.shape, f"slope{number}", value.dtype)
         grads = self.grads
@@ -418,7 +436,8 @@ class _Backward:
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
     """Make a scan also return the values `values` of its body.
 
-    Return a dict that maps values of the body to outputs of the scan, for all outputs.
+    Return a dict that maps each of these values, and each output of the body, to the result of the
+    scan that contains it for all steps: [steps, …].
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]

@@ -33,9 +33,9 @@ NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 def simplify(ir: Ir) -> Swaps:
     """Simplify `ir.ops` in place. Return a dict that maps each removed value to its replacement.
 
-    No value changes in any bit. Operations without an effect are removed, and equal operations are
-    merged into one. The operations in `NOT_MERGED`, operations that change a variable, and
-    operations that a user has registered are never merged.
+    A replacement equals the removed value in every bit. Operations without an effect are removed,
+    and equal operations are merged into one. The operations in `NOT_MERGED`, operations that change
+    a variable, and operations that a user has registered are never merged.
     """
     swaps: Swaps = {}
     ops_by_key: dict[Hashable, Op] = {}
@@ -51,7 +51,7 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            ops_by_key.clear()  # a later, equal operation may read the changed variable
+            ops_by_key.clear()  # equal operations before and after the change are not merged
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             equal_op = ops_by_key.setdefault(_key(op), op)
             if equal_op is not op:
@@ -72,7 +72,7 @@ def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
 
 
 def _key(op: Op) -> Hashable:
-    """Return a key that is equal for operations of one stage whose results are equal."""
+    """Return a key that is equal for two operations with the same stage and the same results."""
     inputs = tuple(_bits_key(value) if value.kind == CONSTANT else value for value in op.inputs)
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
@@ -95,12 +95,15 @@ def _bits_key(item: Value | Attribute) -> Hashable:
 
 
 # --- rules ----------------------------------------------------------------------------------------
-# A rule gets an operation, and returns an operation that replaces it, or a value that is equal to
-# its result in every bit, or None if it cannot be simplified.
+# The functions in RULES simplify one operation each. They return an operation that replaces it, or
+# a value that equals its result in every bit, or None if the operation cannot be simplified.
 
 
 def _is_zero(value: Value, sign: int) -> bool:
-    """Return whether all elements of a constant are 0; a float 0 must have the sign `sign`."""
+    """Return whether all elements of a constant are 0.
+
+    A float 0 must also have the sign `sign`, which is 1 or -1.
+    """
     number = value.number
     return number == 0 and (not value.floating or copysign(1, number) == sign)
 
@@ -133,7 +136,7 @@ def _plus_zero(op: Op, maker: Maker) -> Value | None:
 def _before(op: Op, maker: Maker) -> Op | None:
     """Return the operation that produces the first input of `op`.
 
-    Return None if its kind or its stage differs from that of `op`.
+    Return None if there is none, or if it has another kind or stage than `op`.
     """
     source = maker.get(op.inputs[0])
     if source is None or (source.kind, source.stage) != (op.kind, op.stage):
@@ -142,13 +145,20 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Simplify an operation that undoes itself, such as a negation, if it is applied twice."""
+    """Return the input of two successive operations that undo each other, such as two negations.
+
+    Return None if there is only one such operation.
+    """
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
 
 def _reshape(op: Op, maker: Maker) -> Value | Op | None:
-    """Remove a reshape to the same shape, and merge two successive reshapes."""
+    """Return the input of a reshape to the same shape.
+
+    For two successive reshapes, return a single reshape, or the input of the first one if the
+    second restores its shape.
+    """
     shape = op.outs[0].shape
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
@@ -158,7 +168,10 @@ def _reshape(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _expand(op: Op, maker: Maker) -> Value | Op | None:
-    """Remove an expansion to the same shape, and merge two successive expansions."""
+    """Return the input of an expansion to the same shape.
+
+    For two successive expansions, return a single expansion.
+    """
     shape = op.outs[0].shape
     before = _before(op, maker)
     if op.inputs[0].shape == shape:
@@ -167,7 +180,11 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    """Remove a permutation that changes nothing, and merge two successive permutations."""
+    """Return the input of a permutation that keeps the order of dimensions.
+
+    For two successive permutations, return a single permutation, or the input of the first one if
+    the second undoes it.
+    """
     before = _before(op, maker)
     dim_order = tuple(op.attrs["dims"])
     source = op.inputs[0]
@@ -180,12 +197,15 @@ def _permute(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _slice(op: Op, maker: Maker) -> Value | None:
-    """Remove a slice that selects a complete dimension."""
+    """Return the input of a slice that selects a complete dimension."""
     return _if_same_shape(op, op.inputs[0]) if op.attrs.get("step", 1) == 1 else None
 
 
 def _cast(op: Op, maker: Maker) -> Value | None:
-    """Remove a cast to the same dtype, and a cast from HALF to FLOAT and back."""
+    """Return the input of a cast to the same dtype.
+
+    For casts from HALF to FLOAT and back to HALF, return the input of the first cast.
+    """
     x = op.inputs[0]
     before = _before(op, maker)
     if x.dtype is op.outs[0].dtype:
@@ -195,7 +215,10 @@ def _cast(op: Op, maker: Maker) -> Value | None:
 
 
 def _neg(op: Op, maker: Maker) -> Value | None:
-    """Compute the negation of a constant, and remove two successive negations."""
+    """Return the negation of a constant, or the input of two successive negations.
+
+    Integers are not simplified.
+    """
     (x,) = op.inputs
     if x.number is not None and x.floating and x.initial is not None:
         return replace(x, initial=-x.initial)
@@ -203,7 +226,11 @@ def _neg(op: Op, maker: Maker) -> Value | None:
 
 
 def _reinterpret(op: Op, maker: Maker) -> Value | None:
-    """Remove one or two reinterpretations whose result has the dtype of the first input."""
+    """Return the input of a reinterpretation to the same dtype.
+
+    For two successive reinterpretations that end in the first dtype, return the input of the first
+    one.
+    """
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
     return source if source.dtype is op.outs[0].dtype else None
@@ -240,10 +267,14 @@ def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
 
 
 class _Blends:
-    """The running means of a graph, which become "blend" operations.
+    """The running means of a graph, which become operations of the kind "blend".
 
-    The records of the readers and the producer of each value are updated with every change, so that
-    the run time is proportional to the number of operations.
+    A "blend" sets a variable to variable * (1 - momentum) + x * momentum.
+
+    - `maker`: the operation that produces each value.
+    - `place`: the position of each operation.
+    - `readers`: the operations that read each value.
+    - `blends`: a dict from the sum of each running mean to the "blend" that replaces it.
     """
 
     def __init__(self, ir: Ir, later: Sequence[Op]) -> None:
@@ -266,13 +297,13 @@ class _Blends:
         self.ir.ops = [op for op in ops if op not in self.removed]
 
     def _add(self, op: Op, place: int) -> None:
-        """Record an operation, its position and its readers."""
+        """Record an operation at the position `place`, as a reader of its inputs."""
         self.place[op] = place
         for value in op.inputs:
             self.readers.setdefault(value, {})[op] = None
 
     def _remove(self, op: Op) -> None:
-        """Remove an operation, and update the records of readers and producers."""
+        """Remove an operation from the graph, from the readers of its inputs, and from `maker`."""
         self.removed.add(op)
         for value in op.inputs:
             self.readers[value].pop(op, None)
@@ -280,7 +311,10 @@ class _Blends:
             del self.maker[value]
 
     def _fuse(self, assign: Op) -> None:
-        """Replace an assignment to a variable by a "blend" if it assigns a running mean."""
+        """Replace `assign` by a "blend" if it assigns a running mean to a variable.
+
+        `assign` is an operation of the kind "assign".
+        """
         maker = self.maker
         variable, mean = assign.inputs
         add_op = maker.get(mean)
@@ -296,7 +330,8 @@ class _Blends:
         source = copy_op.inputs[0] if copy_op is not None and copy_op.kind == "copy" else old_value
         if source is not variable or old_weight.number is None or new_weight.number is None:
             return
-        blend_weight = float(str(np.float32(new_weight.number)))  # 0.1, not 0.10000000149
+        # The shortest number that rounds to the float32: 0.1 and not 0.10000000149.
+        blend_weight = float(str(np.float32(new_weight.number)))
         is_blend = variable.dtype is new_value.dtype is FLOAT and new_value.shape == variable.shape
         if not is_blend or np.float32(1 - blend_weight) != np.float32(old_weight.number):
             return
@@ -320,7 +355,7 @@ class _Blends:
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
     """Remove the copies of variables that no operation reads after the variable has changed.
 
-    `later` contains the operations that run after those of the graph.
+    `later` contains the operations that run after the operations of the graph.
     """
     ops = [*ir.ops, *later]
     outputs = set(ir.outputs.values())
@@ -346,8 +381,8 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
             views += [v for reader in view_readers if OPS[reader.kind].view for v in reader.outs]
         is_output = any(v in outputs for v in _with_views(op.outs[0], readers))
         change_position = first_changes[op.inputs[0]]
-        # The reads must come strictly before the change. An operation that reads the copy and
-        # changes the variable could otherwise read elements that it has already overwritten.
+        # All operations that read the copy must run before the operation that changes the variable.
+        # If that operation itself reads the copy, it could read elements that it has overwritten.
         if (
             positions[op] < change_position
             and max(read_positions, default=-1) < change_position

@@ -47,11 +47,11 @@ def with_snapshots(ir: Ir) -> Ir:
 
 
 class _Snapshots:
-    """The copies of variables and views of a graph.
+    """The copies of a graph's variables and of their views, which share the variables' memory.
 
     - `changes`: the positions of the operations that change each variable.
-    - `made_at`: the position of the operation that produces each view of these variables.
-    - `variables_of`: the variables whose memory each value shares. A variable shares its own.
+    - `made_at`: the position of the operation that produces each view.
+    - `variables_of`: for each variable and each view, the variables whose memory it shares.
     - `swaps`: a dict from values to their copies.
     - `copies`: the copy operations, by the position of the operation after which they are inserted.
     """
@@ -89,7 +89,11 @@ class _Snapshots:
         return swapped(op, swaps)
 
     def output(self, value: Value) -> Value:
-        """Return an output, or a copy of it if it is a view that changes before the update."""
+        """Return an output of the graph, or a copy of it.
+
+        A view is copied if an operation before the update changes its variable after the view is
+        made.
+        """
         if value not in self.made_at:
             return value
         made_at = self.made_at[value]
@@ -101,7 +105,10 @@ class _Snapshots:
         return value
 
     def _snapshot(self, value: Value, position: int, stage: int) -> Value:
-        """Return the copy of a value; if there is none, add it after the operation `position`."""
+        """Return the copy of `value`, and add it to the graph if it does not exist yet.
+
+        It is added after the operation at `position`, and runs in the stage `stage`.
+        """
         if value not in self.swaps:
             copy = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
             copy_op = replace(self.ir.ops[position], kind="copy", attrs={}, stage=stage)
@@ -110,12 +117,15 @@ class _Snapshots:
         return self.swaps[value]
 
     def _is_stale(self, view: Value, reader: Op, position: int) -> bool:
-        """Return whether `view` may have changed before `reader`, at `position`, reads it."""
+        """Return whether `view` may have changed before the operation `reader` reads it.
+
+        `position` is the position of `reader` in the graph.
+        """
         made_at = self.made_at[view]
         for variable in self.variables_of[view]:
             changes = self.changes[variable]
             if OPS[reader.kind].in_place and reader.inputs[0] is variable:
-                return True  # the operation would overwrite its own input
+                return True  # `reader` changes the variable, and so its own input `view`
             if any(made_at < change < position for change in changes):
                 return True
             if _outlives_forward(self.ir, reader) and _changes_forward(self.ir, changes):
@@ -135,7 +145,8 @@ class _Snapshots:
 def _outlives_forward(ir: Ir, reader: Op) -> bool:
     """Return whether forward passes of other micro-batches may run before `reader` runs.
 
-    This is the case for operations in the backward pass of some pipelines.
+    This is true for the backward pass with the schedules GROUPED and INTERLEAVED. There, a stage
+    may run the forward passes of later micro-batches before the backward pass of a micro-batch.
     """
     return ir.schedule in (GROUPED, INTERLEAVED) and reader.part == BACKWARD
 

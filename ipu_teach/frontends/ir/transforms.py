@@ -56,11 +56,14 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Valu
 
 
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
-    """Return the graph with each module on the stage that `stages` assigns to its path.
+    """Return the graph with each operation on the stage that `stages` assigns to its module.
 
-    The stage of an operation is given by the longest key that is its path or a parent of its path,
-    such as "encoder" for "encoder.layer1". An operation without such a key gets the stage of the
-    operation before it. Call this function before `autodiff`.
+    `stages` maps the paths of modules to stages. The longest path decides that is the module of the
+    operation or contains it, such as "encoder" for "encoder.layer1". Without such a path, an
+    operation is on the stage of the operation before it. An operation that changes a variable is on
+    the stage of the first operation that reads the variable.
+
+    Call this function before `autodiff`.
     """
     stage = 0
     ops = []
@@ -90,11 +93,14 @@ def recompute(
     """Return the graph with a backward pass that recomputes forward values instead of saving them.
 
     Recomputation starts from variables, inputs, and the values in `keep`. Each value is recomputed
-    at most once. The `keep` "standard" divides the n operations of the forward pass into about
-    sqrt(n) groups. In each group it finds the operation after which the values that are still
-    needed take the fewest bytes, and saves these values. Values that another stage or phase reads
-    are always saved, and so are results of operations that read a variable which the forward pass
-    changes.
+    at most once.
+
+    If `keep` is "standard", the n operations of the forward pass are divided into about sqrt(n)
+    groups. From each group, the values are saved that are still needed after one of its operations:
+    the operation after which these values have the fewest bytes.
+
+    Values that another stage or phase reads are always saved, and so are results of operations that
+    read a variable which the forward pass changes.
 
     Call this function after `autodiff`.
 
@@ -157,9 +163,9 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values that "standard" recomputation keeps in memory.
 
-    The forward pass of n operations is divided into about sqrt(n) groups. In each group, the values
-    that are still needed take the fewest bytes after one operation. The result contains the values
-    that are needed after this operation.
+    The forward pass of n operations is divided into about sqrt(n) groups. From each group, the
+    values are kept that are still needed after one of its operations. It is the operation after
+    which these values have the fewest bytes.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {
@@ -199,10 +205,10 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
         for v in op.inputs if op.part == UPDATE else ():
             if v in maker and maker[v].part != UPDATE and v not in parameters:
                 raise op.error(
-                    f"The update {op.kind} reads {v.name!r}, which is not the gradient of a "
-                    "parameter.",
-                    "let the update read only gradients, or results of operations that each read a "
-                    "single gradient.",
+                    f"The operation {op.kind} of the update reads {v.name!r}, which is not the "
+                    "gradient of a parameter.",
+                    "pass the gradients of autodiff() to optimise(), unchanged or after operations "
+                    "that each read a single gradient.",
                 )
     return parameters
 
@@ -259,7 +265,8 @@ def replicate(
     for (stage, _), grads in gradients_by_stage.items():
         with result.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(grads, result.emit("all_reduce", *grads, op=reduction), strict=True))
-    # The operation "clear" still reads the sum of gradients of its own replica.
+    # The operation "clear" sets the gradient sum of its own replica to 0, so its input is not
+    # replaced by the sum over all replicas.
     result.ops += [swapped(op, swaps) if op.kind in STATE else op for op in updates]
     return result
 
@@ -280,8 +287,8 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 def sharded(ir: Ir) -> Ir:
     """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica receives its part of the summed gradients, updates its part of the parameters, and
-    sends the new part to the other replicas. Call this function after `replicate`.
+    Each replica receives a part of the summed gradients, updates the same part of the parameters,
+    and sends its new elements to the other replicas. Call this function after `replicate`.
 
     :raises ModelError: for the optimiser "lars", which needs complete parameters.
     """
@@ -334,8 +341,9 @@ def sharded(ir: Ir) -> Ir:
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
     """Return the graph with the variables `names` in streaming memory.
 
-    If `names` is None, these are the variables with the optimiser's state. Each section of the
-    program (a part of a phase of a stage) copies the variables that it uses to the tiles.
+    If `names` is None, these are the variables with the optimiser's state. A section of the program
+    consists of operations with the same part, phase and stage. Each section copies the variables
+    that it uses to the tiles.
 
     :raises ModelError: if the graph has no variable with one of these names.
     """
@@ -353,7 +361,11 @@ def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
 
 
 def _section(op: Op) -> tuple[str, int, int]:
-    """Return the part, phase and stage of an operation, which identify a section of the program."""
+    """Return `(part, phase, stage)` of an operation, which identifies a section of the program.
+
+    In the forward and the backward pass, the operations of a section load a value from streaming
+    memory only once.
+    """
     return op.part, op.phase, op.stage
 
 
@@ -400,7 +412,7 @@ def phased(ir: Ir) -> Ir:
 
 
 def _are_apart(source: Op, reader: Op) -> bool:
-    """Return whether two operations are in different sections, as defined by `_section`."""
+    """Return whether two operations differ in their part, phase or stage."""
     return _section(source) != _section(reader)
 
 

@@ -397,7 +397,10 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return the input that `value` is or is a view of; None if there is no such input."""
+        """Return the input that `value` is, or of which it is a view.
+
+        Return None if the elements of `value` do not come from an input.
+        """
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]
@@ -468,6 +471,9 @@ class Ir:
     def at(self, **context: Unpack[Context]) -> Iterator[None]:
         """Set the stage, part, phase, path or line of the operations added in a `with` block.
 
+        The path is the path of the module, and the line is a line of the user's code. `Op`
+        describes all five.
+
         :raises ModelError: for any other keyword.
         """
         for name, value in context.items():
@@ -475,7 +481,7 @@ class Ir:
                 nearest = did_you_mean(name, CONTEXT)
                 raise misuse(
                     f"at() has no argument {name!r}.",
-                    f"{nearest}its arguments are {', '.join(CONTEXT)}.",
+                    f"{nearest}use one of {', '.join(CONTEXT)}.",
                 )
             check("at", name, value, CONTEXT[name], refuse=misuse)
         context_before = self.context
@@ -596,7 +602,7 @@ class Ir:
                 suggestion = did_you_mean(name, _fields())
                 raise misuse(
                     f"but() has no argument {name!r}.",
-                    f"{suggestion}its arguments are {', '.join(_fields())}.",
+                    f"{suggestion}use one of {', '.join(_fields())}.",
                 )
             check("but", name, value, _fields()[name], refuse=misuse)
         changed = copy.copy(self)
@@ -648,7 +654,7 @@ def _outs_of(row: Row, op: Op) -> list[Out]:
     except PoplibsError as error:
         raise op.error(f"{kind} is not possible: {error.tried}", error.next_step) from None
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        advice = f"pass the operands of {kind} that its entry in ir.OPS describes."
+        advice = f"pass other inputs or attributes: see the function shape of ir.OPS[{kind!r}]."
         raise op.error(f"{kind} does not accept these inputs: {error}.", advice) from None
     return outs if isinstance(outs, list) else [outs]
 

@@ -93,11 +93,12 @@ class _Watch(Callback):
         self.waited = 0
 
     def has_improved(self, logs: Logs) -> bool:
-        """Return whether the watched value is better than the best value by more than `min_delta`.
+        """Return whether `logs[monitor]` is better than the best value by more than `min_delta`.
 
-        If it is not, count the epoch in `waited`.
+        If it is better, it becomes the best value, and `waited` becomes 0. Otherwise, `waited`
+        increases by 1. `logs` contains the loss and the metrics of an epoch.
 
-        :raises ModelError: if `logs` does not contain the watched name.
+        :raises ModelError: if `logs` does not contain the name `monitor`.
         """
         if self.monitor not in logs:
             raise ModelError(f"""{type(self).__name__} has monitor={shown(self.monitor)}, but the
@@ -116,12 +117,13 @@ class _Watch(Callback):
 
 @dataclass(eq=False)
 class EarlyStopping(_Watch):
-    """Ends a training when a loss or metric has not improved for `patience` epochs.
+    """A callback that ends a training when a loss or metric stops improving.
 
-    An epoch improves the value with the name `monitor` if it is better than the best value by more
-    than `min_delta`. Higher values are better in the mode "max", and lower values in "min". "auto"
-    means "max" for names that contain "acc", and "min" for all others. If `restore_best_weights`,
-    the model gets the weights of the best epoch at the end.
+    The training ends after `patience` epochs without an improvement. An epoch improves the value
+    with the name `monitor` if it is better than the best value by more than `min_delta`. Higher
+    values are better in the mode "max", and lower values in "min". "auto" means "max" for names
+    that contain "acc", and "min" for all others. If `restore_best_weights`, the model gets the
+    weights of the best epoch at the end.
     """
 
     monitor: str = "val_loss"
@@ -146,11 +148,11 @@ class EarlyStopping(_Watch):
 
 @dataclass(eq=False)
 class ReduceLROnPlateau(_Watch):
-    """Reduces the learning rate when a loss or metric has not improved for `patience` epochs.
+    """A callback that reduces the learning rate when a loss or metric stops improving.
 
-    The rate is multiplied by `factor`, but does not fall below `min_lr`. After a reduction, the
-    next `cooldown` epochs do not count. `monitor`, `min_delta` and `mode` are as in
-    `EarlyStopping`.
+    After `patience` epochs without an improvement, the rate is multiplied by `factor`, but does not
+    fall below `min_lr`. After a reduction, the next `cooldown` epochs do not count. `monitor`,
+    `min_delta` and `mode` are as in `EarlyStopping`.
     """
 
     monitor: str = "val_loss"

@@ -110,7 +110,7 @@ class Dataset:
 
 
 def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
-    """Return an array [numbers, classes] with a 1 in the column of each number's class, and else 0.
+    """Return an array [numbers, classes] with 1 in the column of each number, and 0 elsewhere.
 
     If `num_classes` is None, there are as many columns as the largest class number needs.
 
@@ -119,9 +119,9 @@ def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
     numbers = np.asarray(classes).reshape(-1)
     if numbers.dtype.kind not in "iu" and not np.array_equal(numbers, np.floor(numbers)):
         raise misuse(
-            f"to_categorical() was given the classes {shown(classes)}, but classes are whole "
-            "numbers.",
-            "pass whole numbers, which count classes from 0.",
+            f"to_categorical() was given the classes {shown(classes)}, but the classes must be "
+            "whole numbers.",
+            "number the classes with whole numbers: 0, 1, 2 and so on.",
         )
     if not numbers.size:
         return np.zeros((0, num_classes or 0), np.float32)

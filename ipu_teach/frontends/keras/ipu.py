@@ -37,9 +37,9 @@ class PoplarOptions(CheckedOptions):
 
 @dataclass
 class IPUConfig(CheckedOptions):
-    """The configuration of the machine: the number of IPUs, their model, and the PopLibs options.
+    """The configuration of the machine: the number of IPUs, their version, and the PopLibs options.
 
-    A model with a single stage has a replica on each IPU.
+    A Keras model with a single stage runs on all IPUs: each IPU has a replica.
     """
 
     auto_select_ipus: Count = 1

@@ -122,7 +122,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class LayerOptions(CommonOptions, total=False):
-    """The arguments of most layers: those of all layers, and `input_shape` for a first layer."""
+    """The arguments of most layers: `input_shape`, and the arguments that all layers accept."""
 
     input_shape: Sequence[int] | None
 
@@ -133,8 +133,8 @@ class Layer:
 
     - `name`: the name of the layer. If it is "", the model names the layer.
     - `trainable`: whether the optimiser changes the weights.
-    - `dtype`: the policy in which the layer computes, "float32" or "mixed_float16". The default is
-      the global policy.
+    - `dtype`: the policy, which is "float32" or "mixed_float16". The layer computes in FLOAT or
+      HALF. The default is the global policy.
     - `stage`: the number of the IPU that the layer runs on.
     """
 
@@ -300,10 +300,11 @@ def _pair(size: Pair) -> tuple[int, int]:
 def _margins(
     padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return the padding before ("lower") and after ("upper") the field, which is 0 for "valid".
+    """Return the padding of images: "lower" is [top, left], and "upper" is [bottom, right].
 
-    For "same", the number of windows is the field's length divided by the stride, rounded up. If
-    the padding is odd, the larger part is after the field.
+    `x` is [batch, channels, rows, columns]. The padding is 0 for "valid". For "same", the number of
+    windows in each dimension is the length divided by the stride, rounded up. If the number of
+    padding elements is odd, "upper" gets one more than "lower".
     """
     totals = [0] * len(kernel)
     if padding == "same":

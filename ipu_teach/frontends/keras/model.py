@@ -249,7 +249,8 @@ class Model:
     ) -> None:
         """Run the stages as a pipeline: they work on different batches at the same time.
 
-        The other arguments are those of `set_gradient_accumulation_options`.
+        `pipeline_schedule` is the name of a pipeline schedule, in upper or lower case. The other
+        arguments have the same meaning as in `set_gradient_accumulation_options`.
         """
         self._options["schedule"] = pipeline_schedule.lower()
         self.set_gradient_accumulation_options(
@@ -582,7 +583,9 @@ class Model:
         ir.save(file, path)
 
     def load_weights(self, path: str | PathLike[str]) -> None:
-        """Set the weights to those in a file from `save_weights`, in the order of the layers.
+        """Set the weights to the arrays in a file that `save_weights` has written.
+
+        They are assigned in the order of the layers.
 
         :raises ModelLoadError: if the file is damaged, or if a weight has another shape.
         """
@@ -625,7 +628,7 @@ class Sequential(Model):
         if name in ("layers", "_current_run", "_config") and not self._parts:
             raise ModelError("""The model has no layers yet.
                 next:  add a layer: model.add(Dense(10, input_shape=(64,))).""")
-        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _chain(self) -> None:
         """Build the model from the layers so far.

@@ -91,7 +91,11 @@ class Arguments:
         )
 
     def _refuse_hidden(self, name: str, leaf: Argument) -> None:
-        """Raise `ModelError` if an argument contains tensors that `pytree` does not find."""
+        """Raise `ModelError` if an argument contains tensors in the attributes of its objects.
+
+        `pytree` flattens only tuples, lists and dicts, so it does not find these tensors. `leaf` is
+        an element of the flattened argument `name`.
+        """
         if not has_tensor(leaf):
             return
         kind = type(leaf).__name__
@@ -111,7 +115,10 @@ class Arguments:
         }
 
     def arrays(self, count: int) -> dict[str, Array]:
-        """Return each tensor as an array [count, batch / count, …], by the tensor's name."""
+        """Return the tensors as arrays, by name, divided into `count` micro-batches.
+
+        The shape of an array is [count, batch / count, …].
+        """
         arrays = {}
         for name, tensor in self.tensors.items():
             values = array(tensor.resolve_conj().resolve_neg())

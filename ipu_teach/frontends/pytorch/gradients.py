@@ -106,16 +106,16 @@ def as_loss(tensor: torch.Tensor) -> torch.Tensor:
     return loss
 
 
-def hide(module: torch.nn.Module) -> None:
-    """Replace the gradient of each parameter that requires a gradient by a placeholder."""
+def set_placeholders(module: torch.nn.Module) -> None:
+    """Set `parameter.grad` to a `DeviceGradient` for each parameter that requires a gradient."""
     for parameter in module.parameters():
         if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
             parameter.grad = zeros.as_subclass(DeviceGradient)
 
 
-def show(module: torch.nn.Module) -> None:
-    """Remove all placeholders: `parameter.grad` becomes None."""
+def remove_placeholders(module: torch.nn.Module) -> None:
+    """Set `parameter.grad` to None for each parameter whose gradient is a `DeviceGradient`."""
     for parameter in module.parameters():
         if isinstance(parameter.grad, DeviceGradient):
             parameter.grad = None

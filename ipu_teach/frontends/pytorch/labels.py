@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PYTHON = str(Path(contextlib.__file__).parent) + os.sep
 _PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
-_NOT_THE_LEARNERS = (
+_NOT_THE_USERS = (
     _TORCH,
     str(Path(__file__).parents[2]) + os.sep,
     "<frozen ",
@@ -54,7 +54,7 @@ def is_torchs(path: str) -> bool:
 def is_own(path: str) -> bool:
     """Return whether a file is the user's: not a file of torch, this package or Python itself."""
     is_pythons = path.startswith(_PYTHON) and not _PACKAGES.search(path, len(_PYTHON) - 1)
-    return not is_pythons and not path.startswith(_NOT_THE_LEARNERS)
+    return not is_pythons and not path.startswith(_NOT_THE_USERS)
 
 
 def innermost_line() -> Line:
@@ -135,9 +135,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         if self.label.part == FORWARD:
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
         kwargs = kwargs or {}
-        if whole.is_learners_operation(operation_name(func)):
+        if whole.is_users_operation(operation_name(func)):
             self._note_checkpoint()
-            result = whole.call_learners(func, args, kwargs)
+            result = whole.call_users_operation(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
             with self:  # torch has turned the mode off, but the calls in `spelling` need labels too
@@ -148,9 +148,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if the current, replaced function runs inside torch's checkpoint.
+        """Set `is_recomputed` to True if the current call of a torch function is in a checkpoint.
 
-        In this case, the backward pass calls the function again.
+        In a torch.utils.checkpoint, the backward pass calls the function again.
         """
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:

@@ -31,7 +31,8 @@ _UNWRITTEN = ("empty", "new_empty")
 # These operations fill their result with the number given here; None means that an argument
 # contains the number.
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-# Keyword arguments to ignore: `Results` contains the dtype, and the device has no such properties.
+# Keyword arguments that are ignored. The dtype is in `Results`, and the other arguments have no
+# meaning on the device.
 _IGNORED_KEYWORDS = (
     "device",
     "layout",
@@ -226,7 +227,7 @@ class Lowerer:
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
                 if dtype is None and tensor is not None:
                     raise Unfit(
-                        f"its result has the dtype {tensor.dtype}, which the device does not "
+                        f"the result has the dtype {tensor.dtype}, which the device does not "
                         "support",
                         "convert floats with x.float() or x.half(), and leave out torch.autocast "
                         "to other dtypes.",
@@ -268,8 +269,8 @@ class Lowerer:
             operation.
         """
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS or whole.is_learners_operation(full_name):
-            return whole.lower_learners(self.graph, node.target, args, kwargs)
+        if full_name in LOWERINGS or whole.is_users_operation(full_name):
+            return whole.lower_users_operation(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])
         if full_name in (whole.WHOLE, whole.BACKWARD):
@@ -288,7 +289,10 @@ class Lowerer:
         )
 
     def _filled(self, name: str, results: Results, args: list[Argument]) -> Value:
-        """Return a constant or a value whose elements are all equal, as for `torch.full`."""
+        """Return the result of an operation such as `torch.full`, whose elements are all equal.
+
+        The result is a constant, except if the device computes the number.
+        """
         number: Argument = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
@@ -322,13 +326,13 @@ class Lowerer:
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Copy the old value of a variable that forward changes, for later readers of it."""
+        """Copy a variable that forward changes, so that operations can read its old value."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Argument) -> Argument:
-        """Return `argument` with each tensor, also in lists and dicts, as a graph constant."""
+        """Return `argument` with each tensor replaced by a constant, also in lists and dicts."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):
@@ -416,7 +420,10 @@ class Lowerer:
         ]
 
     def _fuse_updates(self) -> None:
-        """Simplify the assignments to variables, and keep the values that gradients need later."""
+        """Merge the operations of running means, and remove copies that are not needed.
+
+        Values that the gradients or `recomputationCheckpoint` need later are not removed.
+        """
         outputs = self.graph.outputs
         read_later = (*self.captured.grads.values(), *self.captured.kept)
         self.graph.outputs = outputs | {
@@ -427,9 +434,10 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, and mark all that depend on the backward pass as backward operations.
+    """Return the operations, with all that depend on the backward pass marked as backward.
 
-    torch adds some operations to a gradient only after the hooks that label its operations.
+    torch runs some operations of the backward pass after the hooks that label its operations, so
+    they have the label of a forward operation.
     """
     backward_values: set[Value] = set()
     ops_with_parts = []

@@ -32,7 +32,10 @@ STATE_NAMES = {  # PyTorch's names of optimiser states, by the names in `fronten
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a module's parameters and buffers by name. A tensor in two places has two names."""
+    """Return a module's parameters and buffers by name.
+
+    A tensor that is used in two places of the module has two names.
+    """
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -78,9 +81,10 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield `(start, end)` for each tensor: the address of its first byte and after its last byte.
+    """Yield `(start, end)` for each tensor: the memory addresses between which its elements are.
 
-    For a tensor without elements, yield (0, 0).
+    `start` is the address of the first byte, and `end` the address after the last byte. For a
+    tensor without elements, yield (0, 0).
     """
     for tensor in tensors:
         last_offset = sum(
@@ -109,7 +113,7 @@ def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
 
 
 class Mirror:
-    """The variables of a program, and the host's tensors with the same names.
+    """The connection between a program's variables and the host's tensors with the same names.
 
     `counters` are the names of buffers that count forward passes, such as those of batch norms.
     They have no variable on the device, because the host counts.
@@ -187,9 +191,10 @@ class Mirror:
                 tensors[name] += forwards
 
     def _set_state(self, parameters: dict[str, torch.Tensor], name: str, values: Array) -> None:
-        """Store `values` in the host's optimiser, as a step of this optimiser would store them.
+        """Store `values` as a state in the host's optimiser.
 
-        `name` is the name of a variable with optimiser state, such as "layer.weight.velocity".
+        `name` is the name of the variable on the device, such as "layer.weight.velocity". The state
+        has the shape and the name that a step of the host's optimiser would give it.
         """
         owner, kind = _split(name)
         parameter = parameters[owner]
@@ -244,7 +249,7 @@ class Mirror:
         shape = () if kind == "step" else tuple(parameter.shape)
         if tuple(state.shape) != shape:
             raise ModelError(f"""The optimiser's {STATE_NAMES[kind]} of the parameter {owner!r} has
-                the shape {list(state.shape)}, but the shape {list(shape)} is needed.
+                the shape {list(state.shape)}, but must have the shape {list(shape)}.
                 next:  call optimizer.load_state_dict() with a checkpoint of this module, or create
                 a new optimiser.""")
         return array(state)

@@ -51,7 +51,10 @@ def check_kind(function: str, module: object) -> None:
 
 
 def _refuse(function: str, description: str, advice: str) -> NoReturn:
-    """Raise a `ModelError` which says that `function` was given the object in `description`."""
+    """Raise a `ModelError` which says that `function` was given an object that it does not accept.
+
+    `description` describes the object, and `advice` is the next step of the error.
+    """
     raise ModelError(f"{function}() was given {description}.", next_step=advice)
 
 

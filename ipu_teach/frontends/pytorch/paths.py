@@ -12,7 +12,7 @@ LOSS = "loss"
 
 
 def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -> list[Op]:
-    """Return the operations of `graph` and those in `backward`, all with a module path.
+    """Return the operations of `graph`, then the operations `backward`, each with a module path.
 
     `name` is the path of the whole model, and `loss` is the name of the output that is the loss.
 

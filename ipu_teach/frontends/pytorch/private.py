@@ -68,7 +68,7 @@ PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 # or dict of these. The types of torch are unknown to mypy (see pyproject.toml).
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
-Target: TypeAlias = "Operation | Function"  # the target of a node of torch.fx
+Target: TypeAlias = "Operation | Function"  # the callable that a node of torch.fx calls
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -111,7 +111,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Operation) -> bool:
-    """Return whether torch computes an operation as a sequence of differentiable operations."""
+    """Return whether torch computes an operation from other operations, which have gradients."""
     if operation.namespace == "prim":
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -121,7 +121,7 @@ def is_composite(operation: Operation) -> bool:
 def decomposed(
     operation: Operation, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
-    """Run a composite operation as the operations that it consists of, and return its result."""
+    """Return the result of a composite operation, computed from other operations of torch."""
     return operation.decompose(*args, **kwargs)
 
 
@@ -153,7 +153,10 @@ def is_mutable(target: Target) -> bool:
 
 
 def written_arguments(node: torch.fx.Node) -> list[torch.fx.Node | None]:
-    """Return the arguments of a node that its operation changes in place."""
+    """Return the arguments of a node that its operation changes in place.
+
+    An optional argument that the call leaves out is None.
+    """
     written = []
     for argument_number, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -186,16 +189,18 @@ def has_gradient(operation: Operation) -> bool:
 def respell(operation: Operation, function: Function) -> None:
     """Make a capture call `function` instead of a composite operation.
 
-    The function is registered in Python's dispatcher, which only captures use.
-    `as_torch_spells(operation, …)` still runs torch's own composition.
+    Torch computes a composite operation with other operations. The function is registered in
+    Python's dispatcher, which only captures use. `as_torch_spells(operation, …)` still runs torch's
+    own implementation.
     """
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
 
 
 def as_torch_spells(operation: Operation, *args: Argument, **kwargs: Argument) -> Argument:
-    """Return the result of torch's own composition of an operation, even after `respell`.
+    """Return the result of an operation, computed by torch's own implementation.
 
-    `operation.decompose` would call the function that was passed to `respell`.
+    The result does not depend on `respell`. `operation.decompose` would call the function that was
+    passed to `respell`.
     """
     return operation._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 

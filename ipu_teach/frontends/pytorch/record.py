@@ -132,7 +132,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Like:
-    """The shape, strides, dtype and memory of a tensor, stored without keeping the tensor alive."""
+    """The shape, strides, dtype and memory address of a tensor.
+
+    The object does not refer to the tensor, so that the tensor can be freed.
+    """
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape = tensor.shape
@@ -142,7 +145,10 @@ class _Like:
         self.offset = tensor.storage_offset()
 
     def tensor(self) -> torch.Tensor:
-        """Return a tensor without elements, on torch's device "meta", with these properties."""
+        """Return a tensor with the recorded shape, strides, dtype and memory address.
+
+        It is on torch's device "meta", and so has no elements.
+        """
         lengths_and_strides = zip(self.shape, self.stride, strict=True)
         last_position = sum(max(length - 1, 0) * step for length, step in lengths_and_strides)
         storage = torch.empty(self.offset + last_position + 1, dtype=self.dtype, device="meta")

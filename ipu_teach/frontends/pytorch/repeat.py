@@ -19,11 +19,14 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 
 
 class Description:
-    """A description of the computation of a traced graph. Equal computations have equal `effects`.
+    """A description of the operations of a traced graph, to compare two graphs.
 
-    `constants` describes the values that do not depend on the inputs: it maps the memory of each
-    fake tensor to the tensor's description. To describe a second trace, pass the `constants` of the
-    first.
+    - `effects`: hashes of the values that the graph returns or changes. They are equal for two
+      graphs that compute the same.
+    - `constants`: hashes of the values that do not depend on the inputs, by the address of the fake
+      tensor that contains the value.
+
+    To describe a second graph, pass the `constants` of the first.
     """
 
     def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:
@@ -37,7 +40,11 @@ class Description:
         self.effects = tuple(effects)
 
     def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
-        """Describe a node, and return its effects: the values that it changes or returns."""
+        """Record the hash of a node.
+
+        Return a list with this hash if the node changes a tensor or draws random numbers, or with
+        the description of the results if it is the output node.
+        """
         argument_nodes = [
             n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known
         ]
@@ -62,7 +69,11 @@ class Description:
         return [self._known[node]] if private.is_mutable(node.target) or is_random else []
 
     def _attribute(self, value: Argument) -> Hashable:
-        """Return the description of a constant tensor."""
+        """Return a hash of the elements of a constant tensor, to compare two graphs.
+
+        A fake tensor from an earlier graph has no elements: return the hash of its value in that
+        graph. For a constant that is not a tensor, return its text.
+        """
         if isinstance(value, private.FakeTensor):
             return self._constants_before.get(private.memory(value), object())
         if isinstance(value, torch.Tensor):
@@ -70,7 +81,10 @@ class Description:
         return repr(value)
 
     def _argument(self, argument: Argument) -> Hashable:
-        """Return the description of an argument of a node."""
+        """Return a hashable copy of an argument of a node, to compare two graphs.
+
+        A node in the argument is replaced by its hash.
+        """
         if isinstance(argument, torch.fx.Node):
             return self._known[argument]
         if isinstance(argument, (list, tuple)):

@@ -136,7 +136,7 @@ class Snapshot:
 
 
 class _Record:
-    """The base class of records of a variable, attribute or container before the capture."""
+    """The base class of records. A record contains the state of an object before the capture."""
 
     name: str
 

@@ -31,7 +31,9 @@ _RESULT = torch.empty(0)  # The placeholder for a tensor in the output of forwar
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Replace the assignment `tensor.data = value` by a copy, which can be traced.
+    """Copy `value` into `tensor`: the replacement for the assignment `tensor.data = value`.
+
+    Unlike the assignment, the copy can be traced.
 
     :raises ModelError: if the shapes or the dtypes differ.
     """
@@ -159,7 +161,11 @@ class Tracer:
         function: Callable[..., list[torch.Tensor]],
         label: Callable[[], Label],
     ) -> None:
-        """Record `function`, called with the states and inputs; store the graph in `joint`."""
+        """Record the torch operations that `function` runs, and store their graph in `joint`.
+
+        `function` is called with the module's parameters, buffers and inputs, as fake tensors.
+        `label` returns the label of the operation that is running.
+        """
         tensors = [*self.states.values(), *(self._flat[position] for position in self._places)]
         fakes = [private.fake_of(self.fake, tensor) for tensor in tensors]
         recorder = Recorder(_table(), label)
@@ -173,10 +179,18 @@ class Tracer:
     def _function(
         self, joint: JointGraph, labels: Labels, marks: Marks, scale: float | None
     ) -> Callable[..., list[torch.Tensor]]:
-        """Return the function to trace. Its arguments are the states and the inputs."""
+        """Return the function whose operations are recorded: the forward and the backward pass.
+
+        Its arguments are the parameters and buffers, then the inputs. If `scale` is None, there is
+        no backward pass.
+        """
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            """Return the outputs, the gradients, the new states, and the saved tensors."""
+            """Return a list: the outputs, the gradients, the new states, and the saved tensors.
+
+            The new states are the values of parameters and buffers to which forward has assigned
+            new tensors.
+            """
             states = dict(zip(self.states, tensors, strict=False))
             self._require_gradients(states)
             values = list(self._flat)
@@ -188,8 +202,8 @@ class Tracer:
                 for state_name, first_names in self.first_name.items()
             }
             step = _Step(self.module, joint, labels, marks=marks, scale=scale)
-            # The step also runs the backward pass inside functional_call, because checkpoints run
-            # the forward pass again in it and need the parameters `named`.
+            # The step also runs the backward pass, so that it runs inside functional_call, too. A
+            # checkpoint runs the forward pass again there, and needs the parameters in `named`.
             outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {
                 state_name: states[state_name].grad
@@ -258,14 +272,17 @@ class Tracer:
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
     def _functionalise(self, joint: JointGraph) -> None:
-        """Record the graph again, with operations that return new tensors."""
+        """Record the graph again, with operations that return new tensors.
+
+        They replace operations that change tensors in place.
+        """
         run = _Rerun(joint)
         with torch.no_grad():
             self._record(joint, torch.func.functionalize(run), lambda: run.label)
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
-    """A module's forward pass, followed by the backward pass if `scale` is not None."""
+    """A module's forward pass. If `scale` is not None, it is followed by the backward pass."""
 
     def __init__(
         self,
@@ -328,7 +345,10 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         return result
 
     def _backward(self, loss: torch.Tensor, scale: float) -> None:
-        """Run the backward pass of `scale * loss`, with the labels of the forward pass."""
+        """Run the backward pass of `scale * loss`.
+
+        Its operations get the labels of the forward operations whose gradients they compute.
+        """
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
@@ -341,7 +361,10 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Rerun:
-    """A function that runs a recorded graph. `label` is the label of the node that is running."""
+    """A callable that runs the operations of a recorded graph again.
+
+    `label` is the label of the node that is running.
+    """
 
     def __init__(self, joint: JointGraph) -> None:
         self.graph = joint.graph
@@ -350,7 +373,9 @@ class _Rerun:
         self.label = Label()
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        """Return the results of the graph for the given inputs."""
+        """Return the results of the recorded graph; `tensors` are its parameters, buffers and
+        inputs.
+        """
         inputs = iter(tensors)
         values: dict[torch.fx.Node, Argument] = {}
         for node in self.graph.nodes:
@@ -392,13 +417,17 @@ def _without_fast_attention() -> ExitStack:
 
 
 def _table() -> dict[Target, Function]:
-    """Return torch's decompositions, except those of operations that the user lowers."""
+    """Return torch's table of decompositions, without the operations that must stay whole.
+
+    These are the operations that the user lowers with `poptorch.lowering`, and those in `KEPT`. A
+    decomposition is a function that computes an operation from other operations.
+    """
     return _table_without(frozenset(LOWERINGS))
 
 
 @cache
 def _table_without(names: frozenset[str]) -> dict[Target, Function]:
-    """Return torch's decompositions, except those of `names` and of the operations in `KEPT`."""
+    """Return torch's table of decompositions, without `names` and the operations in `KEPT`."""
     # "detach" is not decomposed, because results that autograd saves would then refer to themselves
     # and would never be freed.
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}

@@ -41,19 +41,25 @@ from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 Tensors = Sequence[torch.Tensor]
 WHOLE = "ipu_teach::whole"
 BACKWARD = "ipu_teach::whole_backward"
-LEARNERS = "lowering "  # The prefix of the names of nodes whose operation the user lowers.
+USERS_PREFIX = "lowering "  # The prefix of the names of nodes whose operation the user lowers.
 
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")
 
 
 def _like_examples(inputs: Tensors, name: str, how: str, examples: Tensors) -> list[torch.Tensor]:
-    """Return empty tensors with the shapes and dtypes of the results of `ipu_teach::whole`."""
+    """Return empty tensors like `examples`, which have the shapes and dtypes of the results.
+
+    This is torch's implementation of the operation `ipu_teach::whole`.
+    """
     return [torch.empty_like(example) for example in examples]
 
 
 def _like_inputs(gradients: Tensors, inputs: Tensors, outs: Tensors) -> list[torch.Tensor]:
-    """Return empty tensors with the shapes and dtypes of the results of `whole_backward`."""
+    """Return empty tensors like `inputs`, which have the shapes and dtypes of their gradients.
+
+    This is torch's implementation of the operation `ipu_teach::whole_backward`.
+    """
     return [torch.empty_like(value) for value in inputs]
 
 
@@ -63,7 +69,7 @@ for _name, _shapes in (("whole", _like_examples), ("whole_backward", _like_input
 
 
 def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: Tensors) -> None:
-    """Save the inputs and results of `trace_whole` for its backward pass."""
+    """Save the inputs and results of the operation `ipu_teach::whole` for its backward pass."""
     ctx.inputs = len(inputs[0])
     ctx.examples = len(inputs[3])
     ctx.save_for_backward(*inputs[0], *output)
@@ -72,9 +78,10 @@ def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: T
 def _backward(
     ctx: FunctionCtx, gradients: Sequence[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
-    """Return the gradients of the four arguments of the operation `ipu_teach::whole`.
+    """Return `(gradients of the inputs, None, None, [None, …])`, for the node `ipu_teach::whole`.
 
-    None in `gradients` means a gradient of 0.
+    `gradients` are the gradients of the results. None in `gradients` means a gradient of 0. The
+    three other arguments of the node have no gradient.
     """
     saved = ctx.saved_tensors
     inputs = saved[: ctx.inputs]
@@ -92,7 +99,7 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 
 @dataclass
 class Capture:
-    """The operations that one capture of a model records as a whole."""
+    """The data that one capture of a model stores for its nodes `ipu_teach::whole`."""
 
     # Each call of a user's operation: (operation, its arguments as a flat list, the structure from
     # which they were flattened).
@@ -113,8 +120,8 @@ class Capture:
         """Add the operations of a node `ipu_teach::whole` to a graph, and return its results."""
         num_ops_before = len(graph.ops)
         with graph.at(part="forward"):
-            if name.startswith(LEARNERS):
-                outs = self._learners(graph, inputs, json.loads(how))
+            if name.startswith(USERS_PREFIX):
+                outs = self._users_operation(graph, inputs, json.loads(how))
             elif name in ROWS:
                 outs = ROWS[name](graph, inputs, *json.loads(how))
             else:
@@ -122,7 +129,7 @@ class Capture:
         self.ops[outs[0]] = graph.ops[num_ops_before:]
         return outs
 
-    def _learners(self, graph: Ir, inputs: list[Value], call_number: int) -> list[Value]:
+    def _users_operation(self, graph: Ir, inputs: list[Value], call_number: int) -> list[Value]:
         """Add the user's operation in `calls[call_number]` to a graph, and return its results."""
         operation, flat_arguments, tree_form = self.calls[call_number]
         values = iter(inputs)
@@ -131,7 +138,7 @@ class Capture:
             for argument in flat_arguments
         ]
         args, kwargs = pytree.tree_unflatten(arguments, tree_form)
-        result = lower_learners(graph, operation, args, kwargs)
+        result = lower_users_operation(graph, operation, args, kwargs)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
     def _backward(
@@ -152,7 +159,7 @@ current: Capture | None = None
 
 @contextmanager
 def capture() -> Iterator[Capture]:
-    """Yield a new `Capture`, which records the calls of `trace_whole` in the `with` block."""
+    """Yield a new `Capture`, which records the nodes `ipu_teach::whole` in the `with` block."""
     global current
     outer = current
     current = Capture()
@@ -163,10 +170,11 @@ def capture() -> Iterator[Capture]:
 
 
 def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) -> list[torch.Tensor]:
-    """Record one node `ipu_teach::whole`, and return results like `examples`.
+    """Record one node `ipu_teach::whole`, and return results that are shaped like `examples`.
 
-    `name` is the name of a function in `ROWS`, or of an operation of `frontends.ir`. `how` contains
-    its arguments after `inputs`, as values that JSON can represent.
+    `name` is the name of a function in `ROWS` or of an operation of `frontends.ir`, which computes
+    the results on the device. `inputs` are its tensors, and `how` contains its other arguments, as
+    values that JSON can represent.
     """
     results = torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
     # Return copies, because the model may change them in place, and the backward pass needs the
@@ -174,19 +182,19 @@ def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) ->
     return [result.clone() for result in results]
 
 
-def is_learners_operation(name: str) -> bool:
+def is_users_operation(name: str) -> bool:
     """Return whether an operation belongs to the user's `torch.library` and can be lowered."""
     library, _, plain = name.partition("::")
     is_foreign = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
     return is_foreign and (name in LOWERINGS or plain in OPS)
 
 
-def call_learners(
+def call_users_operation(
     function: Target, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
     """Call an operation of the user's `torch.library`, and return its results.
 
-    If torch has no gradient for the operation, it is recorded as a single node.
+    If torch has no gradient for the operation, it is recorded as a single node `ipu_teach::whole`.
     """
     assert current is not None, "called by a capture"
     operation: Operation = getattr(function, "default", function)
@@ -201,11 +209,11 @@ def call_learners(
     name = operation._schema.name
     call_number = len(current.calls) - 1
     examples = [example] if is_tensor else list(example)
-    results = trace_whole(LEARNERS + name, tensors, call_number, examples)
+    results = trace_whole(USERS_PREFIX + name, tensors, call_number, examples)
     return results[0] if is_tensor else results
 
 
-def lower_learners(
+def lower_users_operation(
     graph: Ir,
     operation: Operation,
     args: Sequence[Argument],
@@ -213,9 +221,9 @@ def lower_learners(
 ) -> Argument:
     """Add an operation of the user's `torch.library` to a graph, and return its result or results.
 
-    The operation is lowered by the function that the user decorated with `poptorch.lowering`, or
-    else by the operation of `frontends.ir` with the same name. The latter gets the tensors as
-    positional arguments, and all other arguments by name.
+    If the user has decorated a function with `poptorch.lowering` for this operation, the function
+    adds it. Otherwise, the operation of `frontends.ir` with the same name is added, with the
+    tensors as inputs and all other arguments as attributes.
     """
     name = operation._schema.name
     if name in LOWERINGS:
@@ -238,7 +246,11 @@ def lower_learners(
 
 
 def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
-    """Return a copy of `table` whose functions skip the calls that `KEPT_IF` keeps as a whole."""
+    """Return a copy of a table of decompositions, without the calls that `KEPT_IF` selects.
+
+    Torch does not decompose these calls. `table` maps operations to the functions that decompose
+    them.
+    """
     return {
         op: _unless(KEPT_IF[name], spelled) if (name := _plain_name(op)) in KEPT_IF else spelled
         for op, spelled in table.items()
@@ -251,7 +263,10 @@ def _plain_name(operation: Operation) -> str:
 
 
 def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
-    """Return a decomposition that returns `NotImplemented` for calls that `is_kept` accepts."""
+    """Return a decomposition that calls `spelled`, except for the calls that `is_kept` accepts.
+
+    For these calls it returns `NotImplemented`, so that torch does not decompose them.
+    """
 
     def decomposed(*args: Argument, **kwargs: Argument) -> Argument:
         return NotImplemented if is_kept(*args, **kwargs) else spelled(*args, **kwargs)
@@ -262,7 +277,8 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-# Each function adds the operations of a node to a graph. The key is the `name` of `trace_whole`.
+# The functions that add the operations of a node `ipu_teach::whole` to a graph, by the argument
+# `name` of `trace_whole`.
 ROWS: dict[str, Callable[..., list[Value]]] = {}
 
 
@@ -276,9 +292,9 @@ def _attention(
 ) -> torch.Tensor:  # fmt: skip
     """Return softmax(query keyᵀ scale + mask) value, with a single multiplication by `scale`.
 
-    Outside of a capture, torch's own composition runs. This function replaces the operation instead
-    of being listed in `SPELLED`, because `nn.MultiheadAttention` calls the operation from inside
-    torch.
+    Outside of a capture, torch's own implementation runs. The function is passed to `respell`
+    instead of being listed in `SPELLED`, because `nn.MultiheadAttention` calls the operation from
+    inside torch, where `SPELLED` has no effect.
     """
     if current is None or (is_causal and attn_mask is not None):
         args = query, key, value, attn_mask, dropout_p, is_causal
@@ -320,7 +336,10 @@ def _recurrent(kind: str) -> Function:
     spelled = getattr(torch.ops.aten, kind)
 
     def traced(*args: Argument) -> Argument:
-        """Record a single node, unless the sequence is packed or the state is projected."""
+        """Record a recurrent layer as a single node.
+
+        Packed sequences, and layers that project their state, are left to torch.
+        """
         if isinstance(args[3], (list, tuple)):  # x is a torch.nn.utils.rnn.PackedSequence
             return spelled.data(*args)
         x, state, weights, has_biases, layers, p, train, bidirectional, batch_first = args
@@ -337,7 +356,10 @@ def _recurrent(kind: str) -> Function:
 
 
 def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
-    """Return the function in `ROWS` for a recurrent layer; `kind` is a key of `RECURRENT`."""
+    """Return the function that adds a recurrent layer to a graph, as an entry of `ROWS`.
+
+    `kind` is a key of `RECURRENT`, such as "lstm".
+    """
     cell = RECURRENT[kind]
 
     def lowered(
@@ -386,7 +408,10 @@ def _cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
-    """Record the cross entropy of class numbers as a single node; leave other cases to torch."""
+    """Record the cross entropy of class numbers as a single node.
+
+    All other cases, such as class weights and label smoothing, are left to torch.
+    """
     for name, value in (("scores", input), ("labels", target)):
         if not isinstance(value, torch.Tensor):
             raise ModelError(f"""cross_entropy() was given {shown(value)} as its {name}, which is
@@ -405,7 +430,10 @@ def _cross_entropy(
 def _cross_entropy_rows(
     graph: Ir, inputs: list[Value], reduction: str, ignored: int
 ) -> list[Value]:
-    """Add the operations of a cross entropy of class numbers to a graph, and return its loss."""
+    """Add the operations of a cross entropy to a graph, and return a list with the loss.
+
+    `inputs` are the scores [batch, classes, …] and the labels [batch, …], which are class numbers.
+    """
     x, labels = inputs
     rows = class_rows(graph, x)
     numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)

@@ -28,9 +28,10 @@ Unary = Callable[[Ir, Value], Value]
 
 
 def unary(*names: str) -> Callable[[Unary], Unary]:
-    """Return a decorator that registers a function of one value as the lowering of operations.
+    """Return a decorator that registers the lowering function of operations with one input.
 
-    The function gets the value in the dtype of the result.
+    `names` are torch's names of the operations. The function gets only the value of the input, in
+    the dtype of the result.
     """
 
     def add(function: Unary) -> Unary:
@@ -130,7 +131,7 @@ def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
     if not x.floating:
         if decimals < 0:
             raise Unfit(
-                "it rounds integers to tens, hundreds or more",
+                "the device cannot round integers to tens, hundreds or more",
                 f"convert the integers to floats: x.float().round(decimals={decimals}).",
             )
         return x

@@ -32,9 +32,10 @@ def _threshold_backward(
 
 
 def _by_output(kind: str) -> Callable[..., Value]:
-    """Return the lowering function of a non-linearity's gradient, computed from the output.
+    """Return the lowering function of a non-linearity's gradient.
 
-    `kind` is the name of the non-linearity, such as "TANH".
+    The function computes the gradient from the result of the non-linearity. `kind` is the name of
+    the non-linearity, such as "TANH".
     """
 
     def backward(graph: Ir, results: Results, gradient: Value, y: Value) -> Value:
@@ -114,10 +115,11 @@ def _select_backward(
 def _dropout_backward(
     graph: Ir, results: Results, gradient: Value, kept: Value, scale: float
 ) -> Value:
-    """Return the gradient of a dropout: `gradient * kept * scale`.
+    """Return the gradient of a dropout's input: `gradient * kept * scale`.
 
-    `kept` is True for the elements that the dropout kept. If `kept` was computed from a mask whose
-    elements are 0 or `scale`, the result is `gradient * mask`.
+    `kept` is True for the elements that the dropout kept. If it is the comparison `mask > 0` of a
+    dropout mask, whose elements are 0 or `scale`, return `gradient * mask` instead: the same result
+    with one product less.
     """
     gradient = graph.cast(gradient, results.dtype)
     producer_of = graph.maker()
@@ -136,7 +138,10 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
-    """Return whether the gradient of an embedding is not scaled by the rows' frequencies."""
+    """Return whether the gradient of a row of an embedding is the sum of the gradients of its uses.
+
+    Otherwise, torch divides the sum by the number of uses.
+    """
     return not by_frequency
 
 

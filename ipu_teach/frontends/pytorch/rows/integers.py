@@ -44,7 +44,9 @@ def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value
 def _check_divisor(graph: Ir, divisor: Value) -> None:
     """Raise `Unfit` if `divisor` is the integer constant 0."""
     if divisor.dtype is INT and divisor.number == 0:
-        raise Unfit("it divides integers by 0", "divide by another number, or by 0.0.")
+        raise Unfit(
+            "the device does not divide integers by 0", "divide by another number, or by 0.0."
+        )
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
@@ -116,7 +118,10 @@ def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _bits(kind: str, of_bools: str) -> Callable[..., Value]:
-    """Return the lowering function of the bitwise operation `kind`; BOOL uses `of_bools`."""
+    """Return the lowering function of the bitwise operation `kind`, such as "and".
+
+    For BOOL, the function adds the logical operation `of_bools` instead.
+    """
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         if results.dtype is BOOL:

@@ -21,11 +21,14 @@ def class_rows(graph: Ir, x: Value) -> Value:
 
 
 def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
-    """Return `(numbers, is_masked)`: labels as UNSIGNED_INT[rows], and whether some may be ignored.
+    """Return `(numbers, is_masked)` for the labels of a loss.
 
-    An ignored label becomes `MASKED_LABEL_CODE`. The host checks the labels that it copies to the
-    device. If `ignored` is torch's default, `IGNORED`, the program supports ignored labels only
-    after the host has found one in a batch; the program is then compiled again.
+    `numbers` contains the labels as UNSIGNED_INT[rows]. `is_masked` says whether some of them may
+    be ignored; an ignored label is `MASKED_LABEL_CODE`.
+
+    The host checks the labels that it copies to the device: they must be below `classes`. If
+    `ignored` is `IGNORED`, torch's default, the program does not support ignored labels at first.
+    When the host finds one in a batch, the program is compiled again with `is_masked`.
     """
     flat_labels = (
         graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
@@ -46,7 +49,10 @@ def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple
 
 
 def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
-    """Return the number of labels in `numbers` that are not ignored, as a FLOAT scalar."""
+    """Return the number of labels in `numbers` that are not ignored, as a FLOAT scalar.
+
+    If `is_masked` is False, no label is ignored.
+    """
     if not is_masked:
         return graph.constant(float(numbers.size), FLOAT, ())
     masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT, numbers.shape)
@@ -76,7 +82,7 @@ def _had_no_weights(
     weight: torch.Tensor | None,
     *others: Argument,
 ) -> bool:
-    """Return whether the loss of a call of the backward pass has no class weights."""
+    """Return whether the loss had no class weights, for the arguments of its backward operation."""
     return weight is None
 
 

@@ -30,7 +30,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT
 
 MASKS = Unfit(
-    "it selects elements with a mask, so the size of its result depends on the mask's values",
+    "the index is a mask, so the size of the result depends on the mask's values",
     "keep all elements, and set the others to 0: torch.where(mask, x, 0).",
 )
 
@@ -39,10 +39,10 @@ MASKS = Unfit(
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input of the host of which `index` is a view, or None.
+    """Return the input of which `index` is a view, or None if there is none.
 
-    torch's losses replace an ignored label by 0. The result of this selection counts as a view of
-    the input, which may then also contain the ignored label.
+    torch's losses replace the ignored label by 0. The result counts as a view of the labels: if
+    they are an input, the input may then contain the ignored label.
     """
     makers = graph.maker()
     ignored = None
@@ -107,9 +107,10 @@ def _is_counted(graph: Ir, index: Value) -> bool:
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:
-    """Return the index into the flattened elements for an index in each dimension.
+    """Return the index into a flattened tensor for indices along its dimensions.
 
-    `sizes` are the lengths of the dimensions. The last dimension is contiguous.
+    `indices` contains an index for each dimension, and `sizes` the lengths of the dimensions. If
+    `is_subscript`, negative indices count from the end.
     """
     linear_index: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
@@ -187,12 +188,14 @@ def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
 class Subscript:
     """The indices of a subscript such as `x[i, :, j]`, combined into a single index.
 
+    The indexed dimensions of x have an index, such as 0 and 2 in `x[i, :, j]`.
+
     - `order`: the dimensions of x, with the indexed dimensions first.
     - `front`: x with its dimensions in this order.
-    - `place`: the combined index into the flattened indexed dimensions.
-    - `rest`: the lengths of the other dimensions.
-    - `rows`: x as [indexed elements, *rest].
-    - `lead`: the number of dimensions before those of the index in torch's result.
+    - `place`: the combined index. It counts the elements of the flattened indexed dimensions.
+    - `rest`: the lengths of the dimensions without an index.
+    - `rows`: x as [elements of the indexed dimensions, *rest].
+    - `lead`: the number of dimensions of torch's result in front of the dimensions of the index.
     - `back`: the order of dimensions that turns [*place.shape, *rest] into torch's result.
     """
 
@@ -211,7 +214,8 @@ class Subscript:
         self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[dim] for dim in dims])), *self.rest)
         )
-        # If the indexed dimensions are not adjacent, the index comes first in torch's result.
+        # If the indexed dimensions are not adjacent, the index's dimensions come first in torch's
+        # result.
         self.lead = dims[0] if is_contiguous else 0
         rank = len(shape)
         self.back = [
@@ -221,7 +225,7 @@ class Subscript:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of torch's result, which contains the elements that are read or written."""
+        """The shape of `x[i, :, j]` in torch, for the indices of this subscript."""
         shape = (*self.place.shape, *self.rest)
         return tuple(shape[d] for d in self.back)
 
@@ -290,7 +294,11 @@ def _masked_put(
 
 
 def _source(graph: Ir, source: Operand, x: Value, index: Value) -> Value:
-    """Return the values that are written at each index, in the shape of `index`."""
+    """Return the elements that a scatter writes, in the shape of `index` and the dtype of `x`.
+
+    If `source` is a tensor, these are its first elements along each dimension. If it is a number,
+    all of them equal the number.
+    """
     if not isinstance(source, Value):
         return graph.constant(as_dtype(graph, source, x.dtype).number, x.dtype, index.shape)
     source = as_dtype(graph, source, x.dtype)
@@ -307,7 +315,7 @@ def _scatter(
     if reduce is not None:
         if reduce != "add":
             raise Unfit(
-                f"its argument reduce is {reduce!r}",
+                f"the argument reduce is {reduce!r}",
                 "use reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax' or 'amin'.",
             )
         return _scatter_add(graph, results, x, dim=dim, index=index, source=source)
@@ -333,9 +341,10 @@ def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
 
 
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
-    """Return `x` with one element of each row along `dim` replaced by `source`.
+    """Return `x` with the element at `index` replaced by `source`, in each row along `dim`.
 
-    Each position is compared with the index, so no element has to be sent to another tile.
+    `index` selects one element in each row. All positions are compared with it, so that no element
+    has to be sent to another tile.
     """
     positions = np.arange(x.shape[dim])
     position_grid = np.broadcast_to(along_axis(positions, len(x.shape), dim), x.shape)
@@ -362,7 +371,10 @@ def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
     :raises Unfit: if the dtype is BOOL.
     """
     if rows.dtype is BOOL:
-        raise Unfit("it adds booleans", "convert them with x.int(), and compare the result with 0.")
+        raise Unfit(
+            "the device does not add booleans to a tensor",
+            "convert them with x.int(), and compare the result with 0.",
+        )
     return graph.op("scatter_add", rows, places, updates)
 
 
@@ -388,7 +400,7 @@ def _scatter_reduce(
     include_self: bool = True,
 ) -> Value:  # fmt: skip
     if reduce not in ("sum", "mean", "amax", "amin"):
-        problem = f"its argument reduce is {reduce!r}"
+        problem = f"the argument reduce is {reduce!r}"
         raise Unfit(problem, "use reduce='sum', 'mean', 'amax' or 'amin'.")
     if not index.size or not x.size:
         return x
@@ -401,7 +413,7 @@ def _scatter_reduce(
         "scatter_add", graph.constant(0.0, FLOAT, rows.shape), element_places, ones
     )
     if reduce in ("sum", "mean"):
-        initial_values = _unless_hit(
+        initial_values = _initial_values(
             graph, num_updates, rows, otherwise=0, include_self=include_self
         )
         y = _added(graph, initial_values, element_places, updates)
@@ -416,7 +428,7 @@ def _scatter_reduce(
     else:
         if x.dtype is BOOL:
             raise Unfit(
-                "it compares booleans by size",
+                "the device does not compare booleans by size",
                 "convert them with x.int(), and compare the result with 0.",
             )
         lowest_value = -float("inf") if x.floating else -(2**31)
@@ -424,7 +436,7 @@ def _scatter_reduce(
         if is_minimum:
             rows = _negated(graph, rows)
             updates = _negated(graph, updates)
-        initial_values = _unless_hit(
+        initial_values = _initial_values(
             graph, num_updates, rows, otherwise=lowest_value, include_self=include_self
         )
         y = graph.op("scatter_max", initial_values, element_places, updates)
@@ -437,13 +449,13 @@ def _negated(graph: Ir, x: Value) -> Value:
     return graph.op("bitwise_not" if x.dtype is INT else "neg", x)
 
 
-def _unless_hit(
+def _initial_values(
     graph: Ir, num_updates: Value, rows: Value, otherwise: float, include_self: bool
 ) -> Value:
-    """Return the elements with which the updates are combined.
+    """Return the elements with which a scatter combines the updates.
 
-    They are `rows` if `include_self`. Otherwise, an element that gets an update (`num_updates` is
-    not 0) is replaced by `otherwise`.
+    If `include_self`, return `rows`, the old elements. Otherwise, replace each element that gets an
+    update (`num_updates` is above 0) by the number `otherwise`.
     """
     if include_self:
         return rows

@@ -17,9 +17,9 @@ from ipu_teach.types import FLOAT
 def _check(x: Value, eps: float) -> None:
     """Raise `Unfit` if `eps` is negative or `x` has no elements."""
     if eps < 0:
-        raise Unfit(f"its eps is {eps}", "use an eps of at least 0, such as 1e-5.")
+        raise Unfit(f"eps is {eps}", "use an eps of at least 0, such as 1e-5.")
     if not x.size:
-        raise Unfit("its input has no elements", "leave out the norm of empty tensors.")
+        raise Unfit("the input has no elements", "leave out the norm of empty tensors.")
 
 
 def _norm_results(
@@ -59,10 +59,10 @@ def _statistics(
 def _zeros(
     graph: Ir, mask: Ints, *likes: tuple[Value | None, tuple[int, ...]]
 ) -> list[Value | None]:
-    """Return the gradients of a norm without elements: zeros, or None where `mask` is False.
+    """Return the gradients of a norm of a tensor without elements: zeros, or None.
 
-    `likes` contains a pair (value, shape) for each gradient, which has the dtype of the value, or
-    FLOAT if the value is None.
+    A gradient is None if its entry in `mask` is False. `likes` contains a pair (value, shape) for
+    each gradient, which has the dtype of the value, or FLOAT if the value is None.
     """
     zeros = [graph.constant(0.0, FLOAT if v is None else v.dtype, shape) for v, shape in likes]
     return [v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=True)]
@@ -78,9 +78,10 @@ def _gradients(
     inverse_deviations: Value,
     gamma: Value | None,
 ) -> list[Value | None]:
-    """Return the gradients of x, gamma and beta; None for those whose `mask` is False.
+    """Return [gradient of x, gradient of gamma, gradient of beta] of a norm.
 
-    `whitened` is the normalised x.
+    A gradient is None if its entry in `mask` is False. `whitened` is x, normalised to the mean 0
+    and the variance 1.
     """
     x_grad = gamma_grad = beta_grad = None
     if mask[0]:

@@ -58,7 +58,8 @@ def _arg(kind: str) -> Callable[..., Value]:
 def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
     """Return the lowering function of torch.max or torch.min; `kind` is "max" or "min".
 
-    The function returns the extreme, or [extreme, position] if a dimension is given.
+    The function returns the maximum or minimum. If a dimension is given, it returns a list: [maxima
+    or minima, their positions].
     """
 
     def extreme(
@@ -193,9 +194,10 @@ Combine = Callable[[Value, Value], Value]
 
 
 def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
-    """Return a value [rows, n]: each element combined with all elements before it in its row.
+    """Return `rows` [rows, n] with each element combined with all elements before it in its row.
 
-    The function adds log2(n) steps, each of which combines elements of the whole value at once.
+    `combine(earlier, later)` combines two values elementwise, such as by a sum. It is called about
+    log2(n) times, each time for all elements at once.
     """
     row_length = rows.shape[1]
     shift = 1
@@ -243,10 +245,10 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
-    """Return the lowering function of a cumulative maximum or minimum, with its position.
+    """Return the lowering function of a cumulative maximum or minimum; `kind` is "max" or "min".
 
-    The position is that of the last element so far that equals the extreme or is NaN. `kind` is
-    "max" or "min".
+    The function returns [values, positions]. A position is the index of the last element so far
+    that equals the maximum or minimum, or is NaN.
     """
 
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
@@ -284,7 +286,7 @@ def _searchsorted(
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
         raise Unfit(
-            "its argument sorter is not supported",
+            "the argument sorter is not supported",
             "sort the sequence first: sequence = sequence.gather(-1, sorter).",
         )
     _, dtype = results.promoted()
@@ -296,7 +298,8 @@ def _searchsorted(
             graph, sorted_values, (*sorted_values.shape[:-1], 1, sorted_values.shape[-1])
         )
     is_right = right or side == "right"
-    # Negating the opposite comparison makes all numbers count as less than NaN.
+    # All comparisons with NaN are False. `not (a >= b)` is therefore True if b is NaN, and all
+    # numbers count as less than NaN, as in torch.
     is_below = graph.op(
         "logical_not", graph.op("gt" if is_right else "gteq", sorted_values, values)
     )

@@ -1,7 +1,9 @@
 """Lowering functions of pools.
 
-They use the device's pools where these compute the same as torch's, and otherwise a table of
-windows. A table of windows is an array [outputs, elements of a window]. It contains positions in
+The field is the part of a tensor that the windows move over: its last 2 or 3 dimensions.
+
+The functions use the device's pools where these compute the same as torch's, and otherwise a table
+of windows. A table of windows is an array [outputs, elements of a window]. It contains positions in
 the flattened field, and -1 where a window has fewer elements. Such a table can describe padding,
 dilation, windows that extend beyond the field, and the unequal windows of adaptive pools.
 """
@@ -18,7 +20,7 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, ro
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
-Axis = list[list[int]]  # the positions in the window of each output along a dimension
+Axis = list[list[int]]  # the windows along one dimension: a list of positions for each window
 
 
 def _check_floats(x: Value) -> None:
@@ -31,7 +33,7 @@ def _check_floats(x: Value) -> None:
 
 
 def _batched(graph: Ir, x: Value, rank: int) -> Value:
-    """Return `x` as [batch, channels, *field]; `rank` is the number of dimensions of the field."""
+    """Return `x` as [batch, channels, *field]; the field has `rank` dimensions."""
     return x if len(x.shape) == rank + 2 else reshape(graph, x, (1, *x.shape))
 
 
@@ -39,14 +41,20 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 
 
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
-    """Return the windows along a dimension of length `size`, without positions outside of it."""
+    """Return the windows of a pool along one dimension: a list of positions for each window.
+
+    `size` is the length of the dimension. Positions outside of it are left out.
+    """
     window_starts = [i * stride - padding for i in range(outputs)]
     windows = [range(start, start + kernel * dilation, dilation) for start in window_starts]
     return [[position for position in window if 0 <= position < size] for window in windows]
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
-    """Return the windows of an adaptive pool along a dimension of length `size`."""
+    """Return the windows of an adaptive pool along one dimension: a list of positions for each.
+
+    `size` is the length of the dimension, and `outputs` the number of windows.
+    """
     return [
         list(range(output * size // outputs, -(-(output + 1) * size // outputs)))
         for output in range(outputs)
@@ -54,7 +62,10 @@ def _adaptive_axis(size: int, outputs: int) -> Axis:
 
 
 def _table(field: Ints, axes: list[Axis]) -> Array:
-    """Return the table of windows of a field, from the windows along each of its dimensions."""
+    """Return the table of windows of a pool: an array [outputs, elements of a window].
+
+    `field` is the shape of the field. `axes` contains the windows along each of its dimensions.
+    """
     windows = []
     for output in np.ndindex(*map(len, axes)):
         positions_by_dim = [
@@ -75,7 +86,7 @@ class Windows:
     - `table`: the table of windows, as the module's docstring describes it.
     - `lead`: the product batch * channels.
     - `size`: the number of elements of the field.
-    - `outputs`: the shape of the output's field.
+    - `outputs`: the number of windows along each dimension of the field.
     """
 
     def __init__(self, graph: Ir, x: Value, axes: list[Axis]) -> None:
@@ -90,14 +101,17 @@ class Windows:
 
     @property
     def index(self) -> Value:
-        """The flattened table of windows, with the number of elements instead of -1."""
+        """The flattened table of windows, in which `size` replaces -1.
+
+        The functions `gathered` and `scattered` add a row with this number for missing elements.
+        """
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return the elements of each window of `x`: [outputs, elements, batch * channels].
+        """Return the elements of each window: [outputs, elements of a window, batch * channels].
 
-        Elements outside of the field have the value `outside`.
+        Elements that a window lacks have the value `outside`.
         """
         by_channel = reshape(self.graph, x, (self.lead, self.size))
         by_position = self.graph.op("permute", by_channel, dims=(1, 0))
@@ -107,9 +121,10 @@ class Windows:
         return reshape(self.graph, window_rows, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
-        """Return a value with the shape of x: for each position, the sum of its updates.
+        """Return the sum of the updates for each element of x, in the shape of x.
 
-        `updates` is [outputs, elements of a window, batch * channels].
+        `updates` [outputs, elements of a window, batch * channels] contains a number for each
+        element of each window. An element may be in several windows.
         """
         update_rows = reshape(self.graph, updates, (self.table.size, self.lead))
         sums = self.graph.op("scatter", self.index, update_rows, shape=(self.size + 1, self.lead))
@@ -153,9 +168,10 @@ class Windows:
 def _options(
     rank: int, x: Value, *, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
 ) -> Sizes:
-    """Return the sizes of the device's pool: "kernel", "stride", and padding "lower" and "upper".
+    """Return the attributes of the device's pool: "kernel", "stride", "lower" and "upper".
 
-    With `ceil_mode`, the upper padding completes the last window.
+    "lower" and "upper" are the padding before and after the field. With `ceil_mode`, "upper" is
+    enlarged until the last window is complete.
     """
     sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
     if ceil_mode:
@@ -165,9 +181,10 @@ def _options(
 
 
 def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
-    """Return the padding after a field that completes the last window, as `ceil_mode` requires.
+    """Return the padding after a dimension that makes the last window complete, for `ceil_mode`.
 
-    `lower` and `upper` are the padding before and after the field without `ceil_mode`.
+    `field` is the length of the dimension. `lower` and `upper` are the padding before and after it
+    without `ceil_mode`.
     """
     num_windows = -(-(field + lower + upper - kernel) // stride) + 1
     if (num_windows - 1) * stride >= field + lower:  # the last window would begin after the field
@@ -176,9 +193,9 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether anything but the pool's backward pass uses the positions of the maxima.
+    """Return whether an operation other than the pool's backward pass reads the maxima's positions.
 
-    `backward` is the name of the backward operation.
+    `backward` is the name of the pool's backward operation.
     """
     readers = [
         reader
@@ -222,7 +239,7 @@ def _max_pool_row(rank: int) -> None:
         gradient = _batched(graph, gradient, rank)
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
-        else:  # a later pass removes the second of two equal pools
+        else:  # the maxima are computed again, but `simplify` merges this pool with the forward one
             options = _options(
                 rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
             )
@@ -232,7 +249,11 @@ def _max_pool_row(rank: int) -> None:
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
-    """Return a value with the shape of `x`: each gradient is added at its position in the field."""
+    """Return the gradient of a maximum pool's input `x`.
+
+    Each element of `gradient` is added to the element of `x` that was the maximum. `places`
+    contains the positions of these maxima in the flattened field.
+    """
     num_channels = x.shape[0] * x.shape[1]
     field_size = int(np.prod(x.shape[2:]))
     num_outputs = gradient.size // num_channels
@@ -269,7 +290,10 @@ def _adaptive_max_row(rank: int) -> None:
 
 
 def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
-    """Return the sum of each window, in FLOAT, divided by the window's entry in `counts`."""
+    """Return the mean of each window of `x`: its sum divided by its entry in `counts`.
+
+    The means are computed in FLOAT.
+    """
     graph = windows.graph
     window_sums = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
     inverse_counts = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
@@ -277,7 +301,11 @@ def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
 
 
 def _mean_gradient(windows: Windows, gradient: Value, counts: Array) -> Value:
-    """Return the gradient of the input of `_mean_of`, for the gradient of its result."""
+    """Return the gradient of `x`, the input of `_mean_of`.
+
+    `gradient` is the gradient of the means. Each element of a window gets the gradient of the
+    window's mean, divided by the window's entry in `counts`.
+    """
     graph = windows.graph
     float_gradient = graph.cast(gradient, FLOAT)
     inverse_counts = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
@@ -291,7 +319,10 @@ def _avg_windows(
     graph: Ir, x: Value, outputs: Ints, sizes: Sizes, count_include_pad: bool,
     divisor: int | None,
 ) -> tuple[Windows, Array]:  # fmt: skip
-    """Return `(windows, divisors)`: the windows of an average pool, and the divisor of each sum."""
+    """Return `(windows, divisors)` of an average pool.
+
+    `divisors` contains the number by which the sum of each window is divided.
+    """
     window_sizes = (sizes[kernel] for kernel in ("kernel", "stride", "lower"))
     ones = (1,) * len(outputs)
     windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *window_sizes, ones)))
@@ -319,7 +350,10 @@ def _avg_pool_row(rank: int) -> None:
         return _options(rank, x, kernel=kernel, stride=stride, padding=padding, ceil_mode=False)
 
     def is_plain(sizes: Sizes, x: Value, outputs: Ints, divisor: int | None) -> bool:
-        """Return whether the device's own pool has the same windows."""
+        """Return whether the device's average pool has the windows and divisors of torch's.
+
+        This is the case without a `divisor`, and if the number of windows is rounded down.
+        """
         names = ("kernel", "stride", "lower")
         rounded_down = [
             (n + 2 * p - k) // s + 1
@@ -367,7 +401,11 @@ def _avg_pool_row(rank: int) -> None:
 def _plain_gradient(
     graph: Ir, x: Value, gradient: Value, sizes: Sizes, count_include_pad: bool
 ) -> Value:
-    """Return the gradient of the device's average pool, also if the averages count the padding."""
+    """Return the gradient of `x`, the input of the device's average pool.
+
+    If the averages count the padding, the gradient of the padded input is computed, and the padding
+    is removed from it.
+    """
     lower = sizes["lower"]
     upper = sizes["upper"]
     if not (count_include_pad and any((*lower, *upper))):
@@ -391,7 +429,10 @@ def _adaptive_avg_row(rank: int) -> None:
         return adaptive, (adaptive.table >= 0).sum(1)
 
     def divided(x: Value, outputs: Ints) -> list[int] | None:
-        """Return the kernel of the equivalent plain pool, or None if there is none."""
+        """Return the kernel of the average pool with equal windows that computes the same result.
+
+        Return None if the lengths of the field are not multiples of the lengths of the output.
+        """
         pairs = list(zip(x.shape[2:], outputs, strict=True))
         return None if any(not m or n % m for n, m in pairs) else [n // m for n, m in pairs]
 

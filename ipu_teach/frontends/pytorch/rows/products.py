@@ -121,11 +121,11 @@ def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
 
 
 def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
-    """Return `(lengths, sizes)` for the part of the output that a transposed convolution reaches.
+    """Return `(lengths, sizes)` for the output of a transposed convolution.
 
-    The part begins at index 0 and has the length `lengths[d]` in dimension d; after it, the output
-    is 0. `sizes` is a copy with an upper padding for which a convolution of this part has exactly
-    the shape of `x`. With output padding, the upper padding is smaller than the lower padding.
+    In dimension d, only the first `lengths[d]` elements of the output depend on `x`; output padding
+    may add elements after them. `sizes` is a copy of the sizes with another upper padding: the
+    convolution of the first elements then has exactly the shape of `x`.
     """
     reached_shape = []
     upper_padding = []
@@ -170,7 +170,10 @@ def _convolution_backward(
     groups: int,
     mask: Ints,
 ) -> list[Value | None]:
-    """Return the gradients of x, the weights and the bias; None for those whose `mask` is False."""
+    """Return [gradient of x, gradient of the weights, gradient of the bias].
+
+    A gradient is None if its entry in `mask` is False.
+    """
     rank = len(weights.shape) - 2
     sizes = _sizes(rank, stride, padding, dilation)
     x_grad = weight_grad = bias_grad = None

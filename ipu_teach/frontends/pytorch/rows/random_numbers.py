@@ -1,7 +1,7 @@
 """Lowering functions of random numbers.
 
-The random operations of a graph are numbered from 1. Each passes its number as the `modifier` of
-the seed, so different operations return different numbers.
+All operations of a graph draw from one seed. They are numbered from 1, and the number is the
+attribute `modifier` of the operation, so that different operations draw different numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT
 
 DRAWN = ("dropout_mask", "uniform", "normal")
-SMALLEST = 2.0**-26  # Every uniform random number above 0 is larger than this.
+SMALLEST = 2.0**-26  # The operation "uniform" returns 0 or numbers larger than this.
 
 
 def random_numbers(
@@ -150,7 +150,7 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
     """
     if high - low > 2**24:
         why = (
-            f"its range has {high - low:,} integers, more than a 32-bit float can represent exactly"
+            f"the range has {high - low:,} integers, more than a 32-bit float can represent exactly"
         )
         raise Unfit(why, f"choose a range of at most {2**24:,} integers.")
     integers_from_0 = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))

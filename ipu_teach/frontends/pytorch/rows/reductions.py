@@ -120,8 +120,8 @@ def _var(
 ) -> Value:  # fmt: skip
     """Return the variance of `x` over `dim`.
 
-    The sum of the squared differences from the mean is divided by the number of elements in it
-    minus `correction`, or by 0 if that is negative. A division by 0 gives NaN or infinity.
+    It is the sum of the squared differences from the mean, divided by d = max(n - correction, 0). n
+    is the number of elements in the sum. If d is 0, the variance is NaN or infinite.
     """
     if isinstance(dim, bool):  # the operation is var(x, unbiased)
         unbiased = dim
@@ -189,7 +189,10 @@ def _vector_norm(
 
 
 def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
-    """Return the norm of order `ord` over `dim`. `magnitude` contains the absolute values."""
+    """Return the norm of order `ord` over `dim`.
+
+    `magnitude` contains the absolute values of the elements.
+    """
     if ord in (float("inf"), -float("inf")):
         extreme_kind = "reduce_max" if ord > 0 else "reduce_min"
         return reduce(graph, results, extreme_kind, magnitude, dim=dim, empty=0)

@@ -38,7 +38,9 @@ KEPT: set[str] = set()
 # Functions by operation name. If the function of an operation returns True for the arguments of a
 # call, torch must not decompose the call.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
-MOVES: set[str] = set()  # The names of operations that only move elements, which need no wrapping.
+# The names of operations that only move elements. Their results are not wrapped to the width of
+# torch's integer dtypes, because the elements already have this width.
+MOVES: set[str] = set()
 
 
 class Results:
@@ -62,7 +64,10 @@ class Results:
 
     @property
     def dtype(self) -> Kind:
-        """The device's dtype of the first result. The caller has checked that it is not None."""
+        """The device's dtype of the first result.
+
+        The caller has checked that the device supports the dtype.
+        """
         dtype = self.dtypes[0]
         assert dtype is not None, "the lowering refuses other dtypes"
         return dtype
@@ -86,7 +91,7 @@ class Results:
         dtype = self._dtype_of(common)
         if dtype is None:
             raise Unfit(
-                f"it would compute in {common}, which the device does not support",
+                f"the result would be computed in {common}, which the device does not support",
                 "convert both operands to torch.float32: x.float().",
             )
         return common, dtype
@@ -100,8 +105,10 @@ def row(
 ) -> Callable[[AnyRow], AnyRow]:
     """Return a decorator that registers a lowering function for several torch operations.
 
-    `saves` adds the names to `SAVING`, and `moves` adds them to `MOVES`. `kept=True` adds them to
-    `KEPT`. If `kept` is a function, it is stored in `KEPT_IF`.
+    - `saves`: whether the function has the argument `saved`. The names are added to `SAVING`.
+    - `kept`: whether torch must not decompose the operations. True adds the names to `KEPT`. A
+      function, which decides for each call, is stored in `KEPT_IF`.
+    - `moves`: whether the operations only move elements. The names are added to `MOVES`.
     """
 
     def add(function: AnyRow) -> AnyRow:
@@ -121,7 +128,7 @@ def row(
 
 
 def as_bool(graph: Ir, x: Operand) -> Value:
-    """Return a BOOL value: whether each element of `x` differs from 0, as NaN does."""
+    """Return a BOOL value: False where `x` is 0, and True elsewhere, also where `x` is NaN."""
     if not isinstance(x, Value):
         return graph.constant(bool(x), BOOL)
     if x.dtype is BOOL:

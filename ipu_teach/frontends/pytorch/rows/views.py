@@ -65,7 +65,8 @@ def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
     names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
     if names != {"torch.float32", "torch.int32"}:
         raise Unfit(
-            f"it views the bits of {results.example(0).dtype} as {results.tensors[0].dtype}",
+            f"the device does not view the bits of {results.example(0).dtype} as "
+            f"{results.tensors[0].dtype}",
             "view torch.float32 as torch.int32, or convert the numbers with x.to(dtype).",
         )
     return graph.op("reinterpret", x, dtype=results.dtype)
@@ -137,8 +138,8 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
     """Return `x` with `margins` of the number `value`; a negative margin removes elements.
 
-    `margins` contains the margins before and after the last dimension, followed by those of the
-    dimension before it, and so on.
+    `margins` contains the lengths of the margins before and after the last dimension, then before
+    and after the dimension in front of it, and so on.
     """
     margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     margin_pairs = [(0, 0)] * (len(x.shape) - len(margin_pairs)) + margin_pairs
@@ -153,7 +154,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
             for length in (max(margin_before, 0), max(margin_after, 0))
         ]
         if x.floating and x.size and np.isfinite(value):
-            continue  # the "pad" below adds all margins at once if the number is finite
+            continue  # for a finite number, one "pad" after the loop adds all margins at once
         x = concatenate(graph, [fill_values[0], x, fill_values[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in margin_pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
@@ -206,7 +207,7 @@ def _strided_places(
     is_inside = not positions.size or 0 <= positions.min() <= positions.max() < x.size
     if not example.is_contiguous() or not is_inside:
         raise Unfit(
-            "its strides select elements outside of x, or x is not contiguous",
+            "the strides select elements outside of x, or x is not contiguous",
             "use x.reshape, x[...] or torch.gather, or call x.contiguous() before as_strided.",
         )
     return positions
@@ -287,7 +288,10 @@ def _slice_scatter(
 
 
 def _rows_first(graph: Ir, x: Value, dim: int, row_numbers: Array, source: Value) -> list[Value]:
-    """Return [x, index, source], with dimension `dim` of `x` and `source` moved to the front."""
+    """Return the arguments [x, index, source] of an operation that writes rows of x.
+
+    Dimension `dim` of `x` and of `source` is moved to the front. The index contains `row_numbers`.
+    """
     index = graph.constant(row_numbers, UNSIGNED_INT)
     return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
