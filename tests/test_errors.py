@@ -977,12 +977,12 @@ VERTICES: list[Case] = [
 VERTICES_IN_BULK: list[Case] = [
     ("bulk lengths", lambda w: w.many(Scale, [0, 1], x=w.x, out=w.y[:3], factor=[1, 2]), GraphObjectCreationError, r"""
         add_vertices() of Scale was given different numbers of vertices: 2 by tiles, 4 by x, 3 by out, 2 by factor.
-          next:  make the leading axes equal, or 1 to share; add a ragged tail with a second call."""),
+          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
     ("bulk list lengths",
      lambda w: w.many(Rows, 0, rows=[w.x, w.y[:2]], out=w.x.reshape((4, 3, 1))),
      GraphObjectCreationError, r"""
         add_vertices() of Rows was given different numbers of vertices: 4 by rows, 2 by rows, 4 by out.
-          next:  make the leading axes equal, or 1 to share; add a ragged tail with a second call."""),
+          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
     ("bulk single element", lambda w: w.many(Dot, 0, out=w.s), GraphConnectionError, r"""
         Dot.out was given a single element in add_vertices(): it has no vertex axis.
           where: Tensor('s', FLOAT, shape ())

@@ -446,7 +446,7 @@ def test_the_first_tiles_of_each_ipu() -> None:
         ),
         (
             ("a",),
-            "create_virtual_graph() was given ('a',).\n  next:  give a number of tiles, the first "
+            "create_virtual_graph() was given ('a',), which does not choose tiles.\n  next:  give a number of tiles, the first "
             "and the end of a range, or a list of tiles.",
         ),
     ],

@@ -455,13 +455,13 @@ def test_errors() -> None:
     texts: list[tuple[Callable[[], Any], str]] = [
         (
             lambda: x.slice((1, 2, 3)),
-            "slice((1, 2, 3)) is not a slice of shape (4, 3)."
+            "slice((1, 2, 3)) does not select a part of shape (4, 3)."
             + here
             + "give (begin, end), with 0 <= begin <= end.",
         ),
         (
             lambda: x.slice((1,), (2, 3)),
-            "slice((1,), (2, 3)) is not a slice of shape (4, 3)."
+            "slice((1,), (2, 3)) does not select a part of shape (4, 3)."
             + here
             + "give as many begins as ends, at most 2.",
         ),
@@ -473,7 +473,7 @@ def test_errors() -> None:
         ),
         (
             lambda: x.slices(5),
-            "slice(5) is not a slice of shape (4, 3)."
+            "slice(5) does not select a part of shape (4, 3)."
             + here
             + "give a list of intervals, as in [(0, 2), (5, 6)].",
         ),
@@ -547,7 +547,7 @@ def test_errors() -> None:
             lambda: x.dim_shuffle_partial([0], [0, 1]),
             "dim_shuffle_partial([0], [0, 1]) does not fit shape (4, 3)."
             + here
-            + "name as many places as dimensions, each of [0, 1] at most once.",
+            + "give two lists of equal length, in which each of [0, 1] occurs at most once.",
         ),
         (lambda: x.intersects_with(3), "intersects_with() was given 3." + here + "give a tensor."),
         (

@@ -309,11 +309,12 @@ def test_a_list_is_connected_part_by_part() -> None:
         'only connect() takes a part.\n  next:  name the whole field: vertex["name"].'
     )
     assert said(lambda: v["parts"][0][1], GraphConnectionError) == (
-        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' has no parts of its "
-        "own.\n  next:  give it one tensor."
+        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' cannot be indexed: it "
+        "is a single tensor.\n  next:  give it one tensor."
     )
     assert said(lambda: list(v["parts"]), GraphConnectionError) == (
-        "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' would never end.\n"
+        "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' would never end, because a field has no "
+        "length.\n"
         "  next:  loop over range(size) and index it."
     )
 

@@ -397,7 +397,7 @@ def test_a_flag_may_be_numpys() -> None:
         (
             lambda w: w.x.slices(np.array(None)),
             PoplarIndexError,
-            "slice(array(None, dtype=object)) is not a slice of shape (4, 3)",
+            "slice(array(None, dtype=object)) does not select a part of shape (4, 3)",
         ),
         (
             lambda w: Graph(w.device, np.zeros(2)),

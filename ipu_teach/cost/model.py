@@ -262,12 +262,11 @@ class Measured:
 
 
 class CostModel:
-    """The modelled costs of the steps of a compiled program on a machine, and the memory of its
-    tiles.
+    """The modelled costs of the steps of a compiled program, and the memory of the tiles.
 
-    The machine is `target`. It must have the number of tiles for which the program was compiled.
-    Steps are identified by numbers: first all compiled steps, from 0, and then the executions
-    `measured` in a run, whose cycles depend on data.
+    The costs are those on machine `target`. It must have the number of tiles for which the program
+    was compiled. Steps are identified by numbers: first all compiled steps, from 0, and then the
+    executions `measured` in a run, whose cycles depend on data.
     """
 
     def __init__(
@@ -526,7 +525,12 @@ class CostModel:
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """Return `(groups, cycles)` of step `number` for `Target.sets`; see `StepCost.by_set`."""
+        """Return `(groups, cycles)` of step `number` for `Target.sets`: two int64[sets].
+
+        `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
+        that does not wait for any other set. `cycles` is the time for which one execution occupies
+        each set.
+        """
         if number not in self._by_set:
             cost = self.step(number)
             step = self.compiled_step(number)

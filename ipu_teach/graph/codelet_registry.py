@@ -278,7 +278,12 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
 def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
-    """Return the modelled cycles of `vertex`, as `Graph.get_perf_estimate` does."""
+    """Return the modelled cycles of `vertex` that a program gave or that a function computes.
+
+    The first of these sources counts: `set_perf_estimate`, the estimator registered for the
+    codelet, and the codelet's own `cycles`. Raises `MissingPerfEstimateError` if there is none of
+    them.
+    """
     table = vertex.table
     row = vertex.row
     if table.estimates is not None and row < len(table.estimates) and table.estimates[row] >= 0:

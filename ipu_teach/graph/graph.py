@@ -377,11 +377,12 @@ class Graph(WithoutSome):
     def mapped_pieces(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> tuple[Array, Array, Array]:
-        """Return (begin, count, tile) of pieces of `tensor` that are each on one tile.
+        """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
 
-        `begin` counts elements in the order of the tensor. Raises `InvalidTileMappingError` if an
-        element is not mapped and `require_complete` is True, or if an element is on a tile outside
-        a virtual graph and `allow_external` is False.
+        `begin` is the number of the first element of each piece, in the order of the tensor, and
+        `count` is its number of elements. Raises `InvalidTileMappingError` if an element is not
+        mapped and `require_complete` is True, or if an element is on a tile outside a virtual graph
+        and `allow_external` is False.
         """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
@@ -413,7 +414,7 @@ class Graph(WithoutSome):
         self._mapping.add_pieces(tensor, begin, begin + count, numbers)
 
     def tile_map(self) -> TileTable:
-        """Return the tile of every byte after the mapping calls so far, in the graph's numbers."""
+        """Return the tile of every byte after the mapping calls so far, in this graph's numbers."""
         return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
@@ -579,10 +580,11 @@ class Graph(WithoutSome):
         fields: Mapping[str, FieldValue],
         order: Array | None = None,
     ) -> None:
-        """Add and map a vertex for each of `tiles`, with a column for each edge that differs.
+        """Add a vertex on each of `tiles`, whose connections are given as columns.
 
-        `fields` contains the edges and state that are the same for all vertices. `order` contains
-        the numbers of the vertices in the compute set; by default they follow the existing ones.
+        `columns` has a column for each edge that differs between the vertices. `fields` contains
+        the edges and state that are the same for all vertices. `order` contains the numbers of the
+        vertices in the compute set; by default they follow the existing ones.
         """
         from ipu_teach.graph.bulk import add_columns
 

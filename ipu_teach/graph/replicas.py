@@ -84,7 +84,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     log = top_level._mapping
 
     def images() -> None:
-        """Map the images of everything that was mapped since the last call."""
+        """Append the mapping calls since the last call to the log, once for each replica."""
         nonlocal done
         rows = np.array(part.mapping_log[done:], np.int64).reshape(-1, 3)
         done = len(part.mapping_log)

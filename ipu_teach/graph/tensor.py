@@ -239,12 +239,12 @@ class Tensor(WithoutSome, WithoutValue):
                 where: {self!r}
                 next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
-    def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
+    def _no_slice(self, begin: object, end: object, *, next_step: str) -> PoplarIndexError:
         arguments = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
         return PoplarIndexError(
-            f"slice({arguments}) is not a slice of shape {self.shape}.",
+            f"slice({arguments}) does not select a part of shape {self.shape}.",
             where=repr(self),
-            next_step=advice,
+            next_step=next_step,
         )
 
     def slice(
@@ -261,7 +261,9 @@ class Tensor(WithoutSome, WithoutValue):
         elif end is None:
             interval = as_shape(begin)
             if interval is None or len(interval) != 2:
-                raise self._no_slice(begin, end, "give (begin, end), with 0 <= begin <= end.")
+                raise self._no_slice(
+                    begin, end, next_step="give (begin, end), with 0 <= begin <= end."
+                )
             begin, end = interval
         if not any(
             isinstance(bound, (Sequence, np.ndarray)) and not isinstance(bound, (str, bytes))
@@ -278,7 +280,7 @@ class Tensor(WithoutSome, WithoutValue):
                 or len(begins) > self.rank
             ):
                 raise self._no_slice(
-                    begin, end, f"give as many begins as ends, at most {self.rank}."
+                    begin, end, next_step=f"give as many begins as ends, at most {self.rank}."
                 )
             bounds = list(zip(range(self.rank), begins, ends, strict=False))
         key = [slice(None)] * self.rank
@@ -303,7 +305,7 @@ class Tensor(WithoutSome, WithoutValue):
         listed = isinstance(intervals, Sequence) and not isinstance(intervals, (str, bytes))
         if not listed and not (isinstance(intervals, np.ndarray) and intervals.ndim):
             raise self._no_slice(
-                intervals, None, "give a list of intervals, as in [(0, 2), (5, 6)]."
+                intervals, None, next_step="give a list of intervals, as in [(0, 2), (5, 6)]."
             )
         return [self.slice(interval, dim=dim) for interval in intervals]
 
@@ -594,8 +596,8 @@ class Tensor(WithoutSome, WithoutValue):
         raise PoplarIndexError(f"""dim_shuffle_partial({shown(source)}, {shown(destination)}) does
             not fit shape {self.shape}.
             where: {self!r}
-            next:  name as many places as dimensions, each of {list(range(self.rank))} at most
-            once.""")
+            next:  give two lists of equal length, in which each of {list(range(self.rank))}
+            occurs at most once.""")
 
     def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
         """Move dimension `dim` to position `new_dim`; the other dimensions keep their order.

@@ -82,9 +82,10 @@ class Variables:
         self._apart = 2 * MOST_BYTES
 
     def follow(self, below: Variables, distance: int, count: int) -> None:
-        """Place the variables of this empty graph after `count` images of the variables `below`.
+        """Let the addresses of this empty graph begin after the memory of all replicas.
 
-        The images start `distance` bytes apart.
+        `below` are the variables of one replica. Each of `count` replicas has an image of them, and
+        the images start `distance` bytes apart.
         """
         self._below = below
         self._apart = distance

@@ -59,8 +59,8 @@ class VertexTable:
         self.columns = [
             (n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges
         ]
-        # The maximum number of fields of a vertex that `Graph.add_vertex` can add without a full
-        # check.
+        # `Graph.add_vertex` has a fast path for vertices with at most this number of fields. A
+        # codelet with state never takes it.
         self.most_usual = -1 if self.state else len(self.edges)
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
         # The sizes of Vectors of state without a value, and the parts of lists that are connected
@@ -105,7 +105,8 @@ class VertexTable:
     def connect(self, row: int, name: str, value: FieldValue) -> None:
         """Connect `value` to the edge `name` of the vertex in `row`.
 
-        `row` is an existing row, or the next row of the field's columns.
+        `row` is an existing row, or the number of rows. In the latter case, a row is appended to
+        the field's columns.
         """
         offset, layout = self.edge(name, value)
         if row == len(self.offsets[name]):
@@ -216,7 +217,8 @@ class VertexTable:
     def check(self, field: Field, tensor: Tensor, part: bool = False, lead: int = 0) -> None:
         """Raise an error if the dtype or shape of a tensor does not fit `field`.
 
-        With `part`, the tensor is one part of a list. The first `lead` axes number the vertices.
+        With `part`, the tensor is one part of a list. The first `lead` axes of the tensor number
+        the vertices, so only the other axes must fit.
         """
         subject = f"{self.codelet.__name__}.{field.name}"
         if tensor.graph is not self.graph:
@@ -342,13 +344,14 @@ class FieldRef:
     def __getitem__(self, index: int) -> FieldRef:
         if self.index is not None:
             raise GraphConnectionError(
-                f"The {self!r} has no parts of its own.", next_step="give it one tensor."
+                f"The {self!r} cannot be indexed: it is a single tensor.",
+                next_step="give it one tensor.",
             )
         return FieldRef(self.vertex, self.name, index)
 
     def __iter__(self) -> Iterator[FieldRef]:
         raise GraphConnectionError(
-            f"A loop over {self!r} would never end.",
+            f"A loop over {self!r} would never end, because a field has no length.",
             next_step="loop over range(size) and index it.",
         )
 

@@ -23,15 +23,14 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
-# The following constants are the limits above which a finding or a piece of advice is given.
-HALF_FULL = 0.5  # share of a tile's memory in use: the tile is listed among the fullest
-NEARLY_FULL = 0.9  # share of a tile's memory in use: advice to move data away
-UNEVEN = 1.5  # bytes of the fullest tile / bytes of the average tile: advice to map data evenly
-WAITING = 0.1  # share of the run spent waiting: advice to give tiles or IPUs equal work
-MOVING = 0.3  # share of the run spent on exchange: advice to move data to the tiles that read it
-SYNCING = 0.4  # share of the run spent on syncs and waiting: advice to do more in each superstep
-STREAMING = 0.5  # share of the run spent on the host or streaming memory: advice to transfer less
-GATHERING = 0.05  # share of a step's cycles spent on copies within a tile: the step is listed
+HALF_FULL = 0.5  # Tiles that use this share of their memory are listed among the fullest.
+NEARLY_FULL = 0.9  # If a tile uses more than this share of its memory, move data away.
+UNEVEN = 1.5  # If the fullest tile has this many times the bytes of the average, map data evenly.
+WAITING = 0.1  # If waiting takes more than this share of the run, give tiles or IPUs equal work.
+MOVING = 0.3  # If exchange takes more than this share, move data to the tiles that read it.
+SYNCING = 0.4  # If syncs and waiting take more than this share, do more in each superstep.
+STREAMING = 0.5  # If the host or streaming memory takes more than this share, transfer less.
+GATHERING = 0.05  # Steps are listed if copies within a tile take more than this share of them.
 SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."

@@ -264,7 +264,7 @@ def _operation(
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Count, by step number, the tiles on which a step is the first to need a piece of code.
+    """Return, by step number, on how many tiles a step is the first to need a piece of code.
 
     A codelet has one piece of code. There are two more: for copies of contiguous data, and for
     copies of several pieces of data. A step that is the first to need two pieces of code on a tile

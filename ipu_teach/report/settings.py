@@ -107,9 +107,10 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the settings in the form for a file, in which `named` is set.
+        """Return the settings for a file, which has the selected program names in `named`.
 
-        `names` are the names of all programs.
+        `names` are the names of all programs. `named` has those that match the filters of blocks
+        and of programs.
         """
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)

@@ -113,7 +113,7 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
         full_tile = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
         fits = report.memory.held_per_tile[full_tile] <= report.target.bytes_per_tile
-        # If the tile's memory is large enough, the error was about other memory than that of tiles.
+        # If the tile's memory is large enough, the error was about streaming memory.
         if isinstance(what, GraphMemoryAllocationError) and fits:
             return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
         return Why(f"Why tile {full_tile} is as full as it is:", tuple(_memory(report, full_tile)))
@@ -272,7 +272,7 @@ def _long(
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Yield two causes: that no step has a large share, and which kind of phase takes most."""
+    """Yield two causes: that no step takes a large share of the run, and which phases take most."""
     num_steps = len(executed)
     cycles_of_longest = longest.total(partial(_cycles, report))
     yield Cause(
