@@ -127,9 +127,10 @@ def _landed(
 ) -> tuple[Array, Array]:
     """Return `(arrival_tile, packets)`: where each piece of host data arrives, and counts.
 
-    `arrival_tile` is the tile on which the packet of each piece arrives. `packets` (int64[tiles]) is the number of packets that arrive on each tile. The pieces are
-    sorted by packet: piece i is in the packet with the number `packet[i]`, and is mapped to tile
-    `owner[i]`. `packets_by_ipu` is the number of packets of each IPU.
+    `arrival_tile` is the tile on which the packet of each piece arrives. `packets` (int64[tiles])
+    is the number of packets that arrive on each tile. The pieces are sorted by packet: piece i is
+    in the packet with the number `packet[i]`, and is mapped to tile `owner[i]`. `packets_by_ipu` is
+    the number of packets of each IPU.
     """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
