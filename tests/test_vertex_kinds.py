@@ -524,7 +524,7 @@ def test_sizes_that_cannot_be() -> None:
         f"{place.format('table')}  next:  leave it out: the size is that of the value."
     )
     assert said(lambda: bench.graph.set_field_size(v["table"], -1), GraphObjectCreationError) == (
-        f"set_field_size() was given the size -1.\n{place.format('table')}  next:  give a whole "
+        f"set_field_size() was given the size -1, which is not valid.\n{place.format('table')}  next:  give a whole "
         "number from 0 to 1,000,000."
     )
     assert said(lambda: bench.graph.set_field_size(v["step"], 1), GraphObjectCreationError) == (
@@ -839,7 +839,7 @@ def test_estimates_that_are_none() -> None:
     assert said(
         lambda: bench.graph.register_perf_estimator(Increment, 3), GraphObjectCreationError
     ) == (
-        "register_perf_estimator() was given 3 for Increment.\n"
+        "register_perf_estimator() was given 3 for Increment, which is not a function.\n"
         "  next:  give a function of (shapes, target) that returns cycles."
     )
     assert said(lambda: bench.graph.register_perf_estimator(3, len), GraphObjectCreationError) == (
@@ -847,7 +847,7 @@ def test_estimates_that_are_none() -> None:
         "that derives from Vertex."
     )
     assert said(lambda: bench.graph.get_perf_estimate(x), GraphObjectCreationError) == (
-        f"get_perf_estimate() was given {shown(x)}.\n  next:  give a vertex that add_vertex "
+        f"get_perf_estimate() was given {shown(x)}, which is not a vertex of this graph.\n  next:  give a vertex that add_vertex "
         "returned."
     )
 

@@ -347,39 +347,39 @@ def test_errors() -> None:
         (
             lambda: report.why(7),
             PoplarIndexError,
-            "why() was given step 7.\n  next:  give a step from 0 to 0.",
+            "why() was given step 7, which does not exist.\n  next:  give a step from 0 to 0.",
         ),
         (
             lambda: report.why(-1),
             PoplarIndexError,
-            "why() was given step -1.\n  next:  give a step from 0 to 0.",
+            "why() was given step -1, which does not exist.\n  next:  give a step from 0 to 0.",
         ),
         (
             lambda: report.why(tile=10),
             PoplarIndexError,
-            "why() was given tile 10.\n  next:  give a tile from 0 to 9.",
+            "why() was given tile 10, which does not exist.\n  next:  give a tile from 0 to 9.",
         ),
         (
             lambda: report.why(tile="4"),
             PoplarIndexError,
-            "why() was given tile '4'.\n  next:  give a tile from 0 to 9.",
+            "why() was given tile '4', which does not exist.\n  next:  give a tile from 0 to 9.",
         ),  # type: ignore[arg-type]
         (
             lambda: report.why("wrok"),
             InvalidOptionError,
-            "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its "
+            "why() was given 'wrok', which it cannot explain.\n  next:  did you mean 'work'? give the number of a step, its "
             "name, a step of report.steps(), 'waiting', 'memory', or a "
             "GraphMemoryAllocationError.",
         ),
         (
             lambda: report.why(1.5),
             InvalidOptionError,
-            "why() was given 1.5.\n  next:  give the number of a step, its name, ",
+            "why() was given 1.5, which it cannot explain.\n  next:  give the number of a step, its name, ",
         ),
         (
             lambda: report.why(np.zeros(3)),
             InvalidOptionError,
-            "why() was given array([0., 0., 0.]).\n  next:  give the number",
+            "why() was given array([0., 0., 0.]), which it cannot explain.\n  next:  give the number",
         ),
         (
             lambda: show.bsp(report, why=3),  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def add_rows(
     tile_numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
     if tile_numbers.ndim > 1:
         raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was given
-            tiles of shape {tile_numbers.shape}.
+            tiles of shape {tile_numbers.shape}, which has more than one dimension.
             next:  give one tile for all vertices, or a list with one for each.""")
     num_vertices = _count(table, tile_numbers, fields)
     columns = {

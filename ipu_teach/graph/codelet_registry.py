@@ -134,7 +134,7 @@ class Codelets:
         )
         if not callable(function):
             raise GraphObjectCreationError(f"""register_perf_estimator() was given {shown(function)}
-                for {cls.__name__}.
+                for {cls.__name__}, which is not a function.
                 next:  give a function of (shapes, target) that returns cycles.""")
         self.estimators[cls] = function
 

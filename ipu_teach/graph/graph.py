@@ -148,7 +148,8 @@ class Graph(WithoutSome):
         does. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
-            raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
+            raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping,
+                which is not a VariableMappingMethod.
                 next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call
                 graph.set_tile_mapping(tensor, tile).""")
         name = scoped(name, debug_context, "add_variable()")
@@ -213,7 +214,8 @@ class Graph(WithoutSome):
         """
         self._own(tensor)
         if not isinstance(method, TensorCloneMethod):
-            raise TensorCreationError(f"""clone() was given {shown(method)} as method.
+            raise TensorCreationError(f"""clone() was given {shown(method)} as method,
+                which is not a TensorCloneMethod.
                 next:  use TensorCloneMethod.{", ".join(m.name for m in TensorCloneMethod)}.""")
         wanted = tensor.dtype if dtype is None else as_dtype(dtype, "clone()")
         label = scoped(
@@ -237,7 +239,8 @@ class Graph(WithoutSome):
         """Return `count` clones of a tensor as one tensor of shape (`count`, …). See `clone`."""
         self._own(tensor)
         if not is_whole(count) or count < 1:
-            raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones.
+            raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones,
+                which is not possible.
                 next:  give a whole number of 1 or more.""")
         refuse_to_list(count * max(tensor.num_elements, 1))
         clones = [
@@ -270,7 +273,8 @@ class Graph(WithoutSome):
             )
             return
         if not isinstance(what, FieldRef):
-            raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)}.
+            raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)},
+                which is neither a tensor nor a field.
                 next:  give a tensor, or the state of a vertex: vertex["name"].""")
         table, row, name = self._field(what, allow_list=True)
         if name not in table.state:
@@ -347,7 +351,8 @@ class Graph(WithoutSome):
                 # All pieces are valid here, so a failed call adds nothing to the log.
                 self._mapping.add_pieces(what, *pieces)
         else:
-            raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)}.
+            raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)},
+                which cannot be mapped.
                 next:  map a tensor or a vertex of this graph.""")
 
     def get_tile_mapping(
@@ -521,7 +526,7 @@ class Graph(WithoutSome):
             table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its
-                connections.
+                connections, which are not a dict.
                 next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a
                 dict.""")
         all_fields = {**connections, **fields} if connections else fields
@@ -648,7 +653,8 @@ class Graph(WithoutSome):
         if flops is not None:
             raise not_here.no_flops()
         if not isinstance(vertex, (VertexRef, VertexRange)):
-            raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(vertex)}.
+            raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(vertex)},
+                which is not a vertex.
                 next:  give the vertex that add_vertex returned.""")
         if vertex.table.graph is not self._top:
             raise foreign(vertex, "set_perf_estimate()")
@@ -675,7 +681,8 @@ class Graph(WithoutSome):
         then shows the cycles that are counted while compute() runs.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
-            raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
+            raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)},
+                which is not a vertex of this graph.
                 next:  give a vertex that add_vertex returned.""")
         return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
 

@@ -128,7 +128,7 @@ class Tiles:
             )
 
         if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{subject} was mapped to {shown(mapping)}.")
+            raise refuse(f"{subject} was mapped to {shown(mapping)}, which is not a tile mapping.")
         if len(mapping) > self.count:
             raise refuse(
                 f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."

@@ -51,7 +51,8 @@ def target_of_one(target: Target, count: int) -> Target:
     """Return the machine of each of `count` replicas. Raises `GraphReplicationError`."""
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
-        raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)}.
+        raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)},
+            which is not valid.
             next:  give a whole number of 1 or more that divides the IPUs of the machine, which has
             {ipus:,}.""")
     if ipus % count:

@@ -318,7 +318,7 @@ class Tensor(WithoutSome, WithoutValue):
         wanted = as_shape(index_list)
         if wanted is None:
             raise PoplarIndexError(
-                f"index() was given {shown(index_list)}.",
+                f"index() was given {shown(index_list)}, which is not an index.",
                 where=repr(self),
                 next_step="give whole numbers, none negative.",
             )
@@ -331,7 +331,8 @@ class Tensor(WithoutSome, WithoutValue):
         """
         axis = self._axis(dim)
         if not is_whole(stride) or stride < 1:
-            raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
+            raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)},
+                which is not valid.
                 where: {self!r}
                 next:  use a whole number of 1 or more.""")
         return self[(slice(None),) * axis + (slice(None, None, int(stride)),)]
@@ -470,7 +471,8 @@ class Tensor(WithoutSome, WithoutValue):
         """
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
-            raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions.
+            raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions,
+                which is not possible.
                 where: {self!r}
                 next:  use a whole number, none negative.""")
         if count == 1:
@@ -494,7 +496,7 @@ class Tensor(WithoutSome, WithoutValue):
         """
         if not isinstance(method, UpsampleMethod):
             raise TensorCreationError(
-                f"upsample() was given the method {shown(method)}.",
+                f"upsample() was given the method {shown(method)}, which is not an UpsampleMethod.",
                 where=repr(self),
                 next_step="use UpsampleMethod.REPEAT.",
             )
@@ -653,7 +655,7 @@ class Tensor(WithoutSome, WithoutValue):
         """Return whether some element belongs to this view and to `other`."""
         if not isinstance(other, Tensor):
             raise GraphObjectCreationError(
-                f"intersects_with() was given {shown(other)}.",
+                f"intersects_with() was given {shown(other)}, which is not a tensor.",
                 where=repr(self),
                 next_step="give a tensor.",
             )
@@ -784,7 +786,8 @@ def concat(*parts: Tensor | Sequence[Tensor] | int, dim: int = 0) -> Tensor:
         or not tensors
         or not all(isinstance(tensor, Tensor) for tensor in tensors)
     ):
-        raise GraphObjectCreationError(f"""concat() was given {shown(tensors)}.
+        raise GraphObjectCreationError(f"""concat() was given {shown(tensors)},
+            which is not a list of tensors.
             next:  give a list of tensors, as in concat([a, b]).""")
     first: Tensor = tensors[0]
     axis = first._axis(dim)

@@ -109,7 +109,7 @@ class Variables:
         checked_shape = as_shape(shape)
         if checked_shape is None:
             raise TensorCreationError(f"""The {kind_name} {label!r} was given the shape
-                {shown(shape)}.
+                {shown(shape)}, which is not valid.
                 next:  a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative,
                 as in (26, 64).""")
         first_byte = self.memory_bytes

@@ -291,7 +291,8 @@ def _cycles(estimate: ArrayLike, count: int, vertex: VertexRef | VertexRange) ->
     """
     array = as_array(estimate)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
-        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(estimate)} cycles.
+        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(estimate)} cycles,
+            which is not valid.
             where: {vertex!r}
             next:  give whole numbers from 0 to {MOST_CYCLES:,}.""")
     if array.shape not in ((), (1,), (count,)):

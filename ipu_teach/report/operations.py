@@ -168,7 +168,7 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
     """
     if not isinstance(depth, int | None):
         raise InvalidOptionError(
-            f"operations() was given the depth {shown(depth)}.",
+            f"operations() was given the depth {shown(depth)}, which is not a whole number.",
             next_step="give a whole number, such as depth=1, or None for complete names.",
         )
     program_of_step = _around(profile)

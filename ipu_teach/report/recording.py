@@ -89,7 +89,7 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
         elements, or if `max_steps` is out of range.
     """
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
-        raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
+        raise InvalidOptionError(f"""record() was given most={shown(max_steps)}, which is not valid.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: the number of steps and
             of changed elements to keep.""")
     checked: list[Tensor] = []
@@ -194,7 +194,7 @@ class Recording:
         track = self.track(tensor, "values()")
         device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
         if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
-            raise PoplarIndexError(f"""values() was given step {shown(step)}.
+            raise PoplarIndexError(f"""values() was given step {shown(step)}, which is not recorded.
                 where: the recording has {counted(len(device_steps), "step")}; the first is step
                 {self.first}
                 next:  give the number of a recorded step.""")

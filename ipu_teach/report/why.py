@@ -107,7 +107,7 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
         raise PoplarIndexError(
-            f"why() was given tile {shown(tile)}.",
+            f"why() was given tile {shown(tile)}, which does not exist.",
             next_step=f"give a tile from 0 to {tiles - 1:,}.",
         )
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
@@ -220,7 +220,7 @@ def _step(report: Report, step: object) -> int:
     if is_whole(step):
         if not 0 <= step < len(order):
             raise PoplarIndexError(
-                f"why() was given step {step}.",
+                f"why() was given step {step}, which does not exist.",
                 next_step=f"give a step from 0 to {len(order) - 1:,}.",
             )
         return int(order[step])
@@ -231,7 +231,7 @@ def _step(report: Report, step: object) -> int:
     # A StepRun has the number of its compiled step in the attribute `step`.
     step_number = number_by_name.get(step) if isinstance(step, str) else getattr(step, "step", None)
     if not is_whole(step_number) or step_number not in order:
-        raise InvalidOptionError(f"""why() was given {shown(step)}.
+        raise InvalidOptionError(f"""why() was given {shown(step)}, which it cannot explain.
             next:  {did_you_mean(step, number_by_name)}give the number of a step, its name, a step
             of report.steps(), {WAITING!r}, {MEMORY!r}, or a GraphMemoryAllocationError.""")
     return step_number
