@@ -483,7 +483,7 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
         "IPU 1)" in summary_text(slow)
     )
     (insight,) = [i for i in slow.insights() if i.kind == "IPUs"]
-    assert insight.advice.startswith("give each IPU as much to do") and insight.lesson
+    assert insight.advice.startswith("give all IPUs equal work") and insight.lesson
     even = TwoTileMachine()
     told = summary_text(even.run(even.work("even", t0=5, t2=5)))
     assert "(100.0% of total; waits for no other IPU)" in told and "none, no IPU waits" in told

@@ -407,7 +407,7 @@ def test_what_stands_out(report: Report) -> None:
     assert "full tile" not in found  # none is half full
     # One of four tiles is at work in each compute set.
     assert found["balance"].figure == 0.25 and found["balance"].advice.startswith(
-        "give each tile as much work"
+        "give all tiles equal work"
     )
     # Three quarters of 6 x (5 to start, 6 for the loop, 8 paths: a load, a product, a sum, a
     # store); it speaks from a tenth on.

@@ -473,7 +473,7 @@ def test_errors() -> None:
         ),
         (
             lambda: x.slices(5),
-            "slice(5) does not select a part of shape (4, 3)."
+            "slices(5) does not select parts of shape (4, 3)."
             + here
             + "give a list of intervals, as in [(0, 2), (5, 6)].",
         ),

@@ -401,7 +401,7 @@ def test_a_flag_may_be_numpys() -> None:
         (
             lambda w: w.x.slices(np.array(None)),
             PoplarIndexError,
-            "slice(array(None, dtype=object)) does not select a part of shape (4, 3)",
+            "slices(array(None, dtype=object)) does not select parts of shape (4, 3)",
         ),
         (
             lambda w: Graph(w.device, np.zeros(2)),

@@ -508,8 +508,8 @@ def _heard_together(
     interval_bytes = np.diff(bounds)
     alone_at = np.flatnonzero((num_receivers == 1) & (interval_bytes > 0))
     both_at = np.flatnonzero((num_receivers == 2) & (interval_bytes > 0))
-    # If a tile receives bytes without its partner, the bytes are sent at the plain rate to all
-    # receivers, also to complete pairs.
+    # If a tile receives bytes without the other tile of its pair, the bytes are sent at the normal
+    # rate to all receivers, also to complete pairs.
     alone_start = bounds[alone_at] % span
     alone_start, alone_stop = joined(alone_start, alone_start + interval_bytes[alone_at])
     pair, both_start = np.divmod(bounds[both_at], span)

@@ -120,25 +120,27 @@ class Tiles:
         errors.
         """
 
-        def refuse(problem: str) -> InvalidTileMappingError:
-            return InvalidTileMappingError(
-                problem,
-                where=repr(tensor),
-                next_step="give a tile number, or for each tile a list of (begin, end) intervals.",
-            )
-
+        advice = "give a tile number, or for each tile a list of (begin, end) intervals."
         if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{subject} was mapped to {shown(mapping)}, which is not a tile mapping.")
+            raise InvalidTileMappingError(
+                f"{subject} was mapped to {shown(mapping)}, which is not a tile mapping.",
+                where=repr(tensor),
+                next_step=advice,
+            )
         if len(mapping) > self.count:
-            raise refuse(
-                f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
+            raise InvalidTileMappingError(
+                f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}.",
+                where=repr(tensor),
+                next_step=advice,
             )
         pieces = []
         num_elements = tensor.num_elements
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
-                raise refuse(
-                    f"Tile {tile} was given {shown(intervals)}, which is not a list of intervals."
+                raise InvalidTileMappingError(
+                    f"Tile {tile} was given {shown(intervals)}, which is not a list of intervals.",
+                    where=repr(tensor),
+                    next_step=advice,
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
@@ -151,9 +153,11 @@ class Tiles:
                     or not 0 <= bounds[0] <= bounds[1] <= num_elements
                 ):
                     elements = counted(num_elements, "element")
-                    raise refuse(
+                    raise InvalidTileMappingError(
                         f"Tile {tile} was given {shown(interval)}, which is not an interval of "
-                        f"{elements}."
+                        f"{elements}.",
+                        where=repr(tensor),
+                        next_step=advice,
                     )
                 pieces.append((bounds[0], bounds[1], tile_number))
         begins, ends, numbers = np.array(pieces, np.int64).reshape(-1, 3).T

@@ -30,7 +30,7 @@ CALLS: Mapping[str, str] = {
     "flip": "a.reverse(0)",
     "split": "a.slices([(0, 2), (2, 4)])",
     "take": "a.index(2)",
-    # These functions are work for the device.
+    # These functions compute, so programs on the device have to do their work.
     "sum": 'popops.reduce(graph, a, (0,), program, "ADD")',
     "prod": 'popops.reduce(graph, a, (0,), program, "MUL")',
     "max": 'popops.reduce(graph, a, (0,), program, "MAX")',

@@ -239,14 +239,6 @@ class Tensor(WithoutSome, WithoutValue):
                 where: {self!r}
                 next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
-    def _no_slice(self, begin: object, end: object, *, next_step: str) -> PoplarIndexError:
-        arguments = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
-        return PoplarIndexError(
-            f"slice({arguments}) does not select a part of shape {self.shape}.",
-            where=repr(self),
-            next_step=next_step,
-        )
-
     def slice(
         self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0
     ) -> Tensor:
@@ -261,8 +253,10 @@ class Tensor(WithoutSome, WithoutValue):
         elif end is None:
             interval = as_shape(begin)
             if interval is None or len(interval) != 2:
-                raise self._no_slice(
-                    begin, end, next_step="give (begin, end), with 0 <= begin <= end."
+                raise PoplarIndexError(
+                    f"slice({shown(begin)}) does not select a part of shape {self.shape}.",
+                    where=repr(self),
+                    next_step="give (begin, end), with 0 <= begin <= end.",
                 )
             begin, end = interval
         if not any(
@@ -279,8 +273,11 @@ class Tensor(WithoutSome, WithoutValue):
                 or len(begins) != len(ends)
                 or len(begins) > self.rank
             ):
-                raise self._no_slice(
-                    begin, end, next_step=f"give as many begins as ends, at most {self.rank}."
+                raise PoplarIndexError(
+                    f"slice({shown(begin)}, {shown(end)}) does not select a part of shape "
+                    f"{self.shape}.",
+                    where=repr(self),
+                    next_step=f"give as many begins as ends, at most {self.rank}.",
                 )
             bounds = list(zip(range(self.rank), begins, ends, strict=False))
         key = [slice(None)] * self.rank
@@ -304,8 +301,10 @@ class Tensor(WithoutSome, WithoutValue):
         """
         listed = isinstance(intervals, Sequence) and not isinstance(intervals, (str, bytes))
         if not listed and not (isinstance(intervals, np.ndarray) and intervals.ndim):
-            raise self._no_slice(
-                intervals, None, next_step="give a list of intervals, as in [(0, 2), (5, 6)]."
+            raise PoplarIndexError(
+                f"slices({shown(intervals)}) does not select parts of shape {self.shape}.",
+                where=repr(self),
+                next_step="give a list of intervals, as in [(0, 2), (5, 6)].",
             )
         return [self.slice(interval, dim=dim) for interval in intervals]
 

@@ -53,8 +53,8 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
     if len(arguments) == 1 and is_whole(arguments[0]):
         tiles_per_ipu = parent.target.tiles_per_ipu
         if not 1 <= arguments[0] <= tiles_per_ipu:
-            raise _refused(
-                arguments,
+            raise InvalidTileMappingError(
+                f"{_call_text(arguments)} chooses no tiles of the graph.",
                 next_step=f"give a number from 1 to {tiles_per_ipu:,}, the tiles of each IPU.",
             )
         return (np.arange(num_ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
@@ -65,7 +65,10 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
             or not is_whole(end_tile)
             or not 0 <= first_tile < end_tile <= num_tiles
         ):
-            raise _refused(arguments, next_step=f"use 0 <= first < end <= {num_tiles:,}.")
+            raise InvalidTileMappingError(
+                f"{_call_text(arguments)} chooses no tiles of the graph.",
+                next_step=f"use 0 <= first < end <= {num_tiles:,}.",
+            )
         return np.arange(first_tile, end_tile)
     if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple, range, np.ndarray)):
         raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(arguments)},
@@ -78,12 +81,13 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
         or numbers.dtype.kind not in "iu"
         or len(np.unique(numbers)) < numbers.size
     ):
-        raise _refused(arguments, next_step="give a list of different whole numbers, at least one.")
+        raise InvalidTileMappingError(
+            f"{_call_text(arguments)} chooses no tiles of the graph.",
+            next_step="give a list of different whole numbers, at least one.",
+        )
     return numbers
 
 
-def _refused(arguments: tuple[TileChoice, ...], *, next_step: str) -> InvalidTileMappingError:
-    words = ", ".join(shown(g) for g in arguments)
-    return InvalidTileMappingError(
-        f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=next_step
-    )
+def _call_text(arguments: tuple[TileChoice, ...]) -> str:
+    """Return the call of `create_virtual_graph` with these arguments, as text for errors."""
+    return f"create_virtual_graph({', '.join(map(shown, arguments))})"
