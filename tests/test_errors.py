@@ -767,7 +767,7 @@ TILE_MAPPING: list[Case] = [
     ("mapping for too many tiles",
      lambda w: w.graph.set_tile_mapping(w.v, [[(0, 3)], [], [], []]),
      InvalidTileMappingError, r"""
-        A mapping for 4 tiles was given; the target has 3.
+        A mapping for 4 tiles was given, but the target has 3.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("mapping without lists", lambda w: w.graph.set_tile_mapping(w.v, [(0, 3)]), InvalidTileMappingError, r"""
@@ -851,7 +851,7 @@ VERTICES: list[Case] = [
           next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …)."""),
     ("no codelet", lambda w: w.graph.add_vertex(w.cs, "Scale"), UnknownVertexTypeError, r"""
         There is no codelet 'Scale'.
-          next:  graph.add_codelets(…) adds one, and a class can be given itself."""),
+          next:  add one with graph.add_codelets(…), or give the class itself."""),
     ("no vertex class", lambda w: w.graph.add_vertices(w.cs, Graph, 0), GraphObjectCreationError, r"""
         ipu_teach.graph.graph.Graph is not a vertex class.
           next:  write a class that derives from Vertex, and pass the class."""),
@@ -926,7 +926,7 @@ VERTICES: list[Case] = [
           where: Tensor('alien', FLOAT, shape (3,))
           next:  use one graph throughout."""),
     ("tensor for state", lambda w: w.add(Scale, x=w.v, factor=w.s), GraphConnectionError, r"""
-        Scale.factor is state, a number of the vertex's own, and was given a tensor.
+        Scale.factor is state, which takes a number, and was given a tensor.
           where: Tensor('s', FLOAT, shape ())
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("text for state", lambda w: w.add(Scale, x=w.v, factor="two"), TensorCreationError, r"""
@@ -936,7 +936,7 @@ VERTICES: list[Case] = [
         Scale.factor is state, a single FLOAT, and was given 2 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("connecting to state", lambda w: w.graph.connect(w.add(Scale)["factor"], w.v), GraphConnectionError, r"""
-        Scale.factor is state, a number of the vertex's own, and was given a tensor.
+        Scale.factor is state, which takes a number, and was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("connecting nothing", lambda w: w.graph.connect(w.add(Scale)["x"], None), GraphConnectionError, r"""
@@ -1031,7 +1031,7 @@ VERTICES_IN_BULK: list[Case] = [
         Scale.factor is state, a single FLOAT, and was given 8 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("bulk state tensor", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=w.v), GraphConnectionError, r"""
-        Scale.factor is state, a number of the vertex's own, and was given a tensor.
+        Scale.factor is state, which takes a number, and was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("bulk state text", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=["a", "b", "c", "d"]), TensorCreationError, r"""

@@ -536,7 +536,7 @@ def test_sizes_that_cannot_be() -> None:
         "give a list of numbers."
     )
     assert said(lambda: bench.add(Table, table=out, out=out), GraphConnectionError) == (
-        "Table.table is state, numbers of the vertex's own, and was given a tensor.\n  where: "
+        "Table.table is state, which takes numbers, and was given a tensor.\n  where: "
         f"{out!r}\n  next:  give an array, or declare the field as Input[Vector[UNSIGNED_INT]]."
     )
     assert said(bad(Vector[INT], x=3), VertexDefinitionError) == (
@@ -1038,7 +1038,7 @@ def test_names_that_are_not_there() -> None:
     assert text.startswith(
         "There is no codelet 'Incremnt'.\n  next:  did you mean 'Increment'? The codelets are "
     )
-    assert text.endswith("'; graph.add_codelets(…) adds one, and a class can be given itself.")
+    assert text.endswith("'; add one with graph.add_codelets(…), or give the class itself.")
 
 
 def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,9 +227,9 @@ class Overlap:
     def holding(self, ipu: int) -> Array:
         """Return the cycles of each step in which other IPUs wait for IPU `ipu`: int64[steps].
 
-        A stretch is a group of steps that all IPUs begin together, and an external step is a step
-        that all IPUs begin together. The steps of `ipu` count in the stretches that `ipu` ends
-        last. Its external steps count if other IPUs take no part in them.
+        Two kinds of steps of this IPU count. The first are its steps in a stretch that it ends
+        last; a stretch is a group of consecutive steps that all IPUs begin together. The second are
+        external steps, for which all IPUs wait, if other IPUs take no part in them.
         """
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)

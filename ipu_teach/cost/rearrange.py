@@ -35,7 +35,7 @@ START, PIECE = 36, 44.5
 IN_PLACE = 4  # Assumption: up to this number of pieces are received at their final addresses.
 RUNS_AT_A_TIME = 1 << 19  # The arrays of this number of runs take about 50 MB.
 
-# The moves within each tile: (number of pieces, total bytes), int64[tiles] each.
+# What each tile moves within its memory: (number of pieces, total bytes), int64[tiles] each.
 Moves = tuple[Array, Array]
 
 

@@ -74,7 +74,7 @@ REGISTERS = 7
 UNKNOWN = -1
 UNIT = 16  # Work is counted in units of 1/16 cycle, so that 5.25 cycles are an integer.
 
-# The operations of PopLibs of which a function of numpy consists.
+# For each function of numpy, the operations of PopLibs that compute it together.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "divide": ("DIVIDE",),
     "reciprocal": ("INVERSE",),
@@ -388,7 +388,7 @@ class Tally:
                 and np.asarray(samples[product.result]).dtype == result_dtype
                 and result_dtype.kind == "f"
             ):
-                if op.kind == "reduce":  # f32v2mac and f16v4cmac multiply and add up.
+                if op.kind == "reduce":  # Instructions: f32v2mac and f16v4cmac.
                     return True
                 # The instructions for vectors, f32v2axpy and f16v4mix, multiply a number by a
                 # vector. So one factor must be a number.
@@ -397,7 +397,7 @@ class Tally:
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
                         for factor in product.args
                     )
-                # For single numbers, f32mac is the only such instruction.
+                # For single numbers, the only such instruction is f32mac, for FLOAT.
                 return bool(result_dtype.itemsize >= 4)
         return False
 

@@ -102,7 +102,7 @@ class Codelets:
                 f"There is no codelet {shown(name)}.",
                 next_step=f"{did_you_mean(name, known)}"
                 + (f"The codelets are {', '.join(map(repr, known))}; " if known else "")
-                + "graph.add_codelets(…) adds one, and a class can be given itself.",
+                + "add one with graph.add_codelets(…), or give the class itself.",
             )
         return codelet
 

@@ -30,7 +30,7 @@ class DebugContext(str):
 
     @property
     def path_name(self) -> str:
-        """The full path, from the outermost scope."""
+        """The full path of the scope, such as "model/layer1", from the outermost scope."""
         return str(self)
 
 

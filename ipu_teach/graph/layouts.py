@@ -286,7 +286,7 @@ class Layouts:
         return form
 
     def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """Return the layout with this shape and these strides, which count elements."""
+        """Return the layout with this shape and these strides. Strides count elements."""
         key = (shape, strides)
         layout: Layout | None = self._interned.get(key)
         if layout is None:

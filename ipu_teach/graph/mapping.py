@@ -129,7 +129,8 @@ class Tiles:
             )
         if len(mapping) > self.count:
             raise InvalidTileMappingError(
-                f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}.",
+                f"A mapping for {len(mapping):,} tiles was given, but the target has "
+                f"{self.count:,}.",
                 where=repr(tensor),
                 next_step=advice,
             )

@@ -4,7 +4,7 @@ A learner builds the graph of one replica, which has the tiles of one replica. T
 has the tiles of all replicas. Its addresses contain an image of each replica's memory, far apart
 from each other, followed by its own variables. In the top-level graph, a variable of shape s is a
 view of shape (R, *s) (`Graph.get_non_replicated_tensor`), so the author of a collective works with
-ordinary tensors. `compile.replicas` moves the images together.
+ordinary tensors. The compiler removes the gaps between the images (`compile.replicas`).
 """
 
 from __future__ import annotations

@@ -136,9 +136,8 @@ class VertexTable:
         field = self.state[name]
         subject = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
-            raise GraphConnectionError(f"""{subject} is state,
-                {"numbers" if field.depth else "a number"} of the vertex's own, and was given a
-                tensor.
+            raise GraphConnectionError(f"""{subject} is state, which takes
+                {"numbers" if field.depth else "a number"}, and was given a tensor.
                 where: {value!r}
                 next:  give {"an array" if field.depth else "a number"}, or declare the field as
                 Input[{field.declaration()}].""")
@@ -389,8 +388,8 @@ class VertexRange:
     def put_on(self, tiles: Array) -> None:
         """Map the vertices to tiles: `tiles` is one tile number for all, or one for each vertex.
 
-        The machine must have these tiles. Raises `InvalidTileMappingError` if the length does not
-        fit.
+        The numbers are not compared with the number of tiles of the machine. Raises
+        `InvalidTileMappingError` if the length does not fit.
         """
         if tiles.shape not in ((), (1,), (len(self),)):
             raise InvalidTileMappingError(f"""{tiles.size:,} tiles were given for {len(self):,}

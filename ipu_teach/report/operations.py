@@ -101,7 +101,8 @@ def by_module(report: Report) -> Table[Module]:
     variables = memory.at_fullest()
     for name, bytes_held in variables.items():
         module = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
-        while module and module not in steps_by_module:  # "layer.weight" is a variable of "layer".
+        # For the variable "layer.weight", the steps of "layer" are found.
+        while module and module not in steps_by_module:
             module = module.rpartition(".")[0]
         bytes_by_module[module or REST] += bytes_held
     for place, bytes_held in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):

@@ -200,7 +200,7 @@ class Total:
 
 
 class TileMemory(WithoutSome):
-    """The bytes on one tile at its peak, the program step at which it holds the most bytes."""
+    """The bytes on one tile at its peak, the program step with the most bytes on this tile."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
         self._memory = memory

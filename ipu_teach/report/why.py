@@ -408,9 +408,9 @@ def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
 
 
 def _lines(report: Report, step_number: int, phase: Phase, tile: int) -> tuple[str, str]:
-    """Return `(line, mapping_line)` for the work of a tile in a phase of a step.
+    """Return `(line, mapping_line)`: the user's lines behind a tile's work in a phase of a step.
 
-    `line` gives the tile most of its work in the phase, and `mapping_line` places that work on the
+    `line` added most of the tile's work in the phase, and `mapping_line` mapped this work to the
     tile. A line that is not known is "".
     """
     profile = report.profile

@@ -210,7 +210,9 @@ def conv_partial_horizontal_mac(
 ) -> Size:
     """Return the tile cycles of ConvPartialHorizontalMac.
 
-    For each of `rows` positions, it computes `columns` dot products over `depth` channels.
+    For each of `rows` positions, it computes `columns` dot products over `depth` channels. `kernel`
+    is the number of elements of the kernel. `in_groups` and `out_groups` are the numbers of groups
+    of input and output channels, and `groups` is the number of convolutions.
     """
     workers = target.num_worker_contexts
     sums_dtype = partials or dtype
