@@ -984,7 +984,7 @@ VERTICES_IN_BULK: list[Case] = [
         add_vertices() of Rows was given different numbers of vertices: 4 by rows, 2 by rows, 4 by out.
           next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
     ("bulk single element", lambda w: w.many(Dot, 0, out=w.s), GraphConnectionError, r"""
-        Dot.out was given a single element in add_vertices(): it has no vertex axis.
+        Dot.out was given a single element in add_vertices(), so it has no axis that numbers the vertices.
           where: Tensor('s', FLOAT, shape ())
           next:  give it a leading axis, of length 1 to share it: tensor.reshape((1, …))."""),
     ("bulk shape", lambda w: w.many(Scale, 0, x=w.v), GraphConnectionError, r"""

@@ -19,7 +19,7 @@ import numpy as np
 from ipu_teach.target import TORUS, Target
 from ipu_teach.types import Array
 
-Link = tuple[int, int]  # (IPU, neighbouring IPU)
+Link = tuple[int, int]  # A link in one direction: (from this IPU, to this neighbouring IPU).
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:

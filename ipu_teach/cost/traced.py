@@ -388,7 +388,8 @@ class Tally:
                 and np.asarray(samples[product.result]).dtype == result_dtype
                 and result_dtype.kind == "f"
             ):
-                if op.kind == "reduce":  # Instructions: f32v2mac and f16v4cmac.
+                # The instructions for sums of products are f32v2mac and f16v4cmac.
+                if op.kind == "reduce":
                     return True
                 # The instructions for vectors, f32v2axpy and f16v4mix, multiply a number by a
                 # vector. So one factor must be a number.

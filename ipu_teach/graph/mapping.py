@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
 EXTERNAL = -2  # The tile number of elements on a tile outside a virtual graph.
-MIN_BYTES_PER_TILE = 128  # The number is from graphcore/poplibs, lib/poputil/TileMapping.cpp.
+# A linear mapping uses another tile only for more than this many bytes (graphcore/poplibs,
+# lib/poputil/TileMapping.cpp).
+MIN_BYTES_PER_TILE = 128
 
 TileRanges = list[tuple[int, int]]
 # A choice of tiles: the number of tiles, or their tile numbers.

@@ -146,7 +146,7 @@ class TileTable:
         return TileTable(blocks)
 
     def _repainted(self, first_block: int, end_block: int, patch: TileMap) -> list[TileMap]:
-        """Return the blocks `first_block` to `end_block` - 1 after mapping the pieces of `patch`."""
+        """Return the blocks `first_block` to `end_block` - 1 after painting `patch` over them."""
         result = over(_merged(self._blocks[first_block:end_block]), patch)
         # Drop the pieces that begin at or after the start of the next block, which has them itself.
         if end_block < len(self._blocks):

@@ -30,7 +30,7 @@ ALIGNMENT = 64
 # The maximum number of bytes in a graph: more than any machine has, and few enough that no address
 # overflows.
 MOST_BYTES = 2**48
-REPLICA = r", replica (\d+) of (\d+)"  # the end of the name of a variable in a replica
+REPLICA = r", replica (\d+) of (\d+)"  # The end of the name of a replica's variable.
 _OF = re.compile(f"{REPLICA}$")
 
 

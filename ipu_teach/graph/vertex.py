@@ -209,7 +209,7 @@ class _FieldAccess:
                 region[...] = value
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
-                raise  # The value is NaN, which is no integer; its shape is not the problem.
+                raise  # The shape is right: the value is NaN, which is not an integer.
             raise CodeletError(f"""{self.owner}.compute() assigns to
                 {field.name!r} a value that does not fit: {_misfit(field, region, value)}.
                 next:  assign one number, or as many as the field has.""") from None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
-HALF_FULL = 0.5  # Tiles that use this share of their memory are listed among the fullest.
+HALF_FULL = 0.5  # A tile that uses at least this share of its memory is listed among the fullest.
 NEARLY_FULL = 0.9  # If a tile uses more than this share of its memory, move data away.
 UNEVEN = 1.5  # If the fullest tile has this many times the bytes of the average, map data evenly.
 WAITING = 0.1  # If waiting takes more than this share of the run, give tiles or IPUs equal work.

@@ -20,7 +20,8 @@ Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAME
 
 def kit_version() -> str:
     """Return the version of this kit."""
-    import ipu_teach  # At the top, it would be circular: ipu_teach imports this module.
+    # Importing this at the top would be circular: `ipu_teach` imports this module.
+    import ipu_teach
 
     return ipu_teach.__version__
 
