@@ -246,7 +246,8 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
             if isinstance(tensor_or_value, Tensor):
                 if tensor_or_value.rank == 0:
                     raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a
-                        single element in add_vertices(), so it has no axis that numbers the vertices.
+                        single element in add_vertices(), so it has no axis that numbers the
+                        vertices.
                         where: {tensor_or_value!r}
                         next:  give it a leading axis, of length 1 to share it: tensor.reshape((1,
                         …)).""")
