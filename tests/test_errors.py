@@ -473,7 +473,7 @@ VARIABLES: list[Case] = [
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("many dimensions", lambda w: w.graph.add_variable(FLOAT, (1,) * 33, "a"), TensorCreationError, r"""
         The variable 'a' was given the shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
-        1, ….
+        1, …, which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("huge", lambda w: w.graph.add_variable(FLOAT, (10**9, 10**9), "a"), TensorCreationError, r"""
         The variable 'a' of shape (1000000000, 1000000000) is too large.

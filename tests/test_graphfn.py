@@ -224,7 +224,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         "no name",
         lambda w: graphfn.created(w.variable("a")),
         """
-        created() was given the name Tensor('a', FLOAT, shape (5,)), which is not text.
+        created() was given the name Tensor('a', FLOAT, shape (5,)).
           next:  a name is text, in quotes.""",
     ),
     (

@@ -467,7 +467,7 @@ def test_why_and_insights_speak_of_the_link_to_streaming_memory() -> None:
     assert "32 bytes cross the link to streaming memory, and all tiles wait." in causes
     said = next(i for i in engine.report.insights() if i.kind == "proportions")
     assert said.name == "streaming memory"
-    assert "most of the run is the link to streaming memory" in said.advice
+    assert "most of the run is spent on transfers with streaming memory" in said.advice
 
 
 def test_streaming_memory_has_a_rate_of_its_own() -> None:

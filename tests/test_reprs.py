@@ -328,7 +328,8 @@ def test_estimators_can_be_registered() -> None:
         "  next:  return a whole number from 0 to 1,000,000,000,000."
     )
     assert said(lambda: cycles(5)).endswith(
-        "was given 5 for Scale.\n  next:  give a function of (shapes, target) that returns cycles."
+        "was given 5 for Scale, which is not a function.\n"
+        "  next:  give a function of (shapes, target) that returns cycles."
     )
 
 

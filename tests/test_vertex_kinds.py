@@ -302,7 +302,7 @@ def test_a_list_is_connected_part_by_part() -> None:
         "  next:  connect, or give a value to, the whole field."
     )
     assert said(lambda: graph.connect(v["parts"][0], 3), GraphConnectionError) == (
-        "Total.parts[0] was given 3.\n  next:  connect a tensor."
+        "Total.parts[0] was given 3, which is not a tensor.\n  next:  connect a tensor."
     )
     assert said(lambda: graph.set_field_size(v["parts"][0], 3), GraphObjectCreationError) == (
         "part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' is one part of a field, and "
