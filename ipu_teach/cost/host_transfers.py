@@ -103,7 +103,7 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
     """Return `(begin, end, tile)` of pieces of a tensor that are each on one tile, grouped by IPU.
 
     `begin` and `end` are byte addresses. Each IPU has its own host link, so the pieces of IPU 0
-    come first, then those of IPU 1. Within an IPU, the pieces are in the order of the tensor's
+    come first, then those of IPU 1. The pieces of one IPU are in the order of the tensor's
     elements, which is the host's order.
     """
     run_starts, run_lengths = tensor.layout.runs
@@ -125,7 +125,7 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
 def _landed(
     target: Target, packet: Array, owner: Array, packets_by_ipu: Array
 ) -> tuple[Array, Array]:
-    """Return `(arrival_tile, packets)`: where each piece of host data arrives, and counts.
+    """Return `(arrival_tile, packets)` for host data.
 
     `arrival_tile` is the tile on which the packet of each piece arrives. `packets` (int64[tiles])
     is the number of packets that arrive on each tile. The pieces are sorted by packet: piece i is

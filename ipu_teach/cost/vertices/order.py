@@ -212,8 +212,8 @@ def sum_ranks(counts: int, n: int, target: Target) -> int:
 def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
     """Return the tile cycles to store sorted elements at their ranks in an output of zeros.
 
-    The output has `slots` elements. Of the `length` sorted elements, only those whose rank is in
-    this output are stored.
+    The output has `slots` elements, and `length` is the number of sorted elements. An element is
+    stored only if its rank is in this output.
     """
     fill = share(ceil_div(slots * dtype.size, 8), target)
     moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))
