@@ -517,7 +517,8 @@ def at_most(compiled: Compiled, target: Target) -> int:
     - One tile has every variable and every vertex.
     - All data of a step arrives as single elements. Each element needs a SEND instruction and a
       selection of its sender.
-    - The data is stored twice, as received and rearranged, and leaves in the same way.
+    - The tile stores this data twice: as received, and rearranged. It also stores data that it
+      sends twice.
     """
     graph = compiled.graph
     workers = target.num_worker_contexts

@@ -48,7 +48,10 @@ class Replication:
 
 
 def target_of_one(target: Target, count: int) -> Target:
-    """Return the machine of each of `count` replicas. Raises `GraphReplicationError`."""
+    """Return the machine of one replica, if `count` replicas share `target` equally.
+
+    Raises `GraphReplicationError`.
+    """
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
         raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)},

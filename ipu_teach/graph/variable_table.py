@@ -180,7 +180,7 @@ class Variables:
         ]
 
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
-        """Raise `GraphObjectCreationError` if `call` would write to a constant."""
+        """Raise `GraphObjectCreationError` if `tensor`, to which `call` writes, has constants."""
         for v in self.constants_in(tensor):
             raise GraphObjectCreationError(f"""{call} would write to the constant {v.name!r}.
                 where: {tensor!r}

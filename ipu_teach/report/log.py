@@ -133,7 +133,7 @@ class StepLog:
         return self._numbers[key]
 
     def begin(self) -> None:
-        """Discard the row numbers of the previous run, before a new run begins."""
+        """Discard the numbers of the rows that the previous run copied, before a new run begins."""
         del self._moving[:]
 
     def moved(self, rows: Sequence[int]) -> None:

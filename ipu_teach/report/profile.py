@@ -282,9 +282,10 @@ class Profile(ABC):
         return next(executing_steps, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """Return the first leaf of the programs that executes `step` or its `origin`.
+        """Return the first leaf of the programs that executes a compiled step.
 
-        If there is no such leaf, return a new node with the kind and the name of the step.
+        `step` is the number of the compiled step, or of a measured execution of it. If there is no
+        such leaf, return a new node with the kind and the name of the step.
         """
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
