@@ -448,32 +448,32 @@ DTYPES_AND_HOST_VALUES: list[Case] = [
 
 VARIABLES: list[Case] = [
     ("negative shape", lambda w: w.graph.add_variable(FLOAT, (3, -1), "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape (3, -1).
+        The variable 'a' was given the shape (3, -1), which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("nan shape", lambda w: w.graph.add_variable(FLOAT, (3, float("nan")), "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape (3, nan).
+        The variable 'a' was given the shape (3, nan), which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("float shape", lambda w: w.graph.add_variable(FLOAT, 2.0, "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape 2.0.
+        The variable 'a' was given the shape 2.0, which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("no shape", lambda w: w.graph.add_variable(FLOAT, None), TensorCreationError, r"""
-        The variable 'variable6' was given the shape None.
+        The variable 'variable6' was given the shape None, which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("text shape", lambda w: w.graph.add_variable(FLOAT, "", "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape ''.
+        The variable 'a' was given the shape '', which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("bool shape", lambda w: w.graph.add_variable(FLOAT, (True, 2), "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape (True, 2).
+        The variable 'a' was given the shape (True, 2), which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("generator shape", lambda w: w.graph.add_variable(FLOAT, {2, 3}, "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape {2, 3}.
+        The variable 'a' was given the shape {2, 3}, which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("two-dimensional shape", lambda w: w.graph.add_variable(FLOAT, np.ones((2, 2), int), "a"), TensorCreationError, r"""
-        The variable 'a' was given the shape array([[1, 1], [1, 1]]).
+        The variable 'a' was given the shape array([[1, 1], [1, 1]]), which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("many dimensions", lambda w: w.graph.add_variable(FLOAT, (1,) * 33, "a"), TensorCreationError, r"""
         The variable 'a' was given the shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
-        1, ….
+        1, …, which is not valid.
           next:  a shape is a tuple of at most 32 whole numbers, none negative, as in (26, 64)."""),
     ("huge", lambda w: w.graph.add_variable(FLOAT, (10**9, 10**9), "a"), TensorCreationError, r"""
         The variable 'a' of shape (1000000000, 1000000000) is too large.
@@ -496,7 +496,7 @@ VARIABLES: list[Case] = [
           where: field 'x' of vertex 0 (Scale) of compute set 'cs'
           next:  set the initial value of the tensor that is connected to it."""),
     ("initial value of nothing", lambda w: w.graph.set_initial_value(3, 0), GraphObjectCreationError, r"""
-        set_initial_value() was given 3.
+        set_initial_value() was given 3, which is neither a tensor nor a field.
           next:  give a tensor, or the state of a vertex: vertex["name"]."""),
     ("model for a target", lambda w: Graph(IPUModel(tiles_per_ipu=3)), GraphObjectCreationError, r"""
         Graph() was given IPUModel('ipu2', tiles_per_ipu=3, num_ipus=1), which is not a target.
@@ -659,13 +659,13 @@ VIEWS: list[Case] = [
           where: Tensor('v', FLOAT, shape (3,))
           next:  use dim_shuffle for other ranks."""),
     ("concat nothing", lambda w: concat([]), GraphObjectCreationError, r"""
-        concat() was given [].
+        concat() was given [], which is not a list of tensors.
           next:  give a list of tensors, as in concat([a, b])."""),
     ("concat one tensor", lambda w: concat(w.v), GraphObjectCreationError, r"""
-        concat() was given Tensor('v', FLOAT, shape (3,)).
+        concat() was given Tensor('v', FLOAT, shape (3,)), which is not a list of tensors.
           next:  give a list of tensors, as in concat([a, b])."""),
     ("concat other things", lambda w: concat([w.v, [1, 2, 3]]), GraphObjectCreationError, r"""
-        concat() was given [Tensor('v', FLOAT, shape (3,)), [1, 2, 3]].
+        concat() was given [Tensor('v', FLOAT, shape (3,)), [1, 2, 3]], which is not a list of tensors.
           next:  give a list of tensors, as in concat([a, b])."""),
     ("concat dtypes", lambda w: concat([w.v, w.n]), PoplarTypeError, r"""
         concat() was given tensors of FLOAT and of INT.
@@ -712,11 +712,11 @@ TILE_MAPPING: list[Case] = [
           where: Tensor('v', FLOAT, shape (3,))
           next:  use a tile from 0 to 2."""),
     ("tile a name", lambda w: w.graph.set_tile_mapping(w.v, "first"), InvalidTileMappingError, r"""
-        'v' was mapped to 'first'.
+        'v' was mapped to 'first', which is not a tile mapping.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("tile None", lambda w: w.graph.set_tile_mapping(w.v, None), InvalidTileMappingError, r"""
-        'v' was mapped to None.
+        'v' was mapped to None, which is not a tile mapping.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("tile of a vertex", lambda w: w.graph.set_tile_mapping(w.add(Bump, x=w.v), np.int64(7)), InvalidTileMappingError, r"""
@@ -748,10 +748,10 @@ TILE_MAPPING: list[Case] = [
           where: 'v'
           next:  give whole numbers."""),
     ("mapping nothing", lambda w: w.graph.set_tile_mapping("v", 0), GraphObjectCreationError, r"""
-        set_tile_mapping() was given 'v'.
+        set_tile_mapping() was given 'v', which cannot be mapped.
           next:  map a tensor or a vertex of this graph."""),
     ("mapping a compute set", lambda w: w.graph.set_tile_mapping(w.cs, 0), GraphObjectCreationError, r"""
-        set_tile_mapping() was given ComputeSet('cs', no vertices).
+        set_tile_mapping() was given ComputeSet('cs', no vertices), which cannot be mapped.
           next:  map a tensor or a vertex of this graph."""),
     ("mapping a foreign tensor", lambda w: w.graph.set_tile_mapping(w.alien_tensor, 0), GraphObjectCreationError, r"""
         Tensor('alien', FLOAT, shape (3,)) is not a tensor of this graph.
@@ -767,7 +767,7 @@ TILE_MAPPING: list[Case] = [
     ("mapping for too many tiles",
      lambda w: w.graph.set_tile_mapping(w.v, [[(0, 3)], [], [], []]),
      InvalidTileMappingError, r"""
-        A mapping for 4 tiles was given; the target has 3.
+        A mapping for 4 tiles was given, but the target has 3.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("mapping without lists", lambda w: w.graph.set_tile_mapping(w.v, [(0, 3)]), InvalidTileMappingError, r"""
@@ -851,7 +851,7 @@ VERTICES: list[Case] = [
           next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …)."""),
     ("no codelet", lambda w: w.graph.add_vertex(w.cs, "Scale"), UnknownVertexTypeError, r"""
         There is no codelet 'Scale'.
-          next:  graph.add_codelets(…) adds one, and a class can be given itself."""),
+          next:  add one with graph.add_codelets(…), or give the class itself."""),
     ("no vertex class", lambda w: w.graph.add_vertices(w.cs, Graph, 0), GraphObjectCreationError, r"""
         ipu_teach.graph.graph.Graph is not a vertex class.
           next:  write a class that derives from Vertex, and pass the class."""),
@@ -865,7 +865,7 @@ VERTICES: list[Case] = [
         IdleSupervisor has no compute().
           next:  define `def compute(self):` in the class."""),
     ("connections no dict", lambda w: w.graph.add_vertex(w.cs, Scale, [w.v]), GraphObjectCreationError, r"""
-        add_vertex() was given [Tensor('v', FLOAT, shape (3,))] as its connections.
+        add_vertex() was given [Tensor('v', FLOAT, shape (3,))] as its connections, which are not a dict.
           next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict."""),
     ("unknown field", lambda w: w.add(Scale, x=w.v, outt=w.v), UnknownFieldError, r"""
         Scale has no field 'outt'.
@@ -926,7 +926,7 @@ VERTICES: list[Case] = [
           where: Tensor('alien', FLOAT, shape (3,))
           next:  use one graph throughout."""),
     ("tensor for state", lambda w: w.add(Scale, x=w.v, factor=w.s), GraphConnectionError, r"""
-        Scale.factor is state, a number of the vertex's own, and was given a tensor.
+        Scale.factor is state, which takes a number, and was given a tensor.
           where: Tensor('s', FLOAT, shape ())
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("text for state", lambda w: w.add(Scale, x=w.v, factor="two"), TensorCreationError, r"""
@@ -936,7 +936,7 @@ VERTICES: list[Case] = [
         Scale.factor is state, a single FLOAT, and was given 2 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("connecting to state", lambda w: w.graph.connect(w.add(Scale)["factor"], w.v), GraphConnectionError, r"""
-        Scale.factor is state, a number of the vertex's own, and was given a tensor.
+        Scale.factor is state, which takes a number, and was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("connecting nothing", lambda w: w.graph.connect(w.add(Scale)["x"], None), GraphConnectionError, r"""
@@ -977,14 +977,14 @@ VERTICES: list[Case] = [
 VERTICES_IN_BULK: list[Case] = [
     ("bulk lengths", lambda w: w.many(Scale, [0, 1], x=w.x, out=w.y[:3], factor=[1, 2]), GraphObjectCreationError, r"""
         add_vertices() of Scale was given different numbers of vertices: 2 by tiles, 4 by x, 3 by out, 2 by factor.
-          next:  make the leading axes equal, or 1 to share; add a ragged tail with a second call."""),
+          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
     ("bulk list lengths",
      lambda w: w.many(Rows, 0, rows=[w.x, w.y[:2]], out=w.x.reshape((4, 3, 1))),
      GraphObjectCreationError, r"""
         add_vertices() of Rows was given different numbers of vertices: 4 by rows, 2 by rows, 4 by out.
-          next:  make the leading axes equal, or 1 to share; add a ragged tail with a second call."""),
+          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
     ("bulk single element", lambda w: w.many(Dot, 0, out=w.s), GraphConnectionError, r"""
-        Dot.out was given a single element in add_vertices(): it has no vertex axis.
+        Dot.out was given a single element in add_vertices(), so it has no axis that numbers the vertices.
           where: Tensor('s', FLOAT, shape ())
           next:  give it a leading axis, of length 1 to share it: tensor.reshape((1, …))."""),
     ("bulk shape", lambda w: w.many(Scale, 0, x=w.v), GraphConnectionError, r"""
@@ -1010,7 +1010,7 @@ VERTICES_IN_BULK: list[Case] = [
         Rows.rows is declared as Input[Vector[Vector[FLOAT]]] and was given [Tensor('x', FLOAT, shape (4, 3)), 3].
           next:  connect a tensor, or a list of them."""),
     ("bulk tiles of two dimensions", lambda w: w.many(Bump, [[0, 1], [0, 1]], x=w.x), GraphObjectCreationError, r"""
-        add_vertices() of Bump was given tiles of shape (2, 2).
+        add_vertices() of Bump was given tiles of shape (2, 2), which has more than one dimension.
           next:  give one tile for all vertices, or a list with one for each."""),
     ("bulk tile too large", lambda w: w.many(Bump, [0, 1, 2, 3], x=w.x), InvalidTileMappingError, r"""
         There is no tile 3.
@@ -1031,7 +1031,7 @@ VERTICES_IN_BULK: list[Case] = [
         Scale.factor is state, a single FLOAT, and was given 8 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("bulk state tensor", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=w.v), GraphConnectionError, r"""
-        Scale.factor is state, a number of the vertex's own, and was given a tensor.
+        Scale.factor is state, which takes a number, and was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("bulk state text", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=["a", "b", "c", "d"]), TensorCreationError, r"""
@@ -1041,25 +1041,25 @@ VERTICES_IN_BULK: list[Case] = [
 
 PERF_ESTIMATES: list[Case] = [
     ("estimate negative", lambda w: w.graph.set_perf_estimate(w.add(Bump, x=w.v), -1), GraphObjectCreationError, r"""
-        set_perf_estimate() was given -1 cycles.
+        set_perf_estimate() was given -1 cycles, which is not valid.
           where: vertex 0 (Bump) of compute set 'cs'
           next:  give whole numbers from 0 to 1,000,000,000,000."""),
     ("estimate float", lambda w: w.graph.set_perf_estimate(w.add(Bump, x=w.v), 10.5), GraphObjectCreationError, r"""
-        set_perf_estimate() was given 10.5 cycles.
+        set_perf_estimate() was given 10.5 cycles, which is not valid.
           where: vertex 0 (Bump) of compute set 'cs'
           next:  give whole numbers from 0 to 1,000,000,000,000."""),
     ("estimate huge", lambda w: w.graph.set_perf_estimate(w.add(Bump, x=w.v), 10**30), GraphObjectCreationError, r"""
-        set_perf_estimate() was given 1000000000000000000000000000000 cycles.
+        set_perf_estimate() was given 1000000000000000000000000000000 cycles, which is not valid.
           where: vertex 0 (Bump) of compute set 'cs'
           next:  give whole numbers from 0 to 1,000,000,000,000."""),
     ("estimate ragged",
      lambda w: w.graph.set_perf_estimate(w.many(Bump, 0, x=w.x), [[1], [2, 3], 4, 5]),
      GraphObjectCreationError, r"""
-        set_perf_estimate() was given [[1], [2, 3], 4, 5] cycles.
+        set_perf_estimate() was given [[1], [2, 3], 4, 5] cycles, which is not valid.
           where: 4 vertices (Bump) of compute set 'cs'
           next:  give whole numbers from 0 to 1,000,000,000,000."""),
     ("estimate none", lambda w: w.graph.set_perf_estimate(w.add(Bump, x=w.v), None), GraphObjectCreationError, r"""
-        set_perf_estimate() was given None cycles.
+        set_perf_estimate() was given None cycles, which is not valid.
           where: vertex 0 (Bump) of compute set 'cs'
           next:  give whole numbers from 0 to 1,000,000,000,000."""),
     ("estimate lengths", lambda w: w.graph.set_perf_estimate(w.many(Bump, 0, x=w.x), [1, 2]), GraphObjectCreationError, r"""
@@ -1067,7 +1067,7 @@ PERF_ESTIMATES: list[Case] = [
           where: 4 vertices (Bump) of compute set 'cs'
           next:  give one value for all of them, or one for each."""),
     ("estimate of nothing", lambda w: w.graph.set_perf_estimate(w.cs, 10), GraphObjectCreationError, r"""
-        set_perf_estimate() was given ComputeSet('cs', no vertices).
+        set_perf_estimate() was given ComputeSet('cs', no vertices), which is not a vertex.
           next:  give the vertex that add_vertex returned."""),
     ("estimate of a foreign vertex", lambda w: w.graph.set_perf_estimate(w.alien_vertex, 10), GraphObjectCreationError, r"""
         set_perf_estimate() was given an object of another graph.
@@ -1349,16 +1349,16 @@ PROGRAMS: list[Case] = [
 
 HANDLES_AND_STREAMS: list[Case] = [
     ("handle no text", lambda w: w.graph.add_host_to_device_fifo(3, FLOAT, 3), GraphObjectCreationError, r"""
-        add_host_to_device_fifo() was given the handle 3.
+        add_host_to_device_fifo() was given the handle 3, which is not text.
           next:  a handle is a name, as in 'weights'."""),
     ("handle a list", lambda w: w.graph.create_host_read(["x"], w.x), GraphObjectCreationError, r"""
-        create_host_read() was given the handle ['x'].
+        create_host_read() was given the handle ['x'], which is not text.
           next:  a handle is a name, as in 'weights'."""),
     ("name no text", lambda w: w.graph.add_variable(FLOAT, 3, 5), GraphObjectCreationError, r"""
-        add_variable() was given the name 5.
+        add_variable() was given the name 5, which is not text.
           next:  a name is text, as in 'weights'."""),
     ("name of a compute set no text", lambda w: w.graph.add_compute_set(Scale), GraphObjectCreationError, r"""
-        add_compute_set() was given the name test_errors.Scale.
+        add_compute_set() was given the name test_errors.Scale, which is not text.
           next:  a name is text, as in 'weights'."""),
     ("handle taken", lambda w: w.graph.add_device_to_host_fifo("into", FLOAT, 3), GraphObjectCreationError, r"""
         There is already a handle 'into'.
@@ -1369,10 +1369,10 @@ HANDLES_AND_STREAMS: list[Case] = [
           where: the handle by which the host reads Tensor('x', FLOAT, shape (4, 3))
           next:  choose another name."""),
     ("stream of nothing", lambda w: w.graph.add_device_to_host_fifo("s", FLOAT, 0), GraphObjectCreationError, r"""
-        The stream 's' was given the size 0.
+        The stream 's' was given the size 0, which is not valid.
           next:  give the number of elements of one transfer, 1 or more."""),
     ("stream of a shape", lambda w: w.graph.add_device_to_host_fifo("s", FLOAT, (2, 3)), GraphObjectCreationError, r"""
-        The stream 's' was given the size (2, 3).
+        The stream 's' was given the size (2, 3), which is not valid.
           next:  give the number of elements of one transfer, 1 or more."""),
     ("host write of a constant", lambda w: w.graph.create_host_write("k", w.k), GraphObjectCreationError, r"""
         create_host_write() would write to the constant 'k'.

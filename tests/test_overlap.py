@@ -473,8 +473,8 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
         "",
     )
     assert insight.text == (
-        "IPU 1 holds up the others: they wait for it 7.2 % of the time of all IPUs, longest while "
-        "it is in 'slow'. At work are IPU 1 97 %, IPU 0 86 % of the run."
+        "IPU 1 delays the others: they wait for it for 7.2 % of the time of all IPUs, longest while "
+        "it executes 'slow'. Working time: IPU 1 97 %, IPU 0 86 % of the run."
     )
     m = TwoTileMachine()
     slow = m.run(m.work("slow", t2=50))
@@ -483,7 +483,7 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
         "IPU 1)" in summary_text(slow)
     )
     (insight,) = [i for i in slow.insights() if i.kind == "IPUs"]
-    assert insight.advice.startswith("give each IPU as much to do") and insight.lesson
+    assert insight.advice.startswith("give all IPUs equal work") and insight.lesson
     even = TwoTileMachine()
     told = summary_text(even.run(even.work("even", t0=5, t2=5)))
     assert "(100.0% of total; waits for no other IPU)" in told and "none, no IPU waits" in told
@@ -1085,7 +1085,7 @@ def test_hidden_transfers_count_for_the_tiles_that_wait_for_them() -> None:
     )
     balance = next(i for i in report.insights() if i.kind == "balance")
     assert (balance.text, balance.advice) == (
-        "Every compute set keeps all tiles busy for as long.",
+        "In every compute set, all tiles compute equally long.",
         "",
     )
 

@@ -423,7 +423,7 @@ Copy was given a source of QUARTER[F143, -2] and a destination of QUARTER[F143, 
         VertexDefinitionError,
         """\
 Scale.x is a field of QUARTER[F143, -2], and codelets do not compute with 8-bit floats.
-  next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR and connect \
+  next:  convert with popops.cast, and declare HALF or FLOAT; to work on their bits, declare UNSIGNED_CHAR and connect \
 tensor.reinterpret(UNSIGNED_CHAR).""",
     ),
     (
@@ -445,7 +445,7 @@ popops::Fill cannot compute with QUARTER[F143, -2].
         VertexDefinitionError,
         """\
 Anything<quarter[f143, -2]>.x is a field of QUARTER[F143, -2], and codelets do not compute with 8-bit floats.
-  next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR and connect \
+  next:  convert with popops.cast, and declare HALF or FLOAT; to work on their bits, declare UNSIGNED_CHAR and connect \
 tensor.reinterpret(UNSIGNED_CHAR).""",
     ),
     (

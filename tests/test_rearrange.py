@@ -196,11 +196,11 @@ def test_insights_name_what_lies_in_pieces() -> None:
     (found,) = [insight for insight in engine.report.insights() if insight.kind == "pieces"]
     assert (found.name, found.figure, found.unit) == ("column", 1296, "cycles")
     assert found.text == (
-        "In 'column' tile 0 takes 1,296 of the step's 1,456 cycles to move 24 pieces, 96 bytes, "
+        "In 'column', tile 0 takes 1,296 of the step's 1,456 cycles to move 24 pieces, 96 bytes, "
         "within its memory."
     )
     assert found.advice.startswith(
-        "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns"
+        "make the data that a vertex or a Copy needs contiguous on its tile: use rows, not columns"
     )
 
 

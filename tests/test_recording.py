@@ -211,8 +211,8 @@ def test_a_full_recording_says_so() -> None:
         same(recording.values(u, step), its)
     with pytest.raises(
         PoplarIndexError,
-        match=rf"^values\(\) was given step {kept}\.\n  where: the recording has {kept} steps; the "
-        "first is step 0\n",
+        match=rf"^values\(\) was given step {kept}, which is not recorded\.\n  where: the recording "
+        f"has {kept} steps; the first is step 0\n",
     ):
         recording.values(u, kept)
 

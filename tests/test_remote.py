@@ -467,7 +467,7 @@ def test_why_and_insights_speak_of_the_link_to_streaming_memory() -> None:
     assert "32 bytes cross the link to streaming memory, and all tiles wait." in causes
     said = next(i for i in engine.report.insights() if i.kind == "proportions")
     assert said.name == "streaming memory"
-    assert "most of the run is the link to streaming memory" in said.advice
+    assert "most of the run is spent on transfers with streaming memory" in said.advice
 
 
 def test_streaming_memory_has_a_rate_of_its_own() -> None:
@@ -614,7 +614,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: w.graph.add_remote_buffer(4, FLOAT, 4),
         GraphObjectCreationError,
         """
-        add_remote_buffer() was given the handle 4.
+        add_remote_buffer() was given the handle 4, which is not text.
           next:  a handle is a name, as in 'weights'.""",
     ),
     (
@@ -622,7 +622,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: w.graph.add_remote_buffer("b", FLOAT, 0),
         GraphObjectCreationError,
         """
-        The remote buffer 'b' was given 0 as num_elements.
+        The remote buffer 'b' was given 0 as num_elements, which is not valid.
           next:  give the elements of one row, a whole number of 1 or more.""",
     ),
     (
@@ -630,7 +630,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: w.graph.add_remote_buffer("b", FLOAT, 4, 0.5),
         GraphObjectCreationError,
         """
-        The remote buffer 'b' was given 0.5 as repeats.
+        The remote buffer 'b' was given 0.5 as repeats, which is not valid.
           next:  give the number of rows, a whole number of 1 or more.""",
     ),
     (

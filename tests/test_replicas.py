@@ -490,7 +490,7 @@ def test_replicas_share_the_ipus_equally() -> None:
     for wrong in (0, 2.0, True, -1, "2"):
         text = said(GraphReplicationError, lambda w=wrong: Graph(device, w))  # type: ignore[misc]
         assert text == (
-            f"Graph() was given the replication factor {wrong!r}.\n"
+            f"Graph() was given the replication factor {wrong!r}, which is not valid.\n"
             "  next:  give a whole number of 1 or more that divides the IPUs of the machine, which "
             "has 6."
         )

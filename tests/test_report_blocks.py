@@ -147,7 +147,10 @@ def test_filters() -> None:
     )
     with pytest.raises(PoplarIndexError) as wrong:
         report.execution.blocks(2)
-    assert str(wrong.value) == "blocks() was given tile 2.\n  next:  give a tile from 0 to 1."
+    assert (
+        str(wrong.value)
+        == "blocks() was given tile 2, which does not exist.\n  next:  give a tile from 0 to 1."
+    )
 
 
 def test_a_filter_makes_blocks_of_other_programs() -> None:

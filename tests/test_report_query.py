@@ -407,7 +407,7 @@ def test_what_stands_out(report: Report) -> None:
     assert "full tile" not in found  # none is half full
     # One of four tiles is at work in each compute set.
     assert found["balance"].figure == 0.25 and found["balance"].advice.startswith(
-        "give each tile as much work"
+        "give all tiles equal work"
     )
     # Three quarters of 6 x (5 to start, 6 for the loop, 8 paths: a load, a product, a sum, a
     # store); it speaks from a tenth on.
@@ -430,7 +430,7 @@ def test_what_stands_out_of_a_program_that_does_not_fit() -> None:
         f"tile {int(np.argmax(over))}",
     )
     assert (
-        "most of all 'everything' with 800,000 bytes" in first.text
+        "Most of it is 'everything' with 800,000 bytes" in first.text
         and "spread 'everything'" in first.advice
     )
     skew = next(i for i in report.insights() if i.kind == "skew")
@@ -452,10 +452,10 @@ def test_the_advice_is_about_what_can_be_the_cause() -> None:
     report = Engine(graph, Execute(work), {"debug.allowOutOfMemory": True}).report
     first = report.insights()[0]
     part, size = max(report.memory.by_category(0).items(), key=lambda item: item[1])
-    assert size > 6_000 and f"most of all {part.lower()} with {size:,} bytes" in first.text
+    assert size > 6_000 and f"Most of it is {part.lower()} with {size:,} bytes" in first.text
     assert (
         first.advice
-        == "let fewer vertices and copies do the work: each takes code, pointers and buffers."
+        == "use fewer vertices and copies: each of them needs code, pointers and buffers."
     )
 
     graph = Graph(device)
@@ -465,7 +465,8 @@ def test_the_advice_is_about_what_can_be_the_cause() -> None:
     first = report.insights()[0]
     assert (
         first.advice
-        == "use more tiles or IPUs: none has room; use a smaller dtype, or free it earlier."
+        == "use more tiles or IPUs, because no tile has space left; use a smaller dtype, or free "
+        "the memory earlier."
     )
 
 

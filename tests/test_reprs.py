@@ -236,13 +236,13 @@ def test_scopes() -> None:
     assert (deep.handle, deep.buffering_depth, back.buffering_depth) == ("net/deep", 2, 3)
     assert list(graph.streams) == ["attention/heads/in", "net/deep", "attention/heads/out"]
     assert said(lambda: graph.clone(graph.add_variable(FLOAT, 1), 3)) == (  # type: ignore[arg-type]
-        "clone() was given the name 3.\n  next:  a name is text, as in 'weights'."
+        "clone() was given the name 3, which is not text.\n  next:  a name is text, as in 'weights'."
     )
     assert said(lambda: graph.add_variable(FLOAT, 1, "x", debug_context=3)) == (  # type: ignore[arg-type]
-        '3 was given as debug_context.\n  next:  give a name, or DebugContext("name", parent).'
+        '3 was given as debug_context, which must be text.\n  next:  give a name, or DebugContext("name", parent).'
     )
     assert said(lambda: DebugContext("a", 3)) == (  # type: ignore[arg-type]
-        'DebugContext was given 3.\n  next:  give names: DebugContext("layer1", parent).'
+        'DebugContext was given 3, which is not text.\n  next:  give names: DebugContext("layer1", parent).'
     )
 
 
@@ -270,7 +270,7 @@ def test_linear_variables() -> None:
     y = graph.add_variable(FLOAT, 4, mapping=VariableMappingMethod.NONE)
     assert graph.get_tile_mapping(y, require_complete=False) == [[]] * 4
     assert said(lambda: graph.add_variable(FLOAT, 4, "z", 3)) == (  # type: ignore[arg-type]
-        "add_variable() was given 3 as mapping.\n  next:  use VariableMappingMethod.LINEAR or "
+        "add_variable() was given 3 as mapping, which is not a VariableMappingMethod.\n  next:  use VariableMappingMethod.LINEAR or "
         "NONE; for a tile, call graph.set_tile_mapping(tensor, tile)."
     )
 
@@ -293,7 +293,7 @@ def test_perf_estimates_can_be_asked_for() -> None:
         == 3 * graph.target.num_tiles
     )
     assert said(lambda: new_graph().get_perf_estimate(first)) == (
-        "get_perf_estimate() was given vertex 0 (Scale) of compute set 'cs'.\n  next:  give a "
+        "get_perf_estimate() was given vertex 0 (Scale) of compute set 'cs', which is not a vertex of this graph.\n  next:  give a "
         "vertex that add_vertex returned."
     )
 
@@ -328,7 +328,8 @@ def test_estimators_can_be_registered() -> None:
         "  next:  return a whole number from 0 to 1,000,000,000,000."
     )
     assert said(lambda: cycles(5)).endswith(
-        "was given 5 for Scale.\n  next:  give a function of (shapes, target) that returns cycles."
+        "was given 5 for Scale, which is not a function.\n"
+        "  next:  give a function of (shapes, target) that returns cycles."
     )
 
 
@@ -446,7 +447,7 @@ def test_the_first_tiles_of_each_ipu() -> None:
         ),
         (
             ("a",),
-            "create_virtual_graph() was given ('a',).\n  next:  give a number of tiles, the first "
+            "create_virtual_graph() was given ('a',), which does not choose tiles.\n  next:  give a number of tiles, the first "
             "and the end of a range, or a list of tiles.",
         ),
     ],
@@ -522,7 +523,7 @@ def test_drawings_that_cannot_be(tmp_path: Path) -> None:
         "may be written to."
     )
     assert said(lambda: graph.output_compute_graph(3)) == (  # type: ignore[arg-type]
-        "output_compute_graph() was given 3.\n  next:  give a path, or an open text file."
+        "output_compute_graph() was given 3, which cannot be written to.\n  next:  give a path, or an open text file."
     )
     assert said(lambda: graph.output_compute_graph(io.StringIO(), 3)) == (
         "3 cannot be drawn as a program.\n  next:  give a program, or a list of them."

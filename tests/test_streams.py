@@ -355,12 +355,12 @@ def test_options_of_a_stream() -> None:
         ),
         (
             {"buffering_depth": 0},
-            "The stream 'a' was given the buffering depth 0.\n"
+            "The stream 'a' was given the buffering depth 0, which is not valid.\n"
             "  next:  give a whole number from 1 to 1,024: the transfers to prefetch.",
         ),
         (
             {"options": 2},
-            "The stream 'a' was given the options 2.\n  next:  give a dict: "
+            "The stream 'a' was given the options 2, which are not a dict.\n  next:  give a dict: "
             "options={'buffering_depth': 2}.",
         ),
     ],

@@ -455,13 +455,13 @@ def test_errors() -> None:
     texts: list[tuple[Callable[[], Any], str]] = [
         (
             lambda: x.slice((1, 2, 3)),
-            "slice((1, 2, 3)) is not a slice of shape (4, 3)."
+            "slice((1, 2, 3)) does not select a part of shape (4, 3)."
             + here
             + "give (begin, end), with 0 <= begin <= end.",
         ),
         (
             lambda: x.slice((1,), (2, 3)),
-            "slice((1,), (2, 3)) is not a slice of shape (4, 3)."
+            "slice((1,), (2, 3)) does not select a part of shape (4, 3)."
             + here
             + "give as many begins as ends, at most 2.",
         ),
@@ -473,17 +473,21 @@ def test_errors() -> None:
         ),
         (
             lambda: x.slices(5),
-            "slice(5) is not a slice of shape (4, 3)."
+            "slices(5) does not select parts of shape (4, 3)."
             + here
             + "give a list of intervals, as in [(0, 2), (5, 6)].",
         ),
         (
             lambda: x.index("a"),
-            "index() was given 'a'." + here + "give whole numbers, none negative.",
+            "index() was given 'a', which is not an index."
+            + here
+            + "give whole numbers, none negative.",
         ),
         (
             lambda: x.sub_sample(0),
-            "sub_sample() was given the stride 0." + here + "use a whole number of 1 or more.",
+            "sub_sample() was given the stride 0, which is not valid."
+            + here
+            + "use a whole number of 1 or more.",
         ),
         (
             lambda: x.reverse(2),
@@ -518,7 +522,7 @@ def test_errors() -> None:
         ),
         (
             lambda: x.broadcast(-1),
-            "broadcast() was asked for -1 repetitions."
+            "broadcast() was asked for -1 repetitions, which is not possible."
             + here
             + "use a whole number, none negative.",
         ),
@@ -529,7 +533,9 @@ def test_errors() -> None:
         ),
         (
             lambda: x.upsample(2, 0, "REPEAT"),
-            "upsample() was given the method 'REPEAT'." + here + "use UpsampleMethod.REPEAT.",
+            "upsample() was given the method 'REPEAT', which is not an UpsampleMethod."
+            + here
+            + "use UpsampleMethod.REPEAT.",
         ),
         (
             lambda: x.reinterpret(HALF),
@@ -547,34 +553,43 @@ def test_errors() -> None:
             lambda: x.dim_shuffle_partial([0], [0, 1]),
             "dim_shuffle_partial([0], [0, 1]) does not fit shape (4, 3)."
             + here
-            + "name as many places as dimensions, each of [0, 1] at most once.",
+            + "give two lists of equal length, in which each of [0, 1] occurs at most once.",
         ),
-        (lambda: x.intersects_with(3), "intersects_with() was given 3." + here + "give a tensor."),
+        (
+            lambda: x.intersects_with(3),
+            "intersects_with() was given 3, which is not a tensor." + here + "give a tensor.",
+        ),
         (
             lambda: append(x, x[0], 1),
             "append() along dimension 1 of shape (4, 3) takes an entry of shape (4,), not (3,).\n  "
             "where: Tensor('x', FLOAT, shape (4, 3)) and Tensor(a view of 'x', FLOAT, shape (3,))"
             "\n  next:  reshape the entry, or use concat() for several entries at once.",
         ),
-        (lambda: append(x, 1), "append() was given 1.\n  next:  give two tensors."),
-        (lambda: same_view(x, 1), "same_view() was given 1.\n  next:  give two tensors."),
+        (
+            lambda: append(x, 1),
+            "append() was given 1, which is not a tensor.\n  next:  give two tensors.",
+        ),
+        (
+            lambda: same_view(x, 1),
+            "same_view() was given 1, which is not a tensor.\n  next:  give two tensors.",
+        ),
         (
             lambda: concat(x, x, "b"),
             "There is no dimension 'b' in a tensor of shape (4, 3)." + here + "use 0 to 1.",
         ),
         (
             lambda: concat(),
-            "concat() was given ().\n  next:  give a list of tensors, as in concat([a, b]).",
+            "concat() was given (), which is not a list of tensors.\n  next:  give a list of tensors, as in concat([a, b]).",
         ),
         (
             lambda: graph.clone(x, "y", "all"),
-            "clone() was given 'all' as method.\n  next:  use TensorCloneMethod."
+            "clone() was given 'all' as method, which is not a TensorCloneMethod.\n  next:  use TensorCloneMethod."
             "PRESERVE_ORDER_AND_ALIASES, CREATE_NEW_ORDER, PRESERVE_ORDER_UNLESS_ALIASES, "
             "GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES.",
         ),
         (
             lambda: graph.clone_n(x, 0),
-            "clone_n() was asked for 0 clones.\n  next:  give a whole number of 1 or more.",
+            "clone_n() was asked for 0 clones, which is not possible.\n  next:  give a whole number of 1 or more.",
         ),
     ]
     assert b.reinterpret(CHAR).dtype is CHAR

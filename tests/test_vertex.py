@@ -249,15 +249,18 @@ FIELDS = (
         ),
         (
             bad("compute", Input[FLOAT]),
-            "Bad declares a field 'compute'.\n  next:  choose another name: the kit uses this one.",
+            "Bad declares a field 'compute', but the kit uses this name itself.\n"
+            "  next:  choose another name.",
         ),
         (
             bad("call", FLOAT),
-            "Bad declares a field 'call'.\n  next:  choose another name: the kit uses this one.",
+            "Bad declares a field 'call', but the kit uses this name itself.\n"
+            "  next:  choose another name.",
         ),
         (
             bad("_x", Input[FLOAT]),
-            "Bad declares a field '_x'.\n  next:  let its name start with a letter.",
+            "Bad declares a field '_x', whose name begins with an underscore.\n"
+            "  next:  let its name start with a letter.",
         ),
         (
             bad("x", Input[FLOAT], x=3),

@@ -302,18 +302,19 @@ def test_a_list_is_connected_part_by_part() -> None:
         "  next:  connect, or give a value to, the whole field."
     )
     assert said(lambda: graph.connect(v["parts"][0], 3), GraphConnectionError) == (
-        "Total.parts[0] was given 3.\n  next:  connect a tensor."
+        "Total.parts[0] was given 3, which is not a tensor.\n  next:  connect a tensor."
     )
     assert said(lambda: graph.set_field_size(v["parts"][0], 3), GraphObjectCreationError) == (
         "part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' is one part of a field, and "
         'only connect() takes a part.\n  next:  name the whole field: vertex["name"].'
     )
     assert said(lambda: v["parts"][0][1], GraphConnectionError) == (
-        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' has no parts of its "
-        "own.\n  next:  give it one tensor."
+        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' cannot be indexed: it "
+        "is a single tensor.\n  next:  give it one tensor."
     )
     assert said(lambda: list(v["parts"]), GraphConnectionError) == (
-        "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' would never end.\n"
+        "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' would never end, because a field has no "
+        "length.\n"
         "  next:  loop over range(size) and index it."
     )
 
@@ -523,7 +524,7 @@ def test_sizes_that_cannot_be() -> None:
         f"{place.format('table')}  next:  leave it out: the size is that of the value."
     )
     assert said(lambda: bench.graph.set_field_size(v["table"], -1), GraphObjectCreationError) == (
-        f"set_field_size() was given the size -1.\n{place.format('table')}  next:  give a whole "
+        f"set_field_size() was given the size -1, which is not valid.\n{place.format('table')}  next:  give a whole "
         "number from 0 to 1,000,000."
     )
     assert said(lambda: bench.graph.set_field_size(v["step"], 1), GraphObjectCreationError) == (
@@ -535,7 +536,7 @@ def test_sizes_that_cannot_be() -> None:
         "give a list of numbers."
     )
     assert said(lambda: bench.add(Table, table=out, out=out), GraphConnectionError) == (
-        "Table.table is state, numbers of the vertex's own, and was given a tensor.\n  where: "
+        "Table.table is state, which takes numbers, and was given a tensor.\n  where: "
         f"{out!r}\n  next:  give an array, or declare the field as Input[Vector[UNSIGNED_INT]]."
     )
     assert said(bad(Vector[INT], x=3), VertexDefinitionError) == (
@@ -838,7 +839,7 @@ def test_estimates_that_are_none() -> None:
     assert said(
         lambda: bench.graph.register_perf_estimator(Increment, 3), GraphObjectCreationError
     ) == (
-        "register_perf_estimator() was given 3 for Increment.\n"
+        "register_perf_estimator() was given 3 for Increment, which is not a function.\n"
         "  next:  give a function of (shapes, target) that returns cycles."
     )
     assert said(lambda: bench.graph.register_perf_estimator(3, len), GraphObjectCreationError) == (
@@ -846,7 +847,7 @@ def test_estimates_that_are_none() -> None:
         "that derives from Vertex."
     )
     assert said(lambda: bench.graph.get_perf_estimate(x), GraphObjectCreationError) == (
-        f"get_perf_estimate() was given {shown(x)}.\n  next:  give a vertex that add_vertex "
+        f"get_perf_estimate() was given {shown(x)}, which is not a vertex of this graph.\n  next:  give a vertex that add_vertex "
         "returned."
     )
 
@@ -1037,7 +1038,7 @@ def test_names_that_are_not_there() -> None:
     assert text.startswith(
         "There is no codelet 'Incremnt'.\n  next:  did you mean 'Increment'? The codelets are "
     )
-    assert text.endswith("'; graph.add_codelets(…) adds one, and a class can be given itself.")
+    assert text.endswith("'; add one with graph.add_codelets(…), or give the class itself.")
 
 
 def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

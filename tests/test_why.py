@@ -67,8 +67,8 @@ def test_workers_without_a_vertex_are_counted() -> None:
         graph.set_tile_mapping(vertex, 0)
         graph.set_perf_estimate(vertex, 50)
     assert texts(ran(graph, Execute(work)).why(0))[3] == (
-        "6 workers share them, each with every 6th cycle, 2 of them with nothing to do: the busiest "
-        "has 50 to do."
+        "6 workers share the vertices, and 2 workers have no vertex. Each worker runs in every 6th "
+        "cycle of the tile, and the busiest needs 50 such cycles."
     )
 
 
@@ -93,10 +93,12 @@ def test_a_step_is_long_because_a_tile_has_more_vertices() -> None:
     assert repr(chain).splitlines() == [
         "Why step 0 takes so long:",
         f"  1. Execute 'work' takes {sync + 1200:,} modelled cycles: compute is 1,200 of them.",
-        "  2. It lasts until its slowest tile is done: tile 9 takes 1,200, the median tile 600.",
+        "  2. It lasts until its slowest tile is done: tile 9 takes 1,200 cycles, and the median "
+        "tile 600.",
         "  3. Tile 9 executes 9 vertices of Busy; the median tile has 6.",
-        "  4. 6 workers share them, each with every 6th cycle: the busiest has 200 to do.",
-        f"  5. That work is given to it in test_why.py, line {LINE}: {HERE[LINE - 1].strip()}.",
+        "  4. 6 workers share the vertices. Each worker runs in every 6th cycle of the tile, and the "
+        "busiest needs 200 such cycles.",
+        f"  5. This work is added by test_why.py, line {LINE}: {HERE[LINE - 1].strip()}.",
         f"  6. It is on tile 9 because of test_why.py, line {LINE + 1}: "
         "graph.set_tile_mapping(vertex, tile).",
     ]
@@ -139,20 +141,23 @@ def test_the_run_and_its_waiting() -> None:
     )
     assert texts(report.why("waiting"))[:3] == [
         f"{share} of the tiles' modelled time is waiting for other tiles.",
-        f"Most of it, {share} of all time, is in Execute 'work', which ran 5 times.",
-        "It lasts until its slowest tile is done: tile 9 takes 1,200, the median tile 600.",
+        f"Most of it, {share} of all time, is spent in Execute 'work', which ran 5 times.",
+        "It lasts until its slowest tile is done: tile 9 takes 1,200 cycles, and the median tile "
+        "600.",
     ]
     assert texts(report.why(tile=0))[:2] == [
-        f"Tile 0 waits 4,500 of {total:,} modelled cycles for others.",
-        "It waits longest in Execute 'work', which ran 5 times: there its compute is over after "
-        "300 cycles.",
+        f"Tile 0 waits for other tiles for 4,500 of {total:,} modelled cycles.",
+        "It waits longest in Execute 'work', which ran 5 times, where it finishes its compute "
+        "after 300 cycles.",
     ]
     assert report.why(tile=0).tiles == (0, 9)
     assert (
         texts(report.why(3, tile=0))[0]
-        == f"Tile 0 waits 900 of {total // 5:,} modelled cycles for others."
+        == f"Tile 0 waits for other tiles for 900 of {total // 5:,} modelled cycles."
     )
-    assert texts(report.why(tile=9)) == [f"Tile 9 waits 0 of {total:,} modelled cycles for others."]
+    assert texts(report.why(tile=9)) == [
+        f"Tile 9 waits for other tiles for 0 of {total:,} modelled cycles."
+    ]
 
 
 def test_a_longer_vertex_is_a_cause_and_one_as_long_is_none() -> None:
@@ -165,11 +170,12 @@ def test_a_longer_vertex_is_a_cause_and_one_as_long_is_none() -> None:
         graph.set_tile_mapping(vertex, tile)
         graph.set_perf_estimate(vertex, cycles)
     assert texts(ran(graph, Execute(out)).why("work"))[2] == (
-        "Tile 2 executes 1 vertex of Busy; its longest takes 900, that of the median tile 50."
+        "Tile 2 executes 1 vertex of Busy; its longest vertex takes 900 cycles, and that of the "
+        "median tile 50."
     )
     assert (
         texts(crowded(cycles=0).why(0))[1]
-        == "A sync takes as long whatever is done before it, and all tiles wait."
+        == "A sync takes equally long after any work, and all tiles wait."
     )
 
 
@@ -187,11 +193,12 @@ def test_an_exchange_is_long_because_a_tile_receives_most() -> None:
     chain = report.why(0)
     assert (
         texts(chain)[2]
-        == "It receives 3,600 bytes, the median tile 0; most of them, 1,600, come from tile 0."
+        == "It receives 3,600 bytes, and the median tile 0. Most of its bytes, 1,600, come from tile "
+        "0."
     )
     assert texts(chain)[1].startswith("It lasts until its slowest tile is done: tile 4 takes ")
     assert chain.tiles == (0, 4) and texts(chain)[3].startswith(
-        "What moves is named in test_why.py, line "
+        "This data movement is caused by test_why.py, line "
     )
 
 
@@ -218,10 +225,11 @@ def test_why_memory_is_full() -> None:
     assert texts(chain)[:3] == [
         "Tile 3 holds 716,928 of 638,976 bytes, 77,952 more than it has; the median tile holds "
         "204,928.",
-        "Most of it is 'part 3': 716,800 bytes, of 716,800 that lie on 1 of 4 tiles.",
+        "Most of it is 'part 3': 716,800 bytes. In total, 'part 3' has 716,800 bytes on 1 of 4 "
+        "tiles.",
         "It is live from the first step to the last of the programs.",
     ]
-    assert texts(chain)[3].startswith(f"It is made in test_why.py, line {line}: ")
+    assert texts(chain)[3].startswith(f"It is added by test_why.py, line {line}: ")
     assert chain.question == "Why tile 3 is as full as it is:" and chain.tiles == (3,)
     report = caught.value.report
     assert texts(report.why(caught.value)) == texts(report.why("memory")) == texts(chain)
@@ -259,7 +267,8 @@ def test_every_figure_of_a_chain_is_the_reports(report: Report) -> None:
             f"{longest.cycles:,}",
         )
         slowest = re.match(
-            r".* tile (\d+) takes ([\d,]+), the median tile ([\d,.]+)\.$", texts(chain)[1]
+            r".* tile (\d+) takes ([\d,]+) cycles, and the median tile ([\d,.]+)\.$",
+            texts(chain)[1],
         )
         if slowest:
             busy = longest.busy
@@ -269,7 +278,7 @@ def test_every_figure_of_a_chain_is_the_reports(report: Report) -> None:
             assert float(slowest[3].replace(",", "")) == np.median(busy) < busy.max()
         elif longest.busy is not None:
             assert longest.busy.min() == longest.busy.max() and texts(chain)[1].startswith(
-                "All tiles are at it for "
+                "All tiles take "
             )
         assert chain.step == step.step and all(
             0 <= tile < report.target.num_tiles for tile in chain.tiles
@@ -338,39 +347,39 @@ def test_errors() -> None:
         (
             lambda: report.why(7),
             PoplarIndexError,
-            "why() was given step 7.\n  next:  give a step from 0 to 0.",
+            "why() was given step 7, which does not exist.\n  next:  give a step from 0 to 0.",
         ),
         (
             lambda: report.why(-1),
             PoplarIndexError,
-            "why() was given step -1.\n  next:  give a step from 0 to 0.",
+            "why() was given step -1, which does not exist.\n  next:  give a step from 0 to 0.",
         ),
         (
             lambda: report.why(tile=10),
             PoplarIndexError,
-            "why() was given tile 10.\n  next:  give a tile from 0 to 9.",
+            "why() was given tile 10, which does not exist.\n  next:  give a tile from 0 to 9.",
         ),
         (
             lambda: report.why(tile="4"),
             PoplarIndexError,
-            "why() was given tile '4'.\n  next:  give a tile from 0 to 9.",
+            "why() was given tile '4', which does not exist.\n  next:  give a tile from 0 to 9.",
         ),  # type: ignore[arg-type]
         (
             lambda: report.why("wrok"),
             InvalidOptionError,
-            "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its "
+            "why() was given 'wrok', which it cannot explain.\n  next:  did you mean 'work'? give the number of a step, its "
             "name, a step of report.steps(), 'waiting', 'memory', or a "
             "GraphMemoryAllocationError.",
         ),
         (
             lambda: report.why(1.5),
             InvalidOptionError,
-            "why() was given 1.5.\n  next:  give the number of a step, its name, ",
+            "why() was given 1.5, which it cannot explain.\n  next:  give the number of a step, its name, ",
         ),
         (
             lambda: report.why(np.zeros(3)),
             InvalidOptionError,
-            "why() was given array([0., 0., 0.]).\n  next:  give the number",
+            "why() was given array([0., 0., 0.]), which it cannot explain.\n  next:  give the number",
         ),
         (
             lambda: show.bsp(report, why=3),  # type: ignore[arg-type]
@@ -415,7 +424,7 @@ def test_many_small_constants_fill_a_tile_together() -> None:
     assert second.text == (
         "Most of it is 400 constants: 800,000 bytes. The largest, 'table0', takes 2,000."
     )
-    assert third.text.startswith("400 of them, 800,000 bytes, are made in test_why.py, line ")
+    assert third.text.startswith("400 of them, 800,000 bytes, are added by test_why.py, line ")
     assert third.line.endswith("# made")
 
 
@@ -436,7 +445,7 @@ def test_exchange_buffers_are_named_by_the_step_that_fills_them() -> None:
     assert second.text == (
         "Most of it is for exchange buffers: 720,000 bytes, while Execute 'gather' runs."
     )
-    assert third.text.startswith("What moves there is named in test_why.py, line ")
+    assert third.text.startswith("This data movement is caused by test_why.py, line ")
     assert third.line.endswith("# fills")
 
 
@@ -465,12 +474,15 @@ def test_executions_whose_cycles_depend_on_data_count_together() -> None:
     assert len(set(cycles)) == 20 and sum(cycles) == report.total_cycles
     total, longest = f"{report.total_cycles:,}", f"{max(cycles):,}"
     assert texts(report.why())[:2] == [
-        f"The run takes {total} modelled cycles: {total} of them go to Execute 'count', which ran "
-        "20 times.",
+        f"The run takes {total} modelled cycles: {total} of them are spent in Execute 'count', which "
+        "ran 20 times.",
         f"Its cycles depend on data: in 1 of 20 executions it takes {longest} modelled cycles: "
         f"compute is {max(cycles) - report.target.internal_sync_cycles:,} of them.",
     ]
-    assert texts(report.why(tile=0))[0] == f"Tile 0 waits 0 of {total} modelled cycles for others."
+    assert (
+        texts(report.why(tile=0))[0]
+        == f"Tile 0 waits for other tiles for 0 of {total} modelled cycles."
+    )
     saved = Report.deserialize(report.serialize())
     assert texts(saved.why())[:2] == texts(report.why())[:2]
 

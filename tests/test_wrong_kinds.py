@@ -388,21 +388,25 @@ def test_a_flag_may_be_numpys() -> None:
             PoplarTypeError,
             "get_vector_width() was given the element type 4.",
         ),
-        (lambda w: w.x.dump(3), GraphObjectCreationError, "dump() was given 3."),
+        (
+            lambda w: w.x.dump(3),
+            GraphObjectCreationError,
+            "dump() was given 3, which cannot be written to.",
+        ),
         (
             lambda w: w.x.dump_regions(b""),
             GraphObjectCreationError,
-            "dump_regions() was given b''.",
+            "dump_regions() was given b'', which cannot be written to.",
         ),
         (
             lambda w: w.x.slices(np.array(None)),
             PoplarIndexError,
-            "slice(array(None, dtype=object)) is not a slice of shape (4, 3)",
+            "slices(array(None, dtype=object)) does not select parts of shape (4, 3)",
         ),
         (
             lambda w: Graph(w.device, np.zeros(2)),
             GraphReplicationError,
-            "Graph() was given the replication factor array([0., 0.]).",
+            "Graph() was given the replication factor array([0., 0.]), which is not valid.",
         ),
         (
             lambda w: Engine(w.other, w.prog, backend=np.zeros(2)),
@@ -419,7 +423,7 @@ def test_a_flag_may_be_numpys() -> None:
         (
             lambda w: w.engine.report.operations("x"),
             InvalidOptionError,
-            "operations() was given the depth 'x'.",
+            "operations() was given the depth 'x', which is not a whole number.",
         ),
         (
             lambda w: poputil.clone_n(w.graph, w.x, 10**18),

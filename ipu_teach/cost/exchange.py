@@ -4,9 +4,10 @@
   the byte (the tile that it is mapped to) sends it once, because any number of tiles can listen to
   a send.
 * Each tile sends and receives at the same time, `exchange_bytes_per_cycle` in each direction.
-* Two tiles share a bus. PopLibs' planner lets bytes that both receive at once arrive at twice the
-  rate, unless another tile listens without its partner. Then a second receiver would make a
-  broadcast faster, and a third would make it slower. So `shared_bus_speedup` is 1 by default.
+* Two tiles form a pair and share a bus. In PopLibs' planner, bytes that both tiles of a pair
+  receive at once arrive at twice the rate, unless a tile of another pair also receives them alone.
+  With this rule, a broadcast to two tiles would be faster than to one tile or to three. So the
+  default of `shared_bus_speedup` is 1, which has no effect.
 * A tile also waits for its own instructions: a SEND instruction moves at most
   `exchange_send_words`, and selecting another sender takes `exchange_setup_instructions`.
 * The first word arrives `exchange_latency_cycles` after the phase began. It arrives later on far
@@ -47,19 +48,21 @@ class Traffic:
 
     Attributes are int64[tiles] unless another shape is given.
 
-        received, sent: the bytes that each tile receives and sends.
-        together_received, together_sent: the part of these bytes that both tiles of a pair receive.
+    - `received`, `sent`: the bytes that each tile receives and sends.
+    - `together_received`, `together_sent`: the part of these bytes that both tiles of a pair
+      receive.
     - `sources`: how often a tile selects another sender.
     - `sends`: the number of SEND instructions.
-        link_received, link_sent: int64[ipus], the bytes that the tiles of an IPU receive from
+    - `link_received`, `link_sent`: int64[ipus], the bytes that the tiles of an IPU receive from
       other IPUs, and send to them.
-    - `links`: int64[ipus from, ipus to], the bytes over each connection. A byte for several tiles
-      of an IPU is copied once.
-        stayed, pieces: the bytes that a tile moves within its memory, and the number of contiguous
-      pieces of these bytes; see `rearrange`.
-        late, far: about the sender for which a tile waits longest. `late` is by how many cycles
-      its first word arrives after that of a near sender, and `far` is the number of its
-      bytes. The sender was chosen at the exchange rate for which this object was built.
+    - `links`: int64[sending IPU, receiving IPU], the bytes that one IPU sends to another. A byte
+      for several tiles of an IPU is counted once.
+    - `stayed`, `pieces`: the bytes that a tile moves within its memory, and the number of
+      contiguous pieces of these bytes (see `rearrange`).
+    - `late`, `far`: about the sender for which a tile waits longest. `late` is by how many cycles
+      its first word arrives after that of a near sender, and `far` is the number of its bytes. The
+      rates of the target decide which sender that is. For another target, the attributes are not
+      computed again.
     - `words`: the number of words of memory that are sent.
     """
 
@@ -181,10 +184,10 @@ def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
 
 
 def lag(source: Array, destination: Array, target: Target) -> Array:
-    """Return the cycles from a SEND of each source until the destination must select that source.
+    """Return how many cycles after the SEND of a source its destination must select this source.
 
-    Both tiles are on the same IPU. A negative number means that the selection comes before the
-    SEND.
+    `source` and `destination` are tile numbers, and both tiles of a pair are on the same IPU. A
+    negative number means that the destination selects the source before the SEND.
 
     The delay depends on the rows and columns of both tiles, and on the route between them, as in
     osmarks/ipu-stack (topology.rs, of a C600; its tests contain routes of Poplar's). The columns
@@ -222,9 +225,10 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 
 
 def _effective(total_bytes: Array, fast_bytes: Array, target: Target) -> Array:
-    """Return how many bytes at the plain rate take as long as `total_bytes`.
+    """Return the number of bytes that would take as long if all of them arrived at the normal rate.
 
-    `fast_bytes` of them arrive at the higher rate, so fewer bytes are counted for them.
+    `fast_bytes` of the `total_bytes` arrive `shared_bus_speedup` times as fast, so they count as
+    fewer bytes.
     """
     equivalent_bytes: Array = -(-fast_bytes // target.shared_bus_speedup)
     return total_bytes - fast_bytes + equivalent_bytes
@@ -310,9 +314,11 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
 
 
 def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
-    """Return the attributes `late` and `far` of a `Traffic` with `size[i]` bytes on `route[i]`.
+    """Return `(late, far)`, int64[tiles] each, about the sender for which each tile waits longest.
 
-    A route is a number: the destination tile times the number of tiles, plus the source tile.
+    `late` is the delay of this sender's first word in cycles (see `lag`), and `far` is the number
+    of its bytes. Message i has `size[i]` bytes. `route[i]` is the number of its receiving tile
+    times the number of tiles, plus the number of its sending tile.
     """
     late, far = np.zeros((2, target.num_tiles), np.int64)
     route, inverse = np.unique(route, return_inverse=True)
@@ -335,10 +341,11 @@ def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
 def sends(
     tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array
 ) -> dict[str, Array]:
-    """Return the attributes `sends` and `words` of a `Traffic` that sends the bytes [begin, end).
+    """Return how many SEND instructions ("sends") and words ("words") each tile issues.
 
-    The pieces must be sorted by sender, then by address. Pieces that are neighbours in the memory
-    of their tile share a SEND instruction, up to the number of words that it can move.
+    Both are int64[tiles]. Tile `sender[i]` sends the bytes [begin[i], end[i]). These pieces must be
+    sorted by sender, then by address. Pieces that are neighbours in the memory of their tile share
+    a SEND instruction, up to the number of words that it can move.
     """
     local_begin = local(tile_map, begin)
     is_adjacent = local_begin[1:] == local_begin[:-1] + (end - begin)[:-1]
@@ -360,9 +367,11 @@ def sends(
 def reads(
     graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]] = ()
 ) -> Traffic:
-    """Return the traffic before a compute set runs, with the bytes that tiles gather for it.
+    """Return the traffic before a compute set runs: the exchange of its operands.
 
-    `copies` are pairs (source, destination) that are copied in the same superstep.
+    The exchange moves operands to the tiles of the vertices that read them. The attributes `pieces`
+    and `stayed` count the data that tiles gather within their own memory. `copies` are pairs
+    (source, destination) that are copied in the same superstep.
     """
     pieces, stayed = edges(graph, compute_set, "output")
     if copies:
@@ -376,10 +385,10 @@ def reads(
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
-    """Return the traffic after a compute set has run, with the bytes that tiles scatter.
+    """Return the traffic after a compute set has run: the exchange of its results.
 
-    It moves the results whose elements are mapped to other tiles than the vertices that computed
-    them.
+    The exchange moves results that are mapped to other tiles than the vertices that computed them.
+    The attributes `pieces` and `stayed` count the data that tiles scatter within their own memory.
     """
     vertex_tile, begin, end, owner = crossing(
         graph.tile_map, *edge_requests(graph, compute_set, "input")
@@ -399,7 +408,7 @@ def edge_requests(
     """Return `(tile, start, stop)`: the bytes that a compute set and copies access in a superstep.
 
     Tile `tile[i]` accesses the bytes [start[i], stop[i]). The bytes of `copies` come first. Vertex
-    fields of the kind `without` are left out.
+    fields of the kind `without` ("input" or "output") are left out.
     """
     requests = graph.edge_bytes(compute_set, without)
     if not copies:
@@ -410,7 +419,10 @@ def edge_requests(
 
 
 def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> Traffic:
-    """Return the traffic of copies (source, destination) in one step, with moves within tiles."""
+    """Return the traffic of `copies`, pairs (source, destination) that are copied in one step.
+
+    The attributes `pieces` and `stayed` count the data that tiles move within their own memory.
+    """
     pieces, stayed = copied(graph.tile_map, graph.target, *copied_runs(copies))
     exchanged = traffic(graph.tile_map, graph.target, *copy_requests(graph, copies))
     return replace(exchanged, pieces=pieces, stayed=stayed)
@@ -471,10 +483,11 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
 def _heard_together(
     tile_map: TileMap, target: Target, tile: Array, begin: Array, end: Array
 ) -> tuple[Array, Array]:
-    """Return `(received, sent)`: the bytes that only complete pairs of tiles receive.
+    """Return `(received, sent)`: the bytes that can arrive at the higher rate of a shared bus.
 
-    Both are int64[tiles]. Two tiles that share an exchange bus form a pair. Tile `tile[i]` receives
-    the bytes [begin[i], end[i]); the intervals of each tile are disjoint.
+    Both are int64[tiles]. Two tiles that share an exchange bus form a pair. A byte counts if both
+    tiles of a pair receive it, and if no tile receives it without the other tile of its pair. Tile
+    `tile[i]` receives the bytes [begin[i], end[i]); the intervals of each tile are disjoint.
     """
     zeros = np.zeros(target.num_tiles, np.int64)
     if not len(tile):
@@ -495,8 +508,8 @@ def _heard_together(
     interval_bytes = np.diff(bounds)
     alone_at = np.flatnonzero((num_receivers == 1) & (interval_bytes > 0))
     both_at = np.flatnonzero((num_receivers == 2) & (interval_bytes > 0))
-    # If a tile receives bytes without its partner, the bytes are sent at the plain rate to all
-    # receivers, also to complete pairs.
+    # If a tile receives bytes without the other tile of its pair, the bytes are sent at the normal
+    # rate to all receivers, also to complete pairs.
     alone_start = bounds[alone_at] % span
     alone_start, alone_stop = joined(alone_start, alone_start + interval_bytes[alone_at])
     pair, both_start = np.divmod(bounds[both_at], span)
@@ -504,7 +517,7 @@ def _heard_together(
     del bounds, num_receivers, interval_bytes, alone_at, both_at
 
     def fast_bytes(start: Array, stop: Array) -> Array:
-        """Return how many bytes of each [start, stop) no tile receives without its partner."""
+        """Return how many bytes of each [start, stop) only complete pairs of tiles receive."""
         slow: Array = covered(alone_start, alone_stop, stop)
         slow = slow - covered(alone_start, alone_stop, start)
         return stop - start - slow

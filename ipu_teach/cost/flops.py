@@ -55,7 +55,8 @@ def _flops(trace: Trace, op: Op) -> int:
         return max(0, largest - int(result.size))
     if op.kind == "dense":  # The innermost loops consist of a product and a sum.
         m, n = sources[0].shape
-        # Each step counts two operations for each element of the remaining matrix and the result.
+        # Step i of Householder's method updates what remains of the matrix and of the result: two
+        # products and two sums for each element.
         if _name(op.fn) == "qr":
             k = min(m, n)
             return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))

@@ -100,9 +100,11 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
 
 
 def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Array]:
-    """Return `(begin, end, tile)` of the tensor's pieces, in the host's order within each IPU.
+    """Return `(begin, end, tile)` of pieces of a tensor that are each on one tile, grouped by IPU.
 
-    Each IPU has its own host link, so the pieces of IPU 0 come first, then those of IPU 1.
+    `begin` and `end` are byte addresses. Each IPU has its own host link, so the pieces of IPU 0
+    come first, then those of IPU 1. The pieces of one IPU are in the order of the tensor's
+    elements, which is the host's order.
     """
     run_starts, run_lengths = tensor.layout.runs
     pieces = []
@@ -123,10 +125,12 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
 def _landed(
     target: Target, packet: Array, owner: Array, packets_by_ipu: Array
 ) -> tuple[Array, Array]:
-    """Return `(tiles, packets)`: where each piece arrives, and the number of packets on each tile.
+    """Return `(arrival_tile, packets)` for host data.
 
-    The pieces are sorted by packet: `packet` has the number of each piece's packet, and `owner` the
-    tile that the piece is mapped to. `packets_by_ipu` is the number of packets of each IPU.
+    `arrival_tile` is the tile on which the packet of each piece arrives. `packets` (int64[tiles])
+    is the number of packets that arrive on each tile. The pieces are sorted by packet: piece i is
+    in the packet with the number `packet[i]`, and is mapped to tile `owner[i]`. `packets_by_ipu` is
+    the number of packets of each IPU.
     """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)

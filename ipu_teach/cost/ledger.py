@@ -100,7 +100,10 @@ class MemoryLedger:
 
     @cached_property
     def variable_bytes_per_tile(self) -> Array:
-        """The bytes of variables, constants and state, if none shared memory: int64[tiles]."""
+        """The bytes of variables, constants and state on each tile, all added up: int64[tiles].
+
+        The sum does not consider that variables which are live at different times can share memory.
+        """
         return total_of(self.tile, self.size, self.num_tiles)
 
     @cached_property
@@ -113,12 +116,13 @@ class MemoryLedger:
 
     @cached_property
     def _peak(self) -> tuple[Array, Array, Array, Array]:
-        """`(peak_bytes, peak_leaf, bytes_by_leaf, fullest_tile)` of the bytes not always live.
+        """The peaks of the bytes that are not always live, over all leaves of the programs.
 
-        `peak_bytes` (int64[tiles]) is the maximum on each tile, and `peak_leaf` the leaf of the
-        programs at which it occurs. `bytes_by_leaf` (int64[leaves]) is the sum over all tiles.
-        `fullest_tile` is the tile with the most bytes at each leaf, including the bytes that are
-        always live.
+        The tuple is `(peak_bytes, peak_leaf, bytes_by_leaf, fullest_tile)`. `peak_bytes`
+        (int64[tiles]) is the maximum on each tile, and `peak_leaf` (int64[tiles]) the number of the
+        leaf at which it occurs. `bytes_by_leaf` (int64[leaves]) is the sum over all tiles.
+        `fullest_tile` (int64[leaves]) is the tile with the most bytes at each leaf, including the
+        bytes that are always live.
         """
         live_by_leaf = self.liveness.live
         always = self.always_live_bytes_per_tile
@@ -246,10 +250,10 @@ class MemoryLedger:
 
     @property
     def passing_at_fullest(self) -> list[int]:
-        """The bytes that are present only while one leaf of the programs runs, for each leaf.
+        """For each leaf of the programs, the bytes that exist only while the leaf runs.
 
-        The leaves are in program order. At each leaf, only the tiles that have their peak there are
-        counted.
+        The leaves are in program order. The bytes of a leaf are added up over the tiles that have
+        their peak at this leaf.
         """
         peak, peak_place, *_ = self._peak
         return [
@@ -364,7 +368,8 @@ def _always(
 ) -> dict[str, Array]:
     """Return the bytes that are always present, without variables: int64[tiles] by category.
 
-    They are those of each tile's vertices, and of its part of the programs.
+    The categories are the pointers of vertices, code, exchange code, control code, stacks and
+    packet headers.
     """
     graph = compiled.graph
     pointers, code, stacks, headers, moving, control = (
@@ -512,7 +517,8 @@ def at_most(compiled: Compiled, target: Target) -> int:
     - One tile has every variable and every vertex.
     - All data of a step arrives as single elements. Each element needs a SEND instruction and a
       selection of its sender.
-    - The data is stored twice, as received and rearranged, and leaves in the same way.
+    - The tile stores this data twice: as received, and rearranged. It also stores data that it
+      sends twice.
     """
     graph = compiled.graph
     workers = target.num_worker_contexts

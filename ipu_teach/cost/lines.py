@@ -227,12 +227,13 @@ def lines_of_pieces(
     times: list[int],
     beside: Mapping[tuple[str, int], int],
 ) -> LineCosts:
-    """Return the lines of a scalar loop with their cycles, after a run that counted executions.
+    """Return the cycles of each line of a scalar loop, from counts of its executions.
 
     - `code` is the loop. A piece is a part of its code without branches.
     - `cycles` are the worker cycles of the vertex.
     - `pieces` has the number of executions of each piece, and `times` that of each line.
-    - `beside` has the amount of work on regions, by (counter, index of the rate).
+    - `beside` has the amount of work on entire regions, in units of 1/16 cycle. The keys are pairs
+      (counter, index in `code.rates`).
     """
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
@@ -251,10 +252,11 @@ def lines_of_pieces(
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
-    """Return how many tile cycles one cycle of the vertex counts for.
+    """Return the factor by which the modelled worker cycles of a vertex are multiplied.
 
-    For an ordinary vertex, the result is 1, because its cycles are given in worker cycles. For a
-    supervisor or multi vertex, it is the number of workers.
+    For an ordinary vertex, the factor is 1, because its cycles are given in worker cycles. For a
+    supervisor or multi vertex, it is the number of workers, because its cycles are given in tile
+    cycles.
     """
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 

@@ -5,7 +5,8 @@ ladder join IPU i with IPUs i + 2 and i - 2. A message moves along a rail and ch
 rail on the lower of the two rungs. In a torus, where the ends of the rails are joined, it takes the
 shorter direction. All links work at the same time, in both directions, and messages over one link
 share its rate. The exchange between IPUs lasts as long as the busiest link, plus the latency of the
-longest route: 15 ns for each link, half of a sync's time there and back.
+longest route. The latency is 15 ns for each link, which is half of the time of a sync that crosses
+the link and returns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from ipu_teach.target import TORUS, Target
 from ipu_teach.types import Array
 
-Link = tuple[int, int]  # (IPU, neighbouring IPU)
+Link = tuple[int, int]  # A link in one direction: (from this IPU, to this neighbouring IPU).
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:

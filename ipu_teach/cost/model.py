@@ -162,9 +162,10 @@ class StepCost:
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
         """Return `(groups, cycles)` for `Target.sets`, if groups of IPUs take part together.
 
-        `by_set` describes both arrays. `at_work` is bool[groups, IPUs of a group, sets of an IPU].
-        All members of a group are occupied as long as its slowest member. They take part with their
-        I/O tiles, their computing tiles, or both.
+        Both are int64[sets]. `groups` has the number of the group of each set, from 1, or -1 if the
+        set takes no part. `cycles` is the time for which the step occupies each set: all members of
+        a group are occupied as long as its slowest member. They take part with their I/O tiles,
+        their computing tiles, or both. `at_work` is bool[groups, IPUs of a group, sets of an IPU].
         """
         shape = at_work.shape
         groups, ipus_per_group, _ = shape
@@ -208,10 +209,10 @@ class StepCost:
         return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
-        """Return `host_links` as int64[IPUs, sets of an IPU].
+        """Return the bytes on the host link for each set of tiles: int64[IPUs, sets of an IPU].
 
-        Some report files have only the sum of the bytes. For them, each set counts with the whole
-        sum.
+        Some report files have only the sum over all sets. For them, every entry of the array is
+        this sum.
         """
         count = target.num_sets
         known = len(self.host_links) == count
@@ -251,8 +252,9 @@ def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
 class Measured:
     """An execution of compiled step `step` with vertices whose cycles depend on data.
 
-    `cycles` maps the number of a group of vertices to the worker cycles of each vertex, in the
-    order of the group's rows. -1 stands for unknown cycles.
+    `cycles` has an array for each group of vertices, by the number of the group. A group consists
+    of vertices of equal shapes. The array has the worker cycles of each vertex, in the order of the
+    group's rows in the vertex table, and -1 for unknown cycles.
     """
 
     step: int
@@ -260,11 +262,11 @@ class Measured:
 
 
 class CostModel:
-    """The costs of the steps of a compiled program, and the memory of the tiles.
+    """The modelled costs of the steps of a compiled program, and the memory of the tiles.
 
-    They are those of machine `target`, which must have the number of tiles for which the program
-    was compiled. The compiled steps have the first numbers, and the executions `measured` in a run
-    have the numbers after them.
+    The costs are those on machine `target`. It must have the number of tiles for which the program
+    was compiled. Steps are identified by numbers: first all compiled steps, from 0, and then the
+    executions `measured` in a run, whose cycles depend on data.
     """
 
     def __init__(
@@ -306,7 +308,7 @@ class CostModel:
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
-        """Return the costs of the same program, including executions that a run has `measured`.
+        """Return a cost model of the same program that also has the executions `measured` in a run.
 
         `measured` must begin with all executions that this model has. Costs that are already known
         are reused.
@@ -358,8 +360,8 @@ class CostModel:
         searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                # Vertices of poprand use the random number generators of their tile, so they are
-                # reproducible.
+                # Vertices of poprand, which run in bulk, are reproducible: they use the random
+                # number generators of their tile.
                 if group.is_bulk or not group.trace.stopped:
                     continue
                 codelet = group.table.codelet
@@ -423,15 +425,19 @@ class CostModel:
         return len(self.compiled.steps) + len(self.measured)
 
     def compiled_number(self, number: int) -> int:
-        """Return the number of the compiled step of which step `number` is an execution.
+        """Return the number of the compiled step that step `number` executes.
 
-        If `number` is that of a compiled step, return it unchanged.
+        `number` is that of a measured execution, or of a compiled step, which is returned
+        unchanged.
         """
         after = number - len(self.compiled.steps)
         return number if after < 0 else self.measured[after].step
 
     def compiled_step(self, number: int) -> Step:
-        """Return the compiled step of which step `number` is an execution."""
+        """Return the compiled step that step `number` executes, or step `number` itself.
+
+        `number` is that of a measured execution or of a compiled step.
+        """
         return self.compiled.steps[self.compiled_number(number)]
 
     def compute_set(self, number: int) -> FrozenComputeSet | None:
@@ -519,7 +525,12 @@ class CostModel:
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """Return `(groups, cycles)` of step `number` for `Target.sets`; see `StepCost.by_set`."""
+        """Return `(groups, cycles)` of step `number` for `Target.sets`: two int64[sets].
+
+        `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
+        that does not wait for any other set. `cycles` is the time for which one execution occupies
+        each set.
+        """
         if number not in self._by_set:
             cost = self.step(number)
             step = self.compiled_step(number)
@@ -529,14 +540,14 @@ class CostModel:
         return self._by_set[number]
 
     def together(self, number: int) -> int:
-        """Return how many IPUs take part in step `number` together; 0 if they do so one by one."""
+        """Return how many IPUs execute step `number` together; 0 if each IPU executes it alone."""
         full = self.external_under_full(number)
         graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""
         return together(kind, full, self.target, graph.replicas)
 
     def external_under_full(self, number: int) -> bool:
-        """Return whether all IPUs take part in step `number` together, under pattern FULL."""
+        """Return whether all IPUs execute step `number` together under the sync pattern FULL."""
         step = self.compiled_step(number)
         exchange = self.exchange(number)
         if isinstance(step, SyncStep):

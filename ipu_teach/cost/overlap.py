@@ -32,10 +32,11 @@ from ipu_teach.types import Array
 
 
 def met(clocks: Array, meets: Array) -> Array:
-    """Return the clocks of all sets after the sets that begin a step together have waited.
+    """Return the cycle at which each set of tiles can begin a step: int64[sets].
 
-    `clocks` is int64[sets]. `meets` has the same number for sets that begin the step together, and
-    -1 for a set that does not wait for others.
+    `clocks` (int64[sets]) is the cycle at which each set has finished the steps before. Sets with
+    the same number in `meets` begin the step together, so they all wait for the last of them. A set
+    with the number -1 waits for no other set.
     """
     latest = np.zeros(len(clocks), np.int64)
     both = meets >= 0
@@ -55,11 +56,13 @@ def of_all(meets: Array) -> Array:
 class Overlap:
     """The clocks of all sets of tiles over a run. The sets are called IPUs here.
 
+    An external step is a step that all IPUs begin together.
+
     - `order` (int[n]) has the number of each step that ran.
     - `meets` and `lasts` (int64[steps, ipus]) are the two arrays of `StepCost.by_set` for each
       step: which IPUs begin it together, and for how many cycles it occupies each IPU.
-    - `joints` has the indices in `order` before which all IPUs wait for each other, in addition to
-      external steps.
+    - `joints` are indices of `order`. All IPUs wait for each other before the steps at these
+      indices, and before every external step.
     - `at_work` (bool[steps, ipus]) says which IPUs take part in each step. In an external step, the
       other IPUs wait for the first IPU that takes part.
     """
@@ -108,7 +111,7 @@ class Overlap:
         self.total = int(self.begins[-1])
 
     def _walk(self, meet: Array) -> None:
-        """Compute the clocks step by step, for a run in which not always all IPUs wait together."""
+        """Compute the clocks step by step, if only some IPUs wait for each other before a step."""
         num_steps, num_ipus = self.lasts.shape
         self._waited = np.zeros((num_ipus, num_ipus), np.int64)
         self._held = np.zeros((num_steps, num_ipus), int)
@@ -224,8 +227,9 @@ class Overlap:
     def holding(self, ipu: int) -> Array:
         """Return the cycles of each step in which other IPUs wait for IPU `ipu`: int64[steps].
 
-        These are its steps in the stretches (groups of steps) that it ends last, and the external
-        steps in which other IPUs take no part.
+        Two kinds of steps of this IPU count. The first are its steps in a stretch that it ends
+        last; a stretch is a group of consecutive steps that all IPUs begin together. The second are
+        external steps, for which all IPUs wait, if other IPUs take no part in them.
         """
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)

@@ -49,8 +49,9 @@ def phases(
     results after them. With `host_first`, data comes from the host or from streaming memory before
     the exchange that moves it to its tiles; otherwise the transfer comes last.
 
-    With `own`, an index of `Target.sets`, return only the phases of that set of tiles. `meets` is
-    the first array of `StepCost.by_set`, which says for which other sets it waits.
+    With `own`, an index of `Target.sets`, return only the phases of that set of tiles. This needs
+    `meets` (int64[sets]), the first array that `StepCost.by_set` returns. It has equal numbers for
+    sets that begin the step together, and -1 for a set that does not wait for others.
     """
     is_local = is_waited_for = np.array(True)
     transfer_cycles = step.host_cycles
@@ -79,10 +80,11 @@ def phases(
 
 
 def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> int:
-    """Return for how many cycles a link to the host or to streaming memory occupies set `own`.
+    """Return the cycles for which set `own` uses a link to the host or to streaming memory.
 
-    It is the time of the slowest link of all IPUs that begin the step together with this set. `own`
-    is an index of `Target.sets`, and `meets` is the first array of `StepCost.by_set`.
+    They are the cycles of the slowest link of all IPUs that begin the step together with this set.
+    `own` is an index of `Target.sets`. `meets` (int64[sets]), the first array that
+    `StepCost.by_set` returns, has equal numbers for sets that begin the step together.
     """
     if meets[own] == 0:
         return step.host_cycles

@@ -1,11 +1,12 @@
 """Moving data within a tile: Poplar's copy vertices gather or scatter pieces of memory.
 
-A vertex needs each of its vectors contiguous in the memory of its tile. A vector in several pieces
-is gathered before the vertices work, or scattered afterwards; a copy within a tile moves all of its
-bytes. Data from other tiles arrives in the order in which it is needed. If some data of a vector is
-on other tiles, the model assumes that the exchange delivers the entire vector: the published
-profile of tut6, whose tiles own parts of the vector that they read, leaves no time for copies. A
-Copy of many pieces receives them contiguously and then moves each piece to its final address.
+A vertex needs each of its vectors contiguous in the memory of its tile. If a vector is in several
+pieces, a copy within the tile gathers all of its bytes before the vertices work, or scatters them
+afterwards. Data from other tiles needs no such copy, because it arrives in the order in which it is
+needed. If some data of a vector is on other tiles, the model assumes that the exchange delivers the
+entire vector. The reason is the published profile of tut6, whose tiles own parts of the vector that
+they read: it leaves no time for copies. The tile that receives a Copy of many pieces first stores
+them contiguously, and then moves each piece to its final address.
 
 The costs are from the published halo exchanges (thorbenlouw/lbm-graphcore,
 halo-exchange-approaches/results.txt): six `DstStridedCopyDA32` to a column take 801.0 worker cycles
@@ -34,7 +35,7 @@ START, PIECE = 36, 44.5
 IN_PLACE = 4  # Assumption: up to this number of pieces are received at their final addresses.
 RUNS_AT_A_TIME = 1 << 19  # The arrays of this number of runs take about 50 MB.
 
-# The moves within each tile: (number of pieces, total bytes), int64[tiles] each.
+# What each tile moves within its memory: (number of pieces, total bytes), int64[tiles] each.
 Moves = tuple[Array, Array]
 
 
@@ -66,11 +67,11 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """Return `(pieces, bytes)`: the moves within tiles for copies of `size[i]` bytes each.
+    """Return `(pieces, bytes)` that tiles move within their own memory for copies.
 
-    The Copy with the number `copy[i]` moves them from address `source[i]` to address
-    `destination[i]`. Each Copy rearranges only its own data, even if several of them are executed
-    in one step. Both results are int64[tiles].
+    Both results are int64[tiles]. The Copy with the number `copy[i]` moves `size[i]` bytes from
+    address `source[i]` to address `destination[i]`. Each Copy rearranges only its own data, even if
+    several of them are executed in one step.
     """
     run, written_begin, written_end, tile = tile_map.split(destination, destination + size)
     read_begin = source[run] + written_begin - destination[run]
@@ -108,10 +109,10 @@ def copied(
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
-    """Return `(pieces, bytes)`: the moves within tiles for the vertex fields of a compute set.
+    """Return `(pieces, bytes)` that tiles move within their own memory for a compute set.
 
-    Tiles gather the data that vertices read, or scatter the data that they have written. Fields of
-    the kind `without` are left out. Both results are int64[tiles].
+    Tiles gather the data that vertices read, or scatter the data that they have written. Vertex
+    fields of the kind `without` ("input" or "output") are left out. Both results are int64[tiles].
     """
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
@@ -128,9 +129,9 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
 
 
 def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
-    """Return `(pieces, bytes)` of the moves that gather or scatter one field of a table.
+    """Return `(pieces, bytes)` that tiles gather or scatter for one field of a table of vertices.
 
-    The moves are within tiles. Both results are int64[tiles].
+    Both results are int64[tiles]. The data moves within the memory of each tile.
     """
     tile_map = graph.tile_map
     touched = graph.touched(table, name)
@@ -154,10 +155,11 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """The vectors of a field for several layouts, as contiguous runs in the order of the elements.
+    """The vectors of one vertex field for several layouts, as contiguous runs of elements.
 
-    `number` is the number of the vector to which each run belongs, counted within its layout.
-    `count` is the number of vectors of each layout.
+    The runs of a layout are in the order of its elements. `number` is the number of the vector to
+    which each run belongs, counted from 0 in its layout. `count` is the number of vectors of each
+    layout.
     """
 
     runs: Runs
@@ -174,7 +176,7 @@ class _Vectors:
 
 
 def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
-    """Return the vectors of a field with `depth` dimensions for each of `layouts`.
+    """Return the vectors that a field with `depth` dimensions has in each of `layouts`.
 
     An element that a view repeats, for example after a broadcast, counts once, because PopLibs has
     vertices that use one number for many elements.
@@ -195,10 +197,11 @@ def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
 
 
 def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
-    """Return `(runs, row_of_run, num_rows)`: the runs of each layout, and how they form rows.
+    """Return `(runs, row_of_run, num_rows)`: contiguous runs of elements, and the rows of a matrix.
 
-    `row_of_run` is the row of each run, and `num_rows` the number of rows of each layout. If the
-    field has two dimensions, runs are divided where a row ends.
+    `runs` has the runs of each layout. `row_of_run` is the number of the row that contains each
+    run, and `num_rows` is the number of rows of each layout. If the field has two dimensions
+    (`depth` is 2), runs are divided where a row ends. Otherwise, each layout is one row.
     """
     runs = ordered_runs(layouts)
     run_bounds = np.concatenate(([0], np.cumsum(runs.length)))
@@ -234,10 +237,10 @@ def _moves(
     layout: Array,
     vectors: _Vectors,
 ) -> Moves:
-    """Return `(pieces, bytes)` of the moves within tiles for one field of some vertices.
+    """Return `(pieces, bytes)` that tiles move within their own memory for one field of vertices.
 
-    `rows` are the vertices' rows in the table, and `layout` is the index of each vertex's layout in
-    `vectors`.
+    Both are int64[tiles]. `rows` are the vertices' rows in the table, and `layout` is the index of
+    each vertex's layout among the layouts of `vectors`.
     """
     field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
@@ -273,11 +276,11 @@ def _moves_of(
     offset: Array,
     layout: Array,
 ) -> Moves:
-    """Return `(pieces, bytes)` of the moves within tiles for one field of some vertices.
+    """Return `(pieces, bytes)` that tiles move within their own memory for one field of vertices.
 
-    Each vertex has an entry in `tile`, `offset` (of its field, in elements of `element_bytes`) and
-    `layout` (an index into `vectors`). Vertices share no moves, so the result is the sum over all
-    of them.
+    Both are int64[tiles]. Vertex i is on tile `tile[i]`. Its region begins at `offset[i]`, in
+    elements of `element_bytes` bytes, and has the layout with the index `layout[i]` among the
+    layouts of `vectors`. Data that several vertices use is counted for each of them.
     """
     tile_map = graph.tile_map
     runs = vectors.runs
@@ -305,10 +308,11 @@ def _moves_of(
 def _joined(
     key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()
 ) -> tuple[Array, ...]:
-    """Return `(key, size, *keep)` of pieces, after merging the contiguous ones.
+    """Merge contiguous pieces, and return `(key, size, *keep)` of the resulting pieces.
 
-    Pieces are contiguous if their keys and `keep` are equal, and if they follow each other in all
-    `places`.
+    Two neighbouring pieces are contiguous if their keys and their values in `keep` are equal, and
+    if in every array of `places` (addresses) the second piece begins where the first ends. `size`
+    has the sizes of the pieces.
     """
     continues = key[1:] == key[:-1]
     for column in keep:

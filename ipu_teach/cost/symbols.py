@@ -1,4 +1,6 @@
-"""Numbers as expressions in text, which give the price of an unknown number of elements.
+"""Expressions as text, for prices that depend on an unknown number of elements.
+
+Arithmetic with a `Symbol` returns a `Symbol` with a longer text:
 
 16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
 """

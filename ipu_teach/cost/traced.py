@@ -74,7 +74,7 @@ REGISTERS = 7
 UNKNOWN = -1
 UNIT = 16  # Work is counted in units of 1/16 cycle, so that 5.25 cycles are an integer.
 
-# The operations of PopLibs of which a function of numpy consists.
+# For each function of numpy, the operations of PopLibs that compute it together.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "divide": ("DIVIDE",),
     "reciprocal": ("INVERSE",),
@@ -130,8 +130,9 @@ _SWAP = "move move move move"
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
-# Elimination uses the largest element of each column as its pivot. An update changes a square of
-# elements, so its inner loops have twice the iterations above, minus the number of pairs.
+# Elimination uses the largest element of each column as its pivot. Its update changes a square of
+# elements, not only half of it. So the innermost loop has twice the number of iterations that the
+# comment above states, minus the number of pairs of rows.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",
@@ -143,7 +144,8 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
     "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
-    # A column of the right-hand side takes swaps, and two passes through the triangles.
+    # The work for a column of the right-hand side: swapping rows, and solving with two triangular
+    # matrices.
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
     # For the square part of the matrix, the reflection of each column is applied to the later
     # columns and to the result.
@@ -153,9 +155,10 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
         f"{_BELOW} {_BESIDE} multiply move",
         f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
     ),
-    # The work for each row beyond a square.
+    # The further work of qr for each row, if the matrix has more rows than columns.
     TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),
-    WIDE: (_BESIDE, _REFLECTION, ""),  # The work for each column beyond a square.
+    # The further work of qr for each column, if the matrix has more columns than rows.
+    WIDE: (_BESIDE, _REFLECTION, ""),
 }
 
 
@@ -365,9 +368,10 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """Return whether the chip has a single instruction for a sum or difference and its operand.
+        """Return whether the chip has a single instruction for `op` and the product that it uses.
 
-        The operand must be a product that has no other use.
+        `op` must be a sum or difference. One of its operands must be a product that has no other
+        use.
         """
         samples = self.trace.samples
         result_dtype = np.asarray(samples[op.result]).dtype
@@ -384,7 +388,8 @@ class Tally:
                 and np.asarray(samples[product.result]).dtype == result_dtype
                 and result_dtype.kind == "f"
             ):
-                if op.kind == "reduce":  # The instructions are f32v2mac and f16v4cmac.
+                # The instructions for sums of products are f32v2mac and f16v4cmac.
+                if op.kind == "reduce":
                     return True
                 # The instructions for vectors, f32v2axpy and f16v4mix, multiply a number by a
                 # vector. So one factor must be a number.
@@ -393,7 +398,8 @@ class Tally:
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
                         for factor in product.args
                     )
-                return bool(result_dtype.itemsize >= 4)  # The instruction for FLOAT is f32mac.
+                # For single numbers, the only such instruction is f32mac, for FLOAT.
+                return bool(result_dtype.itemsize >= 4)
         return False
 
     @property
@@ -428,9 +434,11 @@ def _name(op: Op) -> str:
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:
-    """Return the cycles of work on entire regions, with its loads and stores.
+    """Return the cycles of work on vectors together with its loads and stores.
 
-    `beside` has (work, loads, stores); each is a number or an expression.
+    `beside` has (work, loads, stores); each is a number or an expression. In code written by hand,
+    the three overlap and two loads are issued at once, so the longest of them counts. In compiled
+    code, they follow each other.
     """
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND

@@ -83,9 +83,11 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """Return a message for each sender and set of tiles that need the same bytes.
+    """Return the messages in which each tile receives the bytes that it needs from other tiles.
 
-    Tile `tile[i]` needs the bytes [start[i], stop[i]).
+    Tile `tile[i]` needs the bytes [start[i], stop[i]). Bytes with the same sender and the same
+    receivers form one message. If there are more than `MOST_PIECES` pieces, there is a message for
+    each sender and receiver instead.
     """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):

@@ -38,10 +38,11 @@ def add_rows(
     tiles: ArrayLike,
     fields: Mapping[str, FieldValue],
 ) -> VertexRange:
-    """Add a vertex to one table for each item of the first axes of the arguments.
+    """Add many vertices to one table, and return their range.
 
-    This function does the work of `Graph.add_vertices`. It checks all arguments before it changes
-    the first column. `known` are the tiles of the graph.
+    This function does the work of `Graph.add_vertices`. The first axis of each argument numbers the
+    vertices. All arguments are checked before the table changes. `known` are the tiles of the
+    graph.
     """
     for name in fields:
         if name not in table.codelet.fields:
@@ -49,7 +50,7 @@ def add_rows(
     tile_numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
     if tile_numbers.ndim > 1:
         raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was given
-            tiles of shape {tile_numbers.shape}.
+            tiles of shape {tile_numbers.shape}, which has more than one dimension.
             next:  give one tile for all vertices, or a list with one for each.""")
     num_vertices = _count(table, tile_numbers, fields)
     columns = {
@@ -79,7 +80,7 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, tensors: Iterable[Tensor]) -> Column:
-        """Return the column with one tensor for each vertex."""
+        """Return the column in which vertex i is connected to item i of `tensors`."""
         numbers: dict[Form, int] = {}
         form = array("q")
         offset = array("q")
@@ -245,7 +246,8 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
             if isinstance(tensor_or_value, Tensor):
                 if tensor_or_value.rank == 0:
                     raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a
-                        single element in add_vertices(): it has no vertex axis.
+                        single element in add_vertices(), so it has no axis that numbers the
+                        vertices.
                         where: {tensor_or_value!r}
                         next:  give it a leading axis, of length 1 to share it: tensor.reshape((1,
                         …)).""")
@@ -261,7 +263,8 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
             )
             + ".",
             next_step=(
-                "make the leading axes equal, or 1 to share; add a ragged tail with a second call."
+                "give all arguments a first axis of equal length, or of length 1 for what all "
+                "vertices share; add other vertices with a second call."
             ),
         )
     num_vertices = next((num_items for _, num_items in unshared_lengths), 1)
@@ -273,10 +276,10 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
 
 
 def _state_length(value: Any, depth: int) -> int | None:
-    """Return the length of the vertex axis of a state field's values.
+    """Return for how many vertices `value`, an argument for a state field, has a value.
 
-    Return None if `value` has no such axis, or is invalid; `_state` raises the error for an invalid
-    value.
+    Return None if `value` is a single value for all vertices, or is invalid; `_state` raises the
+    error for an invalid value. A single value has `depth` dimensions.
     """
     try:
         return len(value) if np.ndim(value) == 1 + depth else None
@@ -287,7 +290,10 @@ def _state_length(value: Any, depth: int) -> int | None:
 def _edge(
     graph: Graph, table: VertexTable, field: Field, value: FieldValue, num_vertices: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) of one field for `num_vertices` vertices."""
+    """Return (offsets, layout ids) of one field for `num_vertices` vertices.
+
+    A layout id is the number of a layout in its graph.
+    """
     if value is None:
         return np.full(num_vertices, UNCONNECTED), np.full(num_vertices, UNCONNECTED)
     if isinstance(value, Tensor):
@@ -334,14 +340,21 @@ def _edge(
 def _elements(
     graph: Graph, field: Field, parts: Sequence[Tensor], count: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) of a field that takes an element of each of `parts`."""
+    """Return (offsets, layout ids) of a field whose vertex i is connected to entry i of each part.
+
+    `parts` are tensors. An entry is an element of a part's first axis; if a part has only one, all
+    vertices share it. Both arrays have an entry for each of `count` vertices.
+    """
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
     ids, layout_of_row = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
     return places[:, 0], ids[layout_of_row]
 
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) of the rows along a tensor's leading axis."""
+    """Return (offsets, layout ids) of `tensor[i]` for each index i of the first axis.
+
+    A layout id is the number of a layout in its graph.
+    """
     num_rows = tensor.shape[0]
     layout = tensor.layout
     if layout.strides is not None:

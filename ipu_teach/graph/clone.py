@@ -93,10 +93,10 @@ def _copy_tiles(
     tile_map: TileTable,
     log: MappingLog,
 ) -> None:
-    """Map the elements of `clone` to the tiles of the original's runs, in the order of the runs.
+    """Map the elements of `clone` to the tiles of the elements of `original`, in the same order.
 
-    The elements of `clone` are contiguous. `starts` and `lengths` describe the runs, in elements
-    relative to the original's offset.
+    The elements of `clone` are contiguous. Those of `original` consist of contiguous runs. `starts`
+    and `lengths` describe the runs in order, in elements relative to the offset of `original`.
     """
     element_bytes = original.dtype.size
     run_positions = np.cumsum(lengths) - lengths

@@ -102,7 +102,7 @@ class Codelets:
                 f"There is no codelet {shown(name)}.",
                 next_step=f"{did_you_mean(name, known)}"
                 + (f"The codelets are {', '.join(map(repr, known))}; " if known else "")
-                + "graph.add_codelets(…) adds one, and a class can be given itself.",
+                + "add one with graph.add_codelets(…), or give the class itself.",
             )
         return codelet
 
@@ -134,7 +134,7 @@ class Codelets:
         )
         if not callable(function):
             raise GraphObjectCreationError(f"""register_perf_estimator() was given {shown(function)}
-                for {cls.__name__}.
+                for {cls.__name__}, which is not a function.
                 next:  give a function of (shapes, target) that returns cycles.""")
         self.estimators[cls] = function
 
@@ -278,7 +278,12 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
 def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
-    """Return the modelled cycles of `vertex`, as `Graph.get_perf_estimate` does."""
+    """Return the modelled cycles of `vertex` that a program gave or that a function computes.
+
+    The first of these sources counts: `set_perf_estimate`, the estimator registered for the
+    codelet, and the codelet's own `cycles`. Raises `MissingPerfEstimateError` if there is none of
+    them.
+    """
     table = vertex.table
     row = vertex.row
     if table.estimates is not None and row < len(table.estimates) and table.estimates[row] >= 0:

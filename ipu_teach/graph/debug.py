@@ -23,13 +23,14 @@ class DebugContext(str):
     def __new__(cls, name: str = "", parent: str | None = None) -> DebugContext:
         for argument in (name, parent):
             if argument is not None and not isinstance(argument, str):
-                raise GraphObjectCreationError(f"""DebugContext was given {shown(argument)}.
+                raise GraphObjectCreationError(f"""DebugContext was given {shown(argument)},
+                    which is not text.
                     next:  give names: DebugContext("layer1", parent).""")
         return super().__new__(cls, "/".join(part for part in (parent, name) if part))
 
     @property
     def path_name(self) -> str:
-        """The full path, from the outermost scope."""
+        """The full path of the scope, such as "model/layer1", from the outermost scope."""
         return str(self)
 
 
@@ -39,12 +40,14 @@ def scoped(name: str | None, debug_context: str | None, call: str) -> str | None
     `call` is the name of the method that got the arguments, for errors.
     """
     if name is not None and not isinstance(name, str):
-        raise GraphObjectCreationError(f"""{call} was given the name {shown(name)}.
+        raise GraphObjectCreationError(f"""{call} was given the name {shown(name)},
+            which is not text.
             next:  a name is text, as in 'weights'.""")
     if debug_context is None:
         return name
     if not isinstance(debug_context, str):
-        raise GraphObjectCreationError(f"""{shown(debug_context)} was given as debug_context.
+        raise GraphObjectCreationError(f"""{shown(debug_context)} was given as debug_context,
+            which must be text.
             next:  give a name, or DebugContext("name", parent).""")
     path = "/".join(str(part) for part in (debug_context, name) if part)
     return path or None

@@ -101,8 +101,9 @@ def compute_graph(graph: Graph, programs: Programs = None) -> str:
 def _used(graph: Graph, programs: Programs) -> tuple[list[ComputeSet], list[Any]]:
     """Return the compute sets and the copies of `programs`, each once.
 
-    If `programs` is None, return all compute sets and no copies. The kinds of programs are
-    recognised by their attributes.
+    If `programs` is None, return all compute sets and no copies. The classes of programs cannot be
+    imported here. So an Execute is recognised by its attribute `compute_set`, and a Copy by its
+    attributes `source` and `destination`.
     """
     if programs is None:
         return list(graph.compute_sets), []

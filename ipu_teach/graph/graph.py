@@ -148,7 +148,8 @@ class Graph(WithoutSome):
         does. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
-            raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
+            raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping,
+                which is not a VariableMappingMethod.
                 next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call
                 graph.set_tile_mapping(tensor, tile).""")
         name = scoped(name, debug_context, "add_variable()")
@@ -213,7 +214,8 @@ class Graph(WithoutSome):
         """
         self._own(tensor)
         if not isinstance(method, TensorCloneMethod):
-            raise TensorCreationError(f"""clone() was given {shown(method)} as method.
+            raise TensorCreationError(f"""clone() was given {shown(method)} as method,
+                which is not a TensorCloneMethod.
                 next:  use TensorCloneMethod.{", ".join(m.name for m in TensorCloneMethod)}.""")
         wanted = tensor.dtype if dtype is None else as_dtype(dtype, "clone()")
         label = scoped(
@@ -237,7 +239,8 @@ class Graph(WithoutSome):
         """Return `count` clones of a tensor as one tensor of shape (`count`, …). See `clone`."""
         self._own(tensor)
         if not is_whole(count) or count < 1:
-            raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones.
+            raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones,
+                which is not possible.
                 next:  give a whole number of 1 or more.""")
         refuse_to_list(count * max(tensor.num_elements, 1))
         clones = [
@@ -270,7 +273,8 @@ class Graph(WithoutSome):
             )
             return
         if not isinstance(what, FieldRef):
-            raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)}.
+            raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)},
+                which is neither a tensor nor a field.
                 next:  give a tensor, or the state of a vertex: vertex["name"].""")
         table, row, name = self._field(what, allow_list=True)
         if name not in table.state:
@@ -347,7 +351,8 @@ class Graph(WithoutSome):
                 # All pieces are valid here, so a failed call adds nothing to the log.
                 self._mapping.add_pieces(what, *pieces)
         else:
-            raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)}.
+            raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)},
+                which cannot be mapped.
                 next:  map a tensor or a vertex of this graph.""")
 
     def get_tile_mapping(
@@ -377,11 +382,12 @@ class Graph(WithoutSome):
     def mapped_pieces(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> tuple[Array, Array, Array]:
-        """Return (begin, count, tile) of pieces of `tensor` that are each on one tile.
+        """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
 
-        `begin` counts elements in the order of the tensor. Raises `InvalidTileMappingError` if an
-        element is not mapped and `require_complete` is True, or if an element is on a tile outside
-        a virtual graph and `allow_external` is False.
+        `begin` is the number of the first element of each piece, in the order of the tensor, and
+        `count` is its number of elements. Raises `InvalidTileMappingError` if an element is not
+        mapped and `require_complete` is True, or if an element is on a tile outside a virtual graph
+        and `allow_external` is False.
         """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
@@ -413,7 +419,7 @@ class Graph(WithoutSome):
         self._mapping.add_pieces(tensor, begin, begin + count, numbers)
 
     def tile_map(self) -> TileTable:
-        """Return the tile of every byte after the mapping calls so far, in the graph's numbers."""
+        """Return the tile of every byte after the mapping calls so far, in this graph's numbers."""
         return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
@@ -520,7 +526,7 @@ class Graph(WithoutSome):
             table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its
-                connections.
+                connections, which are not a dict.
                 next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a
                 dict.""")
         all_fields = {**connections, **fields} if connections else fields
@@ -579,10 +585,11 @@ class Graph(WithoutSome):
         fields: Mapping[str, FieldValue],
         order: Array | None = None,
     ) -> None:
-        """Add and map a vertex for each of `tiles`, with a column for each edge that differs.
+        """Add a vertex on each of `tiles`, whose connections are given as columns.
 
-        `fields` contains the edges and state that are the same for all vertices. `order` contains
-        the numbers of the vertices in the compute set; by default they follow the existing ones.
+        `columns` has a column for each edge that differs between the vertices. `fields` contains
+        the edges and state that are the same for all vertices. `order` contains the numbers of the
+        vertices in the compute set; by default they follow the existing ones.
         """
         from ipu_teach.graph.bulk import add_columns
 
@@ -646,7 +653,8 @@ class Graph(WithoutSome):
         if flops is not None:
             raise not_here.no_flops()
         if not isinstance(vertex, (VertexRef, VertexRange)):
-            raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(vertex)}.
+            raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(vertex)},
+                which is not a vertex.
                 next:  give the vertex that add_vertex returned.""")
         if vertex.table.graph is not self._top:
             raise foreign(vertex, "set_perf_estimate()")
@@ -673,7 +681,8 @@ class Graph(WithoutSome):
         then shows the cycles that are counted while compute() runs.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
-            raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
+            raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)},
+                which is not a vertex of this graph.
                 next:  give a vertex that add_vertex returned.""")
         return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
 

@@ -60,5 +60,6 @@ def register(
 def check_handle(handle: str, call: str) -> None:
     """Raise `GraphObjectCreationError`, which names `call`, if a handle is not text."""
     if not isinstance(handle, str):
-        raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)}.
+        raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)},
+            which is not text.
             next:  a handle is a name, as in 'weights'.""")

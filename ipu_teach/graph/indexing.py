@@ -19,7 +19,10 @@ Key: TypeAlias = IndexPart | tuple[IndexPart, ...]
 
 
 def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
+    """Return the offset and the form (dtype and layout) of `tensor[key]`.
+
+    Raises `PoplarIndexError`.
+    """
     form = tensor.form
     layout = tensor.layout
     indices = key if isinstance(key, tuple) else (key,)
@@ -79,9 +82,11 @@ def _plain(parts: tuple[IndexPart, ...]) -> Cuts:
 def _form_of(
     tensor: Tensor, indices: tuple[IndexPart, ...], lengths: list[int | tuple[int, int] | None]
 ) -> Form:
-    """Return the form of the view that integers and slices select, and cache it for later keys.
+    """Return the form (dtype and layout) of the view that integers and slices select.
 
-    `lengths` describes each of `indices`, as in `cut`.
+    The form is cached, so that `cut` finds it for later keys. `lengths` has an entry for each of
+    `indices`: None for an integer, the length of a slice of step 1, and (length, step) of any other
+    slice.
     """
     form = tensor.form
     shape = tensor.layout.shape
@@ -109,7 +114,7 @@ def _form_of(
 
 
 def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of `tensor[key]` for a rare kind of key.
+    """Return the offset and the form (dtype and layout) of `tensor[key]` for a rare kind of key.
 
     Such keys contain numpy integers, `...` or arrays. They are converted to plain integers, slices
     and lists of positions.
@@ -139,7 +144,7 @@ def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
 def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form of `tensor[key]` for a tensor with a list of positions.
 
-    The key selects elements as in numpy.
+    The form is the view's dtype and layout. The key selects elements as in numpy.
     """
     raw_indices = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout
@@ -248,5 +253,5 @@ def _slice_text(part: slice) -> str:
 
 
 def up_to(length: int) -> str:
-    """Return the advice for an index, of an element or a dimension, that must be below `length`."""
+    """Return the advice to use a number from 0 to `length` - 1, as an index or a dimension."""
     return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."

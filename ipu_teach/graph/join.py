@@ -15,7 +15,8 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
     for argument in (tensor, x):
         if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(
-                f"append() was given {shown(argument)}.", next_step="give two tensors."
+                f"append() was given {shown(argument)}, which is not a tensor.",
+                next_step="give two tensors.",
             )
     axis = tensor._axis(dim)
     wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
@@ -36,6 +37,7 @@ def same_view(a: Tensor, b: Tensor) -> bool:
     for argument in (a, b):
         if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(
-                f"same_view() was given {shown(argument)}.", next_step="give two tensors."
+                f"same_view() was given {shown(argument)}, which is not a tensor.",
+                next_step="give two tensors.",
             )
     return a == b

@@ -51,7 +51,10 @@ class Layout:
 
     @property
     def parts(self) -> tuple[tuple[int, Layout], ...]:
-        """The tuple ((0, this layout),): a single part at offset 0, as in `ListLayout.parts`."""
+        """This layout as the only part, at offset 0: ((0, this layout),).
+
+        A `ListLayout` has an attribute of the same form, with several parts.
+        """
         return ((0, self),)
 
     @cached_property
@@ -75,7 +78,10 @@ class Layout:
         return _strided_positions(self.shape, self.strides)
 
     def picked(self, key: Any) -> Array:
-        """Return `positions[key]` as int64, without copying a complete list of positions."""
+        """Return the positions of the elements that `key` selects: int64.
+
+        They equal `positions[key]`. A list of positions in 32 bits is not converted as a whole.
+        """
         if self.listed is None:
             return np.asarray(self.positions[key])
         return np.asarray(self.listed[key], np.int64)
@@ -134,9 +140,10 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """Return `Layout.runs` for elements with `shape` and `strides`.
+    """Return the contiguous runs of elements with `shape` and `strides`, as (starts, lengths).
 
-    The innermost axes that are contiguous together form one run.
+    The runs are in the order of the view. The innermost axes that are contiguous together form one
+    run.
     """
     num_outer = len(shape)
     run_length = 1
@@ -171,9 +178,11 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """Return `Layout.extent` for elements with `shape` and `strides`, without listing the elements.
+    """Return the memory that elements with `shape` and `strides` cover, as (starts, lengths).
 
-    Return None if the axes interleave.
+    The intervals are ascending, and contain each element once. The elements are not listed one by
+    one. Return None if the axes interleave, that is, if the elements along one axis are between
+    elements along another axis.
     """
     lowest = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
@@ -221,8 +230,8 @@ def _compact(positions: Array) -> Array:
 class Form:
     """A layout of elements of one dtype in one graph: a tensor without its offset.
 
-    Equal forms are the same object, as with layouts. The form of a view of a tensor depends only on
-    the form of the tensor and on the selection, so each form caches the forms of its views:
+    Equal forms are the same object, like equal layouts. The form of a view of a tensor depends only
+    on the form of the tensor and on the selection, so each form caches the forms of its views:
 
     * `row`: the form of one row
     * `rows[n]`: the form of n rows, which are `stride` elements apart
@@ -269,7 +278,7 @@ class Layouts:
         self._interned: dict[Hashable, Any] = {}
 
     def form(self, dtype: type[DType], layout: Layout) -> Form:
-        """Return the form of tensors with this dtype and layout."""
+        """Return the `Form` object that all tensors with this dtype and layout share."""
         key = (dtype, layout.id)
         form: Form | None = self._interned.get(key)
         if form is None:
@@ -277,7 +286,7 @@ class Layouts:
         return form
 
     def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """Return the layout with this shape and these strides, which count elements."""
+        """Return the layout with this shape and these strides. Strides count elements."""
         key = (shape, strides)
         layout: Layout | None = self._interned.get(key)
         if layout is None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
 EXTERNAL = -2  # The tile number of elements on a tile outside a virtual graph.
-MIN_BYTES_PER_TILE = 128  # The number is from graphcore/poplibs, lib/poputil/TileMapping.cpp.
+# A linear mapping uses another tile only for more than this many bytes (graphcore/poplibs,
+# lib/poputil/TileMapping.cpp).
+MIN_BYTES_PER_TILE = 128
 
 TileRanges = list[tuple[int, int]]
 # A choice of tiles: the number of tiles, or their tile numbers.
@@ -37,8 +39,9 @@ class VariableMappingMethod(Enum):
 class Tiles:
     """The tiles of a graph, which are numbered from 0 to `count` - 1.
 
-    `chosen[i]` is the machine's number of tile i. `chosen` is None if both numbers are equal.
-    `machine_tiles` is the number of tiles of that machine.
+    A virtual graph has some of the tiles of its top-level graph. `chosen[i]` is the number of its
+    tile i in the top-level graph, which has `machine_tiles` tiles. In other graphs, `chosen` is
+    None.
     """
 
     def __init__(self, count: int, chosen: Array | None = None, machine_tiles: int = 0) -> None:
@@ -51,7 +54,7 @@ class Tiles:
             self._names[UNMAPPED] = UNMAPPED
 
     def number(self, tile: object, subject: object) -> int:
-        """Return the machine's number of `tile`.
+        """Return the number of `tile` in the top-level graph.
 
         Raises `InvalidTileMappingError`, which names `subject` (what is mapped), if the tile does
         not exist.
@@ -71,7 +74,7 @@ class Tiles:
         )
 
     def numbers(self, tiles: ArrayLike, subject: str) -> Array:
-        """Return the machine's numbers of `tiles`, as an array of the same shape.
+        """Return the numbers of `tiles` in the top-level graph, as an array of the same shape.
 
         Raises `InvalidTileMappingError`, which names `subject` (what is mapped).
         """
@@ -119,25 +122,28 @@ class Tiles:
         errors.
         """
 
-        def refuse(problem: str) -> InvalidTileMappingError:
-            return InvalidTileMappingError(
-                problem,
-                where=repr(tensor),
-                next_step="give a tile number, or for each tile a list of (begin, end) intervals.",
-            )
-
+        advice = "give a tile number, or for each tile a list of (begin, end) intervals."
         if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{subject} was mapped to {shown(mapping)}.")
+            raise InvalidTileMappingError(
+                f"{subject} was mapped to {shown(mapping)}, which is not a tile mapping.",
+                where=repr(tensor),
+                next_step=advice,
+            )
         if len(mapping) > self.count:
-            raise refuse(
-                f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
+            raise InvalidTileMappingError(
+                f"A mapping for {len(mapping):,} tiles was given, but the target has "
+                f"{self.count:,}.",
+                where=repr(tensor),
+                next_step=advice,
             )
         pieces = []
         num_elements = tensor.num_elements
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
-                raise refuse(
-                    f"Tile {tile} was given {shown(intervals)}, which is not a list of intervals."
+                raise InvalidTileMappingError(
+                    f"Tile {tile} was given {shown(intervals)}, which is not a list of intervals.",
+                    where=repr(tensor),
+                    next_step=advice,
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
@@ -150,16 +156,18 @@ class Tiles:
                     or not 0 <= bounds[0] <= bounds[1] <= num_elements
                 ):
                     elements = counted(num_elements, "element")
-                    raise refuse(
+                    raise InvalidTileMappingError(
                         f"Tile {tile} was given {shown(interval)}, which is not an interval of "
-                        f"{elements}."
+                        f"{elements}.",
+                        where=repr(tensor),
+                        next_step=advice,
                     )
                 pieces.append((bounds[0], bounds[1], tile_number))
         begins, ends, numbers = np.array(pieces, np.int64).reshape(-1, 3).T
         return begins, ends, numbers
 
     def renumber(self, table: TileTable) -> TileTable:
-        """Return the machine's tile table with the numbers of these tiles.
+        """Return the top-level graph's tile table with the tile numbers of this graph.
 
         Elements on any other tile get the tile number `EXTERNAL`.
         """
@@ -175,8 +183,8 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        # A function that appends the rows of the replicas' graphs for all their mapping calls so
-        # far.
+        # If this is the log of all replicas: a function that appends what has been mapped in the
+        # graph of one replica, once for each replica. Otherwise, it does nothing.
         self.images: Callable[[], None] = lambda: None
         self._painted = 0
         self._table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])
@@ -232,9 +240,10 @@ class MappingLog:
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
-    """Return (begin, count, tile) of the pieces of `tensor` that are each on one tile.
+    """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
 
-    `begin` counts elements in the order of the tensor. The tile of unmapped pieces is -1.
+    `begin` is the number of the first element of each piece, in the order of the tensor, and
+    `count` is its number of elements. The tile of unmapped pieces is -1.
     """
     element_bytes = tensor.dtype.size
     starts, lengths = tensor.layout.runs
@@ -280,11 +289,13 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
 
 def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) -> list[TileRanges]:
-    """Return the interval of `count` elements that each tile gets, up to the last tile in use.
+    """Return the intervals of elements for each tile of a linear mapping of `count` elements.
 
-    The elements are distributed in order and in groups of `grain`, as evenly as possible. A tile
-    gets at most `min_elements`, or an even share of all tiles if that is more. As few tiles as
-    possible are used.
+    The list ends with the last tile in use, and each tile has one interval (begin, end). The
+    elements are distributed in order and in groups of `grain`, over as few tiles as possible, and
+    evenly among these tiles. No tile gets more than `min_elements` elements, rounded up to whole
+    groups. If that is less than an even share of all `num_tiles` tiles, this share is the limit
+    instead.
     """
     grains = -(-count // grain)
     grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)

@@ -30,7 +30,7 @@ CALLS: Mapping[str, str] = {
     "flip": "a.reverse(0)",
     "split": "a.slices([(0, 2), (2, 4)])",
     "take": "a.index(2)",
-    # These functions are work for the device.
+    # These functions compute, so programs on the device have to do their work.
     "sum": 'popops.reduce(graph, a, (0,), program, "ADD")',
     "prod": 'popops.reduce(graph, a, (0,), program, "MUL")',
     "max": 'popops.reduce(graph, a, (0,), program, "MAX")',
@@ -50,7 +50,7 @@ CALLS: Mapping[str, str] = {
     "zeros_like": "graph.clone(a)",
     "copy": "graph.clone(a)",
 }
-# Functions of single numbers, each with its name in popops if that differs.
+# The elementwise functions of numpy, and the names of these functions in popops.
 POPOPS: Mapping[str, str] = {
     **{name: name for name in ("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log")},
     **{name: name for name in ("log1p", "logical_and", "logical_not", "logical_or", "sin")},
@@ -70,8 +70,8 @@ POPOPS: Mapping[str, str] = {
     "arcsin": "asin",
     "arctan2": "atan2",
 }
-# The method of the left operand and that of the right operand, for each function behind an operator
-# of Python.
+# The functions that numpy calls for an operator such as `+`, and the operator's special methods:
+# that of the left operand and that of the right operand.
 OPERATORS: Mapping[str, tuple[str, str]] = {
     "add": ("__add__", "__radd__"),
     "subtract": ("__sub__", "__rsub__"),
@@ -111,7 +111,7 @@ def call_for(name: str) -> str:
 
 
 def call_for_numbers(name: str, operands: int) -> str:
-    """Return advice for the function `name` of single numbers, with one or two operands."""
+    """Return advice for the elementwise function `name` of numpy, with one or two operands."""
     if name not in POPOPS:
         return "let the device do it: popops.map computes expressions of several operations."
     tensors = "a, b" if operands == 2 else "tensor"

@@ -201,5 +201,6 @@ def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
         out.write(text)
     else:
         raise GraphObjectCreationError(
-            f"{call} was given {shown(out)}.", next_step="give a path, or an open text file."
+            f"{call} was given {shown(out)}, which cannot be written to.",
+            next_step="give a path, or an open text file.",
         )

@@ -50,7 +50,7 @@ def make_remote_buffer(
     ):
         if not is_whole(value) or value < 1:
             raise GraphObjectCreationError(f"""The remote buffer {handle!r} was given {shown(value)}
-                as {name}.
+                as {name}, which is not valid.
                 next:  give {label}, a whole number of 1 or more.""")
     buffer = RemoteBuffer(
         handle, dtype, num_elements=int(num_elements), repeats=int(repeats), replicas=replicas

@@ -4,7 +4,7 @@ A learner builds the graph of one replica, which has the tiles of one replica. T
 has the tiles of all replicas. Its addresses contain an image of each replica's memory, far apart
 from each other, followed by its own variables. In the top-level graph, a variable of shape s is a
 view of shape (R, *s) (`Graph.get_non_replicated_tensor`), so the author of a collective works with
-ordinary tensors. `compile.replicas` moves the images together.
+ordinary tensors. The compiler removes the gaps between the images (`compile.replicas`).
 """
 
 from __future__ import annotations
@@ -48,10 +48,14 @@ class Replication:
 
 
 def target_of_one(target: Target, count: int) -> Target:
-    """Return the machine of each of `count` replicas. Raises `GraphReplicationError`."""
+    """Return the machine of one replica, if `count` replicas share `target` equally.
+
+    Raises `GraphReplicationError`.
+    """
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
-        raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)}.
+        raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)},
+            which is not valid.
             next:  give a whole number of 1 or more that divides the IPUs of the machine, which has
             {ipus:,}.""")
     if ipus % count:
@@ -84,7 +88,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     log = top_level._mapping
 
     def images() -> None:
-        """Map the images of everything that was mapped since the last call."""
+        """Append the mapping calls since the last call to the log, once for each replica."""
         nonlocal done
         rows = np.array(part.mapping_log[done:], np.int64).reshape(-1, 3)
         done = len(part.mapping_log)

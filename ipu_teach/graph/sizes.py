@@ -30,7 +30,8 @@ def set_field_size(ref: FieldRef, size: int) -> None:
     name = ref.name
     field = table.codelet.fields[name]
     if not is_whole(size) or not 0 <= size <= MOST_PARTS:
-        raise GraphObjectCreationError(f"""set_field_size() was given the size {shown(size)}.
+        raise GraphObjectCreationError(f"""set_field_size() was given the size {shown(size)},
+            which is not valid.
             where: {ref!r}
             next:  give a whole number from 0 to {MOST_PARTS:,}.""")
     if field.takes_parts:
@@ -114,7 +115,8 @@ def connect_part(ref: FieldRef, value: FieldValue) -> None:
             next:  use an index below its size, which is {len(parts):,}.""")
     if not isinstance(value, Tensor):
         raise GraphConnectionError(
-            f"{subject}[{index}] was given {shown(value)}.", next_step="connect a tensor."
+            f"{subject}[{index}] was given {shown(value)}, which is not a tensor.",
+            next_step="connect a tensor.",
         )
     table.check(field, value, part=True)
     parts[index] = value

@@ -56,7 +56,10 @@ class RowLines:
 
 
 def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
-    """Return the line that last changed a row."""
+    """Return the line of code that last changed a row of a table.
+
+    `spans` has (first row, row after the last, line) for groups of rows, the latest change first.
+    """
     return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 
 

@@ -65,10 +65,11 @@ def make_stream(
     dtype = as_dtype(dtype, f"The stream {handle!r}")
     if not is_whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
         raise GraphObjectCreationError(f"""The stream {handle!r} was given the size
-            {shown(num_elements)}.
+            {shown(num_elements)}, which is not valid.
             next:  give the number of elements of one transfer, 1 or more.""")
     if not isinstance(mode, ReplicatedStreamMode):
-        raise GraphObjectCreationError(f"""The stream {handle!r} was given the mode {shown(mode)}.
+        raise GraphObjectCreationError(f"""The stream {handle!r} was given the mode {shown(mode)},
+            which is not a ReplicatedStreamMode.
             next:  give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict:
             options={{'buffering_depth': 2}}.""")
     depth = _depth(handle, options, buffering_depth)
@@ -88,7 +89,8 @@ def _depth(
     depth_argument: int | str | None,
 ) -> int:
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidOptionError(f"""The stream {handle!r} was given the options {shown(options)}.
+        raise InvalidOptionError(f"""The stream {handle!r} was given the options {shown(options)},
+            which are not a dict.
             next:  give a dict: options={{'buffering_depth': 2}}.""")
     for name, value in (options or {}).items():
         if name not in ("buffering_depth", "bufferingDepth"):
@@ -103,6 +105,6 @@ def _depth(
         return 1
     if not is_whole(depth_argument) or not 1 <= depth_argument <= MOST_BUFFERED:
         raise InvalidOptionError(f"""The stream {handle!r} was given the buffering depth
-            {shown(depth_argument)}.
+            {shown(depth_argument)}, which is not valid.
             next:  give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.""")
     return int(depth_argument)

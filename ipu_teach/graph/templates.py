@@ -20,9 +20,10 @@ def placeholders(codelet: type[Vertex]) -> list[TypeVar]:
 
 
 def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
-    """Return the vertex class of a template for `dtypes`, which is always the same class.
+    """Return the vertex class that is made from a template for `dtypes`.
 
-    Its name is as in C++: `Scale<float>`. If `dtypes` are TypeVars, return the template itself.
+    Equal dtypes return the same class. Its name is as in C++, such as `Scale<float>`. If `dtypes`
+    are TypeVars, return the template itself.
     """
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
@@ -54,7 +55,7 @@ def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
 
 
 def type_name(dtype: type[DType]) -> str:
-    """Return a dtype's name in C++, such as "unsigned int", as in the name of a codelet."""
+    """Return a dtype's name in C++, such as "unsigned int". Names of templates contain it."""
     return dtype.__name__.lower().replace("_", " ").replace("longlong", "long long")
 
 

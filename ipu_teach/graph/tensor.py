@@ -239,14 +239,6 @@ class Tensor(WithoutSome, WithoutValue):
                 where: {self!r}
                 next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
-    def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
-        arguments = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
-        return PoplarIndexError(
-            f"slice({arguments}) is not a slice of shape {self.shape}.",
-            where=repr(self),
-            next_step=advice,
-        )
-
     def slice(
         self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0
     ) -> Tensor:
@@ -261,7 +253,11 @@ class Tensor(WithoutSome, WithoutValue):
         elif end is None:
             interval = as_shape(begin)
             if interval is None or len(interval) != 2:
-                raise self._no_slice(begin, end, "give (begin, end), with 0 <= begin <= end.")
+                raise PoplarIndexError(
+                    f"slice({shown(begin)}) does not select a part of shape {self.shape}.",
+                    where=repr(self),
+                    next_step="give (begin, end), with 0 <= begin <= end.",
+                )
             begin, end = interval
         if not any(
             isinstance(bound, (Sequence, np.ndarray)) and not isinstance(bound, (str, bytes))
@@ -277,8 +273,11 @@ class Tensor(WithoutSome, WithoutValue):
                 or len(begins) != len(ends)
                 or len(begins) > self.rank
             ):
-                raise self._no_slice(
-                    begin, end, f"give as many begins as ends, at most {self.rank}."
+                raise PoplarIndexError(
+                    f"slice({shown(begin)}, {shown(end)}) does not select a part of shape "
+                    f"{self.shape}.",
+                    where=repr(self),
+                    next_step=f"give as many begins as ends, at most {self.rank}.",
                 )
             bounds = list(zip(range(self.rank), begins, ends, strict=False))
         key = [slice(None)] * self.rank
@@ -302,8 +301,10 @@ class Tensor(WithoutSome, WithoutValue):
         """
         listed = isinstance(intervals, Sequence) and not isinstance(intervals, (str, bytes))
         if not listed and not (isinstance(intervals, np.ndarray) and intervals.ndim):
-            raise self._no_slice(
-                intervals, None, "give a list of intervals, as in [(0, 2), (5, 6)]."
+            raise PoplarIndexError(
+                f"slices({shown(intervals)}) does not select parts of shape {self.shape}.",
+                where=repr(self),
+                next_step="give a list of intervals, as in [(0, 2), (5, 6)].",
             )
         return [self.slice(interval, dim=dim) for interval in intervals]
 
@@ -316,7 +317,7 @@ class Tensor(WithoutSome, WithoutValue):
         wanted = as_shape(index_list)
         if wanted is None:
             raise PoplarIndexError(
-                f"index() was given {shown(index_list)}.",
+                f"index() was given {shown(index_list)}, which is not an index.",
                 where=repr(self),
                 next_step="give whole numbers, none negative.",
             )
@@ -329,7 +330,8 @@ class Tensor(WithoutSome, WithoutValue):
         """
         axis = self._axis(dim)
         if not is_whole(stride) or stride < 1:
-            raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
+            raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)},
+                which is not valid.
                 where: {self!r}
                 next:  use a whole number of 1 or more.""")
         return self[(slice(None),) * axis + (slice(None, None, int(stride)),)]
@@ -468,7 +470,8 @@ class Tensor(WithoutSome, WithoutValue):
         """
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
-            raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions.
+            raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions,
+                which is not possible.
                 where: {self!r}
                 next:  use a whole number, none negative.""")
         if count == 1:
@@ -492,7 +495,7 @@ class Tensor(WithoutSome, WithoutValue):
         """
         if not isinstance(method, UpsampleMethod):
             raise TensorCreationError(
-                f"upsample() was given the method {shown(method)}.",
+                f"upsample() was given the method {shown(method)}, which is not an UpsampleMethod.",
                 where=repr(self),
                 next_step="use UpsampleMethod.REPEAT.",
             )
@@ -594,8 +597,8 @@ class Tensor(WithoutSome, WithoutValue):
         raise PoplarIndexError(f"""dim_shuffle_partial({shown(source)}, {shown(destination)}) does
             not fit shape {self.shape}.
             where: {self!r}
-            next:  name as many places as dimensions, each of {list(range(self.rank))} at most
-            once.""")
+            next:  give two lists of equal length, in which each of {list(range(self.rank))}
+            occurs at most once.""")
 
     def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
         """Move dimension `dim` to position `new_dim`; the other dimensions keep their order.
@@ -651,7 +654,7 @@ class Tensor(WithoutSome, WithoutValue):
         """Return whether some element belongs to this view and to `other`."""
         if not isinstance(other, Tensor):
             raise GraphObjectCreationError(
-                f"intersects_with() was given {shown(other)}.",
+                f"intersects_with() was given {shown(other)}, which is not a tensor.",
                 where=repr(self),
                 next_step="give a tensor.",
             )
@@ -782,7 +785,8 @@ def concat(*parts: Tensor | Sequence[Tensor] | int, dim: int = 0) -> Tensor:
         or not tensors
         or not all(isinstance(tensor, Tensor) for tensor in tensors)
     ):
-        raise GraphObjectCreationError(f"""concat() was given {shown(tensors)}.
+        raise GraphObjectCreationError(f"""concat() was given {shown(tensors)},
+            which is not a list of tensors.
             next:  give a list of tensors, as in concat([a, b]).""")
     first: Tensor = tensors[0]
     axis = first._axis(dim)

@@ -35,9 +35,10 @@ class TileMap:
 
     @cached_property
     def shift(self) -> Array:
-        """The shift of each piece that makes the pieces of each tile contiguous: int64[pieces].
+        """The distance by which each piece moves if the bytes of every tile are made contiguous.
 
-        Byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep their order.
+        The array is int64[pieces]: byte b of piece i moves to b + `shift[i]`. The pieces of a tile
+        keep their order.
         """
         order = order_of(self.tile + 1)  # The tile of unmapped pieces is -1.
         shift = -self.start
@@ -87,9 +88,10 @@ class TileTable:
         self._tile_names = tile_names
 
     def renumbered(self, tile_names: Array) -> TileTable:
-        """Return the same table with tile `tile_names[t]` in place of tile t.
+        """Return the same table with other tile numbers: tile t becomes tile `tile_names[t]`.
 
-        The last entry of `tile_names` replaces `UNMAPPED`.
+        The number of unmapped bytes is -1 (`UNMAPPED`), so the last entry of `tile_names` replaces
+        it.
         """
         table: TileTable = object.__new__(TileTable)
         table._blocks = self._blocks
@@ -144,9 +146,10 @@ class TileTable:
         return TileTable(blocks)
 
     def _repainted(self, first_block: int, end_block: int, patch: TileMap) -> list[TileMap]:
-        """Return the blocks `first_block` to `end_block` - 1 with `patch` painted over them."""
+        """Return the blocks `first_block` to `end_block` - 1 after painting `patch` over them."""
         result = over(_merged(self._blocks[first_block:end_block]), patch)
-        if end_block < len(self._blocks):  # A patch may end where the next block begins.
+        # Drop the pieces that begin at or after the start of the next block, which has them itself.
+        if end_block < len(self._blocks):
             num_inside = int(np.searchsorted(result.start, self._first[end_block]))
             result = TileMap(result.start[:num_inside], result.tile[:num_inside])
         num_pieces = len(result.start)
@@ -160,7 +163,10 @@ class TileTable:
         ]
 
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
-        """Return a tile map of the blocks from first_blocks[i] to last_blocks[i], for all i."""
+        """Return some blocks of the table as one tile map.
+
+        They are the blocks from `first_blocks[i]` to `last_blocks[i]`, for all i.
+        """
         if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]
         lowest_block = int(first_blocks.min())
@@ -243,8 +249,9 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
     """Return the union of intervals, as disjoint intervals in ascending order.
 
-    Starts and ends are sorted separately, which is much faster than sorting pairs. There is a gap
-    before start number i if i intervals have ended by then.
+    Starts and ends are sorted separately, which is much faster than sorting pairs. The results are
+    correct because there is a gap before the start of interval i (in ascending order, from 0)
+    exactly if i intervals have ended by then.
     """
     if np.any(stop <= start):
         is_nonempty = stop > start

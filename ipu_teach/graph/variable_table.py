@@ -30,7 +30,7 @@ ALIGNMENT = 64
 # The maximum number of bytes in a graph: more than any machine has, and few enough that no address
 # overflows.
 MOST_BYTES = 2**48
-REPLICA = r", replica (\d+) of (\d+)"  # the end of the name of a variable in a replica
+REPLICA = r", replica (\d+) of (\d+)"  # The end of the name of a replica's variable.
 _OF = re.compile(f"{REPLICA}$")
 
 
@@ -82,9 +82,10 @@ class Variables:
         self._apart = 2 * MOST_BYTES
 
     def follow(self, below: Variables, distance: int, count: int) -> None:
-        """Place the variables of this empty graph after `count` images of the variables `below`.
+        """Let the addresses of this empty graph begin after the memory of all replicas.
 
-        The images start `distance` bytes apart.
+        `below` are the variables of one replica. Each of `count` replicas has an image of them, and
+        the images start `distance` bytes apart.
         """
         self._below = below
         self._apart = distance
@@ -108,7 +109,7 @@ class Variables:
         checked_shape = as_shape(shape)
         if checked_shape is None:
             raise TensorCreationError(f"""The {kind_name} {label!r} was given the shape
-                {shown(shape)}.
+                {shown(shape)}, which is not valid.
                 next:  a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative,
                 as in (26, 64).""")
         first_byte = self.memory_bytes
@@ -179,7 +180,7 @@ class Variables:
         ]
 
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
-        """Raise `GraphObjectCreationError` if `call` would write to a constant."""
+        """Raise `GraphObjectCreationError` if `tensor`, to which `call` writes, has constants."""
         for v in self.constants_in(tensor):
             raise GraphObjectCreationError(f"""{call} would write to the constant {v.name!r}.
                 where: {tensor!r}

@@ -18,34 +18,34 @@ class VectorLayout:
     """Poplar's layouts by name."""
 
     class SPAN(RegionLayout):
-        """A pointer and a length, of one word each. This is the default of a Vector."""
+        """The default layout of a Vector, which stores a pointer and a length in one word each."""
 
     class SHORT_SPAN(RegionLayout):
-        """A pointer and a length, packed into one word."""
+        """The layout that packs a pointer and a length into one word."""
 
     class ONE_PTR(RegionLayout):
-        """A pointer without a length."""
+        """The layout that stores a pointer of one word and no length."""
 
     class SCALED_PTR32(RegionLayout):
-        """Half a word: the index of a 32-bit element."""
+        """The layout that stores the index of a 32-bit element in half a word."""
 
     class SCALED_PTR64(RegionLayout):
-        """Half a word: the index of a 64-bit element."""
+        """The layout that stores the index of a 64-bit element in half a word."""
 
     class SCALED_PTR128(RegionLayout):
-        """Half a word: the index of a 128-bit element."""
+        """The layout that stores the index of a 128-bit element in half a word."""
 
     class COMPACT_PTR(RegionLayout):
-        """The smallest form that the compiler finds."""
+        """The layout for which Poplar's compiler chooses the smallest form of a pointer."""
 
     class DELTAN(RegionLayout):
-        """For a VectorList: each vector's length, and its distance from a common base.
+        """The layout of a VectorList that stores the length and the distance of each vector.
 
-        The distance counts bytes.
+        The distance is from a base that all vectors share, in bytes.
         """
 
     class DELTANELEMENTS(RegionLayout):
-        """For a VectorList: each vector's length, and its distance from a common base.
+        """The layout of a VectorList that stores the length and the distance of each vector.
 
-        The distance counts elements.
+        The distance is from a base that all vectors share, in elements.
         """

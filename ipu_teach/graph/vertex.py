@@ -209,7 +209,7 @@ class _FieldAccess:
                 region[...] = value
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
-                raise  # The value is NaN, which is no integer; its shape is not the problem.
+                raise  # The shape is right: the value is NaN, which is not an integer.
             raise CodeletError(f"""{self.owner}.compute() assigns to
                 {field.name!r} a value that does not fit: {_misfit(field, region, value)}.
                 next:  assign one number, or as many as the field has.""") from None
@@ -357,7 +357,11 @@ def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, FieldA
 
 
 def run_on(cls: type[Vertex], regions: Mapping[str, FieldArrays]) -> Any:
-    """Run one vertex on host arrays, and return its results as `Vertex.call` does."""
+    """Run one vertex on host arrays, and return the values that it wrote.
+
+    If the vertex has only one edge that it writes, the result is the value of this edge. Otherwise,
+    the result is a dict by field name.
+    """
     with np.errstate(all="ignore"):
         vertex = cls.bind(regions)
         for worker in workers(cls):
@@ -453,8 +457,9 @@ def _resolve(
 def _check_name(cls: type[Vertex], name: str, annotation: object) -> None:
     """Raise `VertexDefinitionError` for a field name that the kit uses or that begins with "_"."""
     if name in _RESERVED or (name == "num_workers" and cls.context == "multi"):
-        raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}.
-            next:  choose another name: the kit uses this one.""")
+        raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}, but
+            the kit uses this name itself.
+            next:  choose another name.""")
     text = annotation if isinstance(annotation, str) else ""
     is_field = (
         get_origin(annotation) in (*_KINDS, Vector)
@@ -463,7 +468,7 @@ def _check_name(cls: type[Vertex], name: str, annotation: object) -> None:
     )
     if name.startswith("_") and (is_field or text.startswith(("Input[", "Output[", "InOut["))):
         raise VertexDefinitionError(
-            f"{cls.__name__} declares a field {name!r}.",
+            f"{cls.__name__} declares a field {name!r}, whose name begins with an underscore.",
             next_step="let its name start with a letter.",
         )
 
@@ -532,7 +537,7 @@ def _refuse_quarter(field: str, dtype: type | TypeVar | None) -> None:
     if isinstance(dtype, type) and issubclass(dtype, QUARTER):
         raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute
             with 8-bit floats.
-            next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves
+            next:  convert with popops.cast, and declare HALF or FLOAT; to work on their bits,
             declare UNSIGNED_CHAR and connect tensor.reinterpret(UNSIGNED_CHAR).""")
 
 
@@ -688,7 +693,8 @@ def template(
     for field in codelet.fields.values():
         _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))
     specialised: type[Vertex] = type(name, (codelet,), attributes)
-    # No class is derived from this one. Without the attribute, the constants alone describe it.
+    # This class is no template, so it needs no cache of instances. Without the cache, its
+    # attributes are only the constants that distinguish it from other copies of `codelet`.
     del specialised._instances
     changed = {
         copied_name: replace(copied_field, dtype=dtypes.get(copied_field.dtype, copied_field.dtype))

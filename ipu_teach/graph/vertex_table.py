@@ -59,8 +59,8 @@ class VertexTable:
         self.columns = [
             (n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges
         ]
-        # The maximum number of fields of a vertex that `Graph.add_vertex` can add without a full
-        # check.
+        # `Graph.add_vertex` has a fast path for vertices with at most this number of fields. A
+        # codelet with state never takes it.
         self.most_usual = -1 if self.state else len(self.edges)
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
         # The sizes of Vectors of state without a value, and the parts of lists that are connected
@@ -105,7 +105,8 @@ class VertexTable:
     def connect(self, row: int, name: str, value: FieldValue) -> None:
         """Connect `value` to the edge `name` of the vertex in `row`.
 
-        `row` is an existing row, or the next row of the field's columns.
+        `row` is an existing row, or the number of rows. In the latter case, a row is appended to
+        the field's columns.
         """
         offset, layout = self.edge(name, value)
         if row == len(self.offsets[name]):
@@ -135,9 +136,8 @@ class VertexTable:
         field = self.state[name]
         subject = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
-            raise GraphConnectionError(f"""{subject} is state,
-                {"numbers" if field.depth else "a number"} of the vertex's own, and was given a
-                tensor.
+            raise GraphConnectionError(f"""{subject} is state, which takes
+                {"numbers" if field.depth else "a number"}, and was given a tensor.
                 where: {value!r}
                 next:  give {"an array" if field.depth else "a number"}, or declare the field as
                 Input[{field.declaration()}].""")
@@ -216,7 +216,8 @@ class VertexTable:
     def check(self, field: Field, tensor: Tensor, part: bool = False, lead: int = 0) -> None:
         """Raise an error if the dtype or shape of a tensor does not fit `field`.
 
-        With `part`, the tensor is one part of a list. The first `lead` axes number the vertices.
+        With `part`, the tensor is one part of a list. The first `lead` axes of the tensor number
+        the vertices, so only the other axes must fit.
         """
         subject = f"{self.codelet.__name__}.{field.name}"
         if tensor.graph is not self.graph:
@@ -289,7 +290,8 @@ def _cycles(estimate: ArrayLike, count: int, vertex: VertexRef | VertexRange) ->
     """
     array = as_array(estimate)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
-        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(estimate)} cycles.
+        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(estimate)} cycles,
+            which is not valid.
             where: {vertex!r}
             next:  give whole numbers from 0 to {MOST_CYCLES:,}.""")
     if array.shape not in ((), (1,), (count,)):
@@ -342,13 +344,14 @@ class FieldRef:
     def __getitem__(self, index: int) -> FieldRef:
         if self.index is not None:
             raise GraphConnectionError(
-                f"The {self!r} has no parts of its own.", next_step="give it one tensor."
+                f"The {self!r} cannot be indexed: it is a single tensor.",
+                next_step="give it one tensor.",
             )
         return FieldRef(self.vertex, self.name, index)
 
     def __iter__(self) -> Iterator[FieldRef]:
         raise GraphConnectionError(
-            f"A loop over {self!r} would never end.",
+            f"A loop over {self!r} would never end, because a field has no length.",
             next_step="loop over range(size) and index it.",
         )
 
@@ -385,8 +388,8 @@ class VertexRange:
     def put_on(self, tiles: Array) -> None:
         """Map the vertices to tiles: `tiles` is one tile number for all, or one for each vertex.
 
-        The machine must have these tiles. Raises `InvalidTileMappingError` if the length does not
-        fit.
+        The numbers are not compared with the number of tiles of the machine. Raises
+        `InvalidTileMappingError` if the length does not fit.
         """
         if tiles.shape not in ((), (1,), (len(self),)):
             raise InvalidTileMappingError(f"""{tiles.size:,} tiles were given for {len(self):,}

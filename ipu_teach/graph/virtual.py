@@ -32,7 +32,7 @@ class VirtualGraph(Graph):
         ipus = target.num_ipus if is_count else max(1, len(parent_tiles) // target.tiles_per_ipu)
         ipus = ipus if len(parent_tiles) % ipus == 0 else 1
         tiles_per_ipu = len(parent_tiles) // ipus
-        # The target has I/O tiles only if the tiles form complete IPUs.
+        # The virtual graph's target has I/O tiles only if the chosen tiles are complete IPUs.
         keeps_ipus = tiles_per_ipu == target.tiles_per_ipu and np.array_equal(
             parent_tiles % tiles_per_ipu, np.arange(len(parent_tiles)) % tiles_per_ipu
         )
@@ -53,8 +53,9 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
     if len(arguments) == 1 and is_whole(arguments[0]):
         tiles_per_ipu = parent.target.tiles_per_ipu
         if not 1 <= arguments[0] <= tiles_per_ipu:
-            raise _refused(
-                arguments, f"give a number from 1 to {tiles_per_ipu:,}, the tiles of each IPU."
+            raise InvalidTileMappingError(
+                f"{_call_text(arguments)} chooses no tiles of the graph.",
+                next_step=f"give a number from 1 to {tiles_per_ipu:,}, the tiles of each IPU.",
             )
         return (np.arange(num_ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
     if len(arguments) == 2:
@@ -64,10 +65,14 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
             or not is_whole(end_tile)
             or not 0 <= first_tile < end_tile <= num_tiles
         ):
-            raise _refused(arguments, f"use 0 <= first < end <= {num_tiles:,}.")
+            raise InvalidTileMappingError(
+                f"{_call_text(arguments)} chooses no tiles of the graph.",
+                next_step=f"use 0 <= first < end <= {num_tiles:,}.",
+            )
         return np.arange(first_tile, end_tile)
     if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple, range, np.ndarray)):
-        raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(arguments)}.
+        raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(arguments)},
+            which does not choose tiles.
             next:  give a number of tiles, the first and the end of a range, or a list of tiles.""")
     numbers = as_array(arguments[0])
     if (
@@ -76,12 +81,13 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
         or numbers.dtype.kind not in "iu"
         or len(np.unique(numbers)) < numbers.size
     ):
-        raise _refused(arguments, "give a list of different whole numbers, at least one.")
+        raise InvalidTileMappingError(
+            f"{_call_text(arguments)} chooses no tiles of the graph.",
+            next_step="give a list of different whole numbers, at least one.",
+        )
     return numbers
 
 
-def _refused(arguments: tuple[TileChoice, ...], advice: str) -> InvalidTileMappingError:
-    words = ", ".join(shown(g) for g in arguments)
-    return InvalidTileMappingError(
-        f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice
-    )
+def _call_text(arguments: tuple[TileChoice, ...]) -> str:
+    """Return the call of `create_virtual_graph` with these arguments, as text for errors."""
+    return f"create_virtual_graph({', '.join(map(shown, arguments))})"

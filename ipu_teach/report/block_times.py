@@ -72,7 +72,8 @@ def blocks(
     num_tiles = report.target.num_tiles
     tile_number = settings.block_tile if tile is None else tile
     if not is_whole(tile_number) or not 0 <= int(tile_number) < num_tiles:
-        raise PoplarIndexError(f"""blocks() was given tile {shown(tile_number)}.
+        raise PoplarIndexError(f"""blocks() was given tile {shown(tile_number)},
+            which does not exist.
             next:  give a tile from 0 to {num_tiles - 1:,}.""")
     is_block = settings.finds[0] if block_filter is None else finds(block_filter, "blocks()")
     is_program = (

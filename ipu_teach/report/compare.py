@@ -90,10 +90,10 @@ class Comparison:
 
     @property
     def largest(self) -> Change | None:
-        """The largest change of cycles. If no cycles changed, that of variables, or else of memory.
+        """The largest change of cycles; if there is none, of variables, or else of memory.
 
-        It is None if none of them changed. Changed settings of the machine are causes, not effects,
-        so they are not included.
+        The result is None if none of these changed. Changed settings of the machine are causes, not
+        effects, so they are not included.
         """
         for aspect in ("cycles", "variables", "memory"):
             if changes := self.of(aspect):

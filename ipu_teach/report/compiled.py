@@ -300,7 +300,7 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
             ):
                 try:
                     text = dedent(inspect.getsource(attribute)).rstrip()
-                except (OSError, TypeError, IndentationError):  # for example, code that `exec` ran
-                    continue
+                except (OSError, TypeError, IndentationError):
+                    continue  # The source is not available, for example if `exec` ran it.
                 texts[method_name] = (f"{owner.__name__}.{method_name}", text)
     return tuple(texts.values())

@@ -124,7 +124,8 @@ class Counter:
         except (TypeError, ValueError):
             number = float("nan")
         if not abs(number) <= 1e308:
-            raise InvalidOptionError(f"""The counter {self.name!r} was given {shown(value)}.
+            raise InvalidOptionError(f"""The counter {self.name!r} was given {shown(value)},
+                which is not a finite number.
                 next:  give one finite number, as in counter("loss").add(0.5).""")
         TIMELINE.add_value(self.name, self.unit, number, self.series)
 

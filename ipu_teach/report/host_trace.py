@@ -211,9 +211,9 @@ class HostTrace:
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """Return a copy of this trace whose method `buffers` calls the function `buffers`.
+        """Return a copy of this trace that computes its table of remote buffers with `buffers`.
 
-        The function returns the table of the remote buffers.
+        `buffers` is a function that returns the table.
         """
         trace = copy(self)
         trace._buffers = buffers

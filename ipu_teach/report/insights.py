@@ -23,18 +23,17 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
-# The following constants are the limits above which a finding or a piece of advice is given.
-HALF_FULL = 0.5  # share of a tile's memory in use: the tile is listed among the fullest
-NEARLY_FULL = 0.9  # share of a tile's memory in use: advice to move data away
-UNEVEN = 1.5  # bytes of the fullest tile / bytes of the average tile: advice to map data evenly
-WAITING = 0.1  # share of the run spent waiting: advice to give tiles or IPUs equal work
-MOVING = 0.3  # share of the run spent on exchange: advice to move data to the tiles that read it
-SYNCING = 0.4  # share of the run spent on syncs and waiting: advice to do more in each superstep
-STREAMING = 0.5  # share of the run spent on the host or streaming memory: advice to transfer less
-GATHERING = 0.05  # share of a step's cycles spent on copies within a tile: the step is listed
+HALF_FULL = 0.5  # A tile that uses at least this share of its memory is listed among the fullest.
+NEARLY_FULL = 0.9  # If a tile uses more than this share of its memory, move data away.
+UNEVEN = 1.5  # If the fullest tile has this many times the bytes of the average, map data evenly.
+WAITING = 0.1  # If waiting takes more than this share of the run, give tiles or IPUs equal work.
+MOVING = 0.3  # If exchange takes more than this share, move data to the tiles that read it.
+SYNCING = 0.4  # If syncs and waiting take more than this share, do more in each superstep.
+STREAMING = 0.5  # If the host or streaming memory takes more than this share, transfer less.
+GATHERING = 0.05  # Steps are listed if copies within a tile take more than this share of them.
 SIDE_BY_SIDE = (
-    "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
-    "transposed once."
+    "make the data that a vertex or a Copy needs contiguous on its tile: use rows, not columns, or "
+    "transpose the data once."
 )
 # The topics of advice. A course fills `LESSONS` with its lesson on each topic: number and title.
 MAPPING, SUPERSTEPS = "mapping", "supersteps"
@@ -112,7 +111,7 @@ def _fit(report: Report) -> Iterator[Insight]:
         spread_advice = (
             f"spread {category} over more tiles"
             if tiles_over_limit < len(bytes_held)
-            else "use more tiles or IPUs: none has room"
+            else "use more tiles or IPUs, because no tile has space left"
         )
         yield Insight(
             "out of memory",
@@ -120,19 +119,18 @@ def _fit(report: Report) -> Iterator[Insight]:
             figure=tiles_over_limit,
             unit="tiles",
             text=(
-                f"It does not fit: {counted(tiles_over_limit, 'tile')} over the limit. Tile {tile} "
-                f"holds {share}, most of all {category} with {category_bytes:,} bytes."
+                "It does not fit: "
+                f"{counted(tiles_over_limit, 'tile is', 'tiles are')} over the limit. Tile {tile} "
+                f"holds {share}. Most of it is {category} with {category_bytes:,} bytes."
             ),
-            advice=f"{spread_advice}; use a smaller dtype, or free it earlier."
+            advice=f"{spread_advice}; use a smaller dtype, or free the memory earlier."
             if is_data
-            else (
-                "let fewer vertices and copies do the work: each takes code, pointers and buffers."
-            ),
+            else ("use fewer vertices and copies: each of them needs code, pointers and buffers."),
             lesson=_lesson(MAPPING),
         )
         return
     text = f"It fits: the fullest tile, {tile}, holds {share}."
-    advice = "there is little room left on this tile; move some of it to emptier ones."
+    advice = "this tile has little memory left; move some of its data to other tiles."
     yield Insight(
         "fit",
         f"tile {tile}",
@@ -154,7 +152,7 @@ def _fullest(report: Report) -> Iterator[Insight]:
         variable_text = (
             f"its largest variable is {variable_name!r}, {largest_bytes:,} bytes"
             if largest_bytes
-            else "no variable lies on it"
+            else "no variable is mapped to it"
         )
         text = f"Tile {tile} holds {int(bytes_held[tile]):,} of {limit:,} bytes; {variable_text}."
         yield Insight(
@@ -170,7 +168,7 @@ def _skew(report: Report) -> Iterator[Insight]:
         skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
     )  # If the average tile is full already, an even mapping would not help.
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
-    advice = "map the variables evenly, with poputil.map_tensor_linearly say."
+    advice = "map the variables evenly, for example with poputil.map_tensor_linearly."
     yield Insight(
         "skew", "memory", skew, "times the mean", text, *_advised(needs_advice, advice, MAPPING)
     )
@@ -180,7 +178,7 @@ def _always_live(report: Report) -> Iterator[Insight]:
     for variable in report.variables.always_live().largest("bytes", 1):
         share_text = (
             f"{variable.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes "
-            "that never come free"
+            "that are never freed"
         )
         text = f"The largest variable that is always live is {variable.name!r}: {share_text}."
         yield Insight("always live", variable.name, figure=variable.bytes, unit="bytes", text=text)
@@ -215,9 +213,9 @@ def _balance(report: Report) -> Iterator[Insight]:
     )
     text += f", and the waiting is {100 * share:.1f} % of the run."
     advice = _advised(
-        share > WAITING, "give each tile as much work: spread its vertices evenly.", SUPERSTEPS
+        share > WAITING, "give all tiles equal work: distribute the vertices evenly.", SUPERSTEPS
     )
-    even_text = "Every compute set keeps all tiles busy for as long."
+    even_text = "In every compute set, all tiles compute equally long."
     yield Insight(
         "balance", compute_set_name, balance, "of 1", text if lost_cycles else even_text, *advice
     )
@@ -275,12 +273,12 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
     bytes_moved = largest.executions * largest.bytes_received
     share = report.proportions["exchange"]
     text = (
-        f"Most bytes move in {largest.name or largest.kind!r}: {bytes_moved:,} of {total_bytes:,} "
-        "that cross between tiles."
+        f"Most bytes move in {largest.name or largest.kind!r}: {bytes_moved:,} of the "
+        f"{total_bytes:,} bytes that tiles receive from other tiles."
     )
     advice = (
-        f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile "
-        "that reads it."
+        f"exchange takes {100 * share:.0f} % of the run; map data that is read together to the "
+        "tile that reads it."
     )
     yield Insight(
         "rearrangement",
@@ -308,7 +306,7 @@ def _pieces(report: Report) -> Iterator[Insight]:
     for copy_cycles, tile, cost, traffic in sorted(copies, key=lambda entry: -entry[0])[:FULLEST]:
         if copy_cycles > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
             duration_text = (
-                f"In {cost.name!r} tile {tile} takes {copy_cycles:,} of the step's "
+                f"In {cost.name!r}, tile {tile} takes {copy_cycles:,} of the step's "
                 f"{cost.cycles:,.0f} cycles to move"
             )
             text = (
@@ -336,16 +334,19 @@ def _shares(report: Report) -> Iterator[Insight]:
     lesson = ""
     if shares["host exchange"] > STREAMING:
         advice = (
-            "most of the run is the host's link: stream more at a time, or keep data on the device "
-            "between runs."
+            "most of the run is spent on host transfers: transfer more data at a time, or keep "
+            "data on the device between runs."
         )
     elif shares["streaming memory"] > STREAMING:
         advice = (
-            "most of the run is the link to streaming memory: do more with each row while it is on "
-            "the device, or load the next one beside the computation."
+            "most of the run is spent on transfers with streaming memory: do more with each row "
+            "while it is on the device, or load the next row during the computation."
         )
     elif shares["sync and waiting"] > SYNCING:
-        advice = "most of the run is sync and waiting: do more in each superstep, and balance it."
+        advice = (
+            "most of the run is spent on sync and waiting: do more in each superstep, and balance "
+            "the work."
+        )
         lesson = _lesson(SUPERSTEPS)
     yield Insight(
         "proportions",
@@ -368,20 +369,21 @@ def _ipus(report: Report) -> Iterator[Insight]:
             sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1
         )
         waiting_text = (
-            f"{sets[longest_awaited.ipu]} holds up the others: they wait for it {100 * share:.1f} "
-            "% of the time of all IPUs, longest"
+            f"{sets[longest_awaited.ipu]} delays the others: they wait for it for "
+            f"{100 * share:.1f} % of the time of all IPUs, longest"
         )
-        waiting_text += f" while it is in {longest_awaited.held_by!r}."
+        waiting_text += f" while it executes {longest_awaited.held_by!r}."
         busy_texts = ", ".join(
             f"{sets[r.ipu]} {100 * r.busy:.0f} %"
             for r in report.ipus.largest("busy_cycles", FULLEST)
         )
         text = (
-            f"{waiting_text if longest_awaited.held_cycles else 'No IPU waits for another.'} At "
-            f"work are {busy_texts} of the run."
+            f"{waiting_text if longest_awaited.held_cycles else 'No IPU waits for another.'} "
+            f"Working time: {busy_texts} of the run."
         )
         advice = (
-            "give each IPU as much to do between two transfers of all, or let them meet less often."
+            "give all IPUs equal work between the steps that they begin together, or let them wait "
+            "for each other less often."
         )
         yield Insight(
             "IPUs",

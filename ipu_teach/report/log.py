@@ -105,7 +105,9 @@ class StepLog:
         """Return the number of an execution of compiled step `step` whose cycles were measured.
 
         If no earlier execution had the same cycles, the execution is stored under a new number.
-        `cycles` maps each group of vertices to (their cycles, their rows in the vertex table).
+        `cycles` has a pair of arrays for each group of vertices, by the number of the group: the
+        cycles of its vertices, and their rows in the vertex table. A group consists of vertices of
+        equal shapes.
         """
         latest_number, latest_cycles = self._latest.get(step, (0, []))
         current_cycles = [cycles_of_group for cycles_of_group, _ in cycles.values()]
@@ -131,7 +133,7 @@ class StepLog:
         return self._numbers[key]
 
     def begin(self) -> None:
-        """Discard the row numbers of the previous run, before a new run begins."""
+        """Discard the numbers of the rows that the previous run copied, before a new run begins."""
         del self._moving[:]
 
     def moved(self, rows: Sequence[int]) -> None:

@@ -101,7 +101,8 @@ def by_module(report: Report) -> Table[Module]:
     variables = memory.at_fullest()
     for name, bytes_held in variables.items():
         module = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
-        while module and module not in steps_by_module:  # "layer.weight" is a variable of "layer".
+        # For the variable "layer.weight", the steps of "layer" are found.
+        while module and module not in steps_by_module:
             module = module.rpartition(".")[0]
         bytes_by_module[module or REST] += bytes_held
     for place, bytes_held in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
@@ -168,7 +169,7 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
     """
     if not isinstance(depth, int | None):
         raise InvalidOptionError(
-            f"operations() was given the depth {shown(depth)}.",
+            f"operations() was given the depth {shown(depth)}, which is not a whole number.",
             next_step="give a whole number, such as depth=1, or None for complete names.",
         )
     program_of_step = _around(profile)
@@ -264,7 +265,7 @@ def _operation(
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Count, by step number, the tiles on which a step is the first to need a piece of code.
+    """Return, by step number, on how many tiles a step is the first to need a piece of code.
 
     A codelet has one piece of code. There are two more: for copies of contiguous data, and for
     copies of several pieces of data. A step that is the first to need two pieces of code on a tile

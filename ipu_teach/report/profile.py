@@ -187,7 +187,7 @@ class ProgramNode:
 
     @property
     def type(self) -> str:
-        """The class of the program, as in `kind`; libpva uses this name."""
+        """The class of the program, such as "Repeat". This is `kind` under libpva's name."""
         return self.kind
 
     def walk(self) -> Iterator[tuple[int, ProgramNode]]:
@@ -254,8 +254,8 @@ class Profile(ABC):
     def own_steps(self) -> frozenset[int]:
         """The numbers of the compiled steps that leaves of the programs execute.
 
-        If the cycles of a step depend on data, `steps` has further entries for its measured
-        executions. The numbers of these entries are not included.
+        If the cycles of a step depend on data, `steps` also has entries for its measured
+        executions. The result does not contain the numbers of these entries.
         """
         return frozenset(self._leaves)
 
@@ -282,9 +282,10 @@ class Profile(ABC):
         return next(executing_steps, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """Return the first leaf of the programs that executes `step` or its `origin`.
+        """Return the first leaf of the programs that executes a compiled step.
 
-        If there is no such leaf, return a new node with the kind and the name of the step.
+        `step` is the number of the compiled step, or of a measured execution of it. If there is no
+        such leaf, return a new node with the kind and the name of the step.
         """
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
@@ -322,7 +323,9 @@ class Profile(ABC):
     def by_set(self, number: int) -> tuple[Array, Array]:
         """Return `(groups, cycles)` of compiled step `number` for `Target.sets`: two int64[sets].
 
-        `StepCost.by_set` describes both arrays.
+        `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
+        that does not wait for any other set. `cycles` is the time for which one execution occupies
+        each set.
         """
         if number not in self._by_set:
             num_synced_ipus = int(self._together[number])

@@ -90,6 +90,7 @@ class VariableTable(Table[VariableRow]):
     def live_at(self, place: int) -> VariableTable:
         """Return the variables that are live at leaf number `place` of the programs.
 
+        A leaf is a program node that executes a step. Leaves are numbered from 0 in program order.
         Variables that are always live are included.
         """
         return VariableTable(
@@ -199,7 +200,7 @@ class Total:
 
 
 class TileMemory(WithoutSome):
-    """The bytes on one tile at its peak, the program step at which it holds the most bytes."""
+    """The bytes on one tile at its peak, the program step with the most bytes on this tile."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
         self._memory = memory

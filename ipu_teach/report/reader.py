@@ -176,18 +176,21 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
 
 
 def _told(header: s.HeaderValue, name: str, codec: s.Codec) -> Any:
-    """Return the value of `header[name]`, and store it in `header.known` for later checks."""
+    """Return the value of `header[name]`, as read by `codec`.
+
+    The value is also stored under `name` in `header.known`, where later checks find it.
+    """
     return s.told(name, codec).read(header[name])
 
 
-def _noted(value: s.HeaderValue, unnoted: Sequence[T], **notes: Sequence[Any]) -> tuple[T, ...]:
-    """Return the records `unnoted`, which were read from `value`, with further fields.
+def _noted(value: s.HeaderValue, records: Sequence[T], **notes: Sequence[Any]) -> tuple[T, ...]:
+    """Return `records`, which were read from `value`, with further fields.
 
     `notes` has a sequence of values for each of these fields, with one value for each record.
     """
-    if any(len(notes_of_field) != len(unnoted) for notes_of_field in notes.values()):
+    if any(len(notes_of_field) != len(records) for notes_of_field in notes.values()):
         value.fail("a list as long as its notes")
-    rows = zip(unnoted, *notes.values(), strict=True)
+    rows = zip(records, *notes.values(), strict=True)
     return tuple(
         replace(record, **dict(zip(notes, notes_of_record, strict=True)))
         for record, *notes_of_record in rows
@@ -302,7 +305,10 @@ def _memory(value: s.HeaderValue, target: Target) -> MemoryLedger:
 
 
 def _ran(value: s.HeaderValue) -> RunLog:
-    """Return the log of the run, after checking it against the numbers of steps and programs."""
+    """Return the log of the run that is stored in `value`, after checking it.
+
+    Its numbers of steps must fit the program, and the order of the steps must fit their counts.
+    """
     step_numbers = s.column(below="steps").read(value["order"])
     counts = s.column().read(value["counts"])
     value.known["ran"] = num_executions = int(counts.sum())

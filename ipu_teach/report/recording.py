@@ -29,14 +29,14 @@ Look = Callable[[Tensor], tuple[Array, Array]]
 class Track:
     """The recorded values of one tensor.
 
-    - `first` has its elements before the first step. `first_written` (bool) says which of them had
-      been written by then.
-    - `changes` has a tuple for each step that changed some elements: the index of the step in the
-      recording, the numbers of the n elements (int32[n]), their new values, and whether they have
-      been written (bool[n]).
-    - `address` has the byte address of each element in the graph's memory.
+    Elements are numbered from 0, in the order of the flattened tensor.
 
-    Elements are numbered as in the flattened tensor.
+    - `first` has the tensor's elements before the first step. `first_written` (bool) says which of
+      them had been written by then.
+    - `changes` has a tuple for each step that changed some elements: the index of the step in the
+      recording, the numbers of the n changed elements (int32[n]), their new values, and whether
+      they have been written (bool[n]).
+    - `address` has the byte address of each element in the graph's memory.
     """
 
     def __init__(self, tensor: Tensor) -> None:
@@ -54,7 +54,11 @@ class Track:
         self.changes: list[tuple[int, Array, Array, Array]] = []
 
     def note(self, place: int, look: Look) -> int:
-        """Store the elements that changed in step `place` of the recording; return their number."""
+        """Store the elements that have changed since the last call, and return their number.
+
+        `place` is the index of the current step in the recording. `look` is a function that returns
+        the values of a tensor, and which of its elements have been written.
+        """
         values, written = (array.reshape(-1) for array in look(self.tensor))
         current_bits = np.ascontiguousarray(values).view(self._bits)
         changed_elements = np.flatnonzero((current_bits != self._now) | (written != self._written))
@@ -85,7 +89,7 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
         elements, or if `max_steps` is out of range.
     """
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
-        raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
+        raise InvalidOptionError(f"""record() was given most={shown(max_steps)}, which is not valid.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: the number of steps and
             of changed elements to keep.""")
     checked: list[Tensor] = []
@@ -190,7 +194,7 @@ class Recording:
         track = self.track(tensor, "values()")
         device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
         if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
-            raise PoplarIndexError(f"""values() was given step {shown(step)}.
+            raise PoplarIndexError(f"""values() was given step {shown(step)}, which is not recorded.
                 where: the recording has {counted(len(device_steps), "step")}; the first is step
                 {self.first}
                 next:  give the number of a recorded step.""")

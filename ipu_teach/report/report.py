@@ -412,10 +412,10 @@ class Report(WithoutSome):
 
     @property
     def compute_cycles_per_tile(self) -> Array:
-        """The compute cycles of each tile, including idle threads: int64[tiles].
+        """The cycles for which each tile computes, including those of idle threads: int64[tiles].
 
-        They are the time until the tile's busiest worker finishes. A worker issues an instruction
-        every sixth cycle.
+        A tile computes until its busiest worker thread finishes. Each worker issues an instruction
+        every sixth cycle, whether or not the other workers have work.
         """
         return self._sum(times * cost.compute_cycles for times, cost in self._costs)
 

@@ -20,7 +20,8 @@ Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAME
 
 def kit_version() -> str:
     """Return the version of this kit."""
-    import ipu_teach  # At the top, it would be circular: ipu_teach imports this module.
+    # Importing this at the top would be circular: `ipu_teach` imports this module.
+    import ipu_teach
 
     return ipu_teach.__version__
 
@@ -107,9 +108,10 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the settings in the form for a file, in which `named` is set.
+        """Return the settings for a file, which has the selected program names in `named`.
 
-        `names` are the names of all programs.
+        `names` are the names of all programs. `named` has those that match the filters of blocks
+        and of programs.
         """
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)

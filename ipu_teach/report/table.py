@@ -95,7 +95,8 @@ class Table(tuple[T, ...]):
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import table_page  # At the top, it would be circular.
+        # Importing this at the top would be circular: `html` imports this module.
+        from ipu_teach.report.html import table_page
 
         return table_page(self)
 

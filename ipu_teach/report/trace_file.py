@@ -110,7 +110,7 @@ def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
     for tile in listed_tiles:
         if not is_whole(tile) or not 0 <= tile < num_tiles:
             raise InvalidOptionError(
-                f"chrome_trace() was given tile {shown(tile)}.",
+                f"chrome_trace() was given tile {shown(tile)}, which does not exist.",
                 next_step=f"give tiles from 0 to {num_tiles - 1:,}.",
             )
     return [int(tile) for tile in dict.fromkeys(listed_tiles)]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def joints(report: Report) -> list[int]:
     """Return the indices of the steps before which all IPUs wait for each other without a sync.
 
-    All IPUs wait at the beginning of a run, and where the program reads a predicate.
+    All IPUs wait at the beginning of a run. They also wait where the program reads a predicate: the
+    tensor that decides about an If, a Switch or a while loop.
     """
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     first_steps = [run.first for run in report.runs]
@@ -179,9 +180,10 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """Return the first branch in `children` that can begin with the next recorded step.
+        """Return the branch of `children` to which the next recorded step belongs.
 
-        If there is no such branch, return the first branch that may run no step, or None.
+        It is the first branch that can begin with this step. If there is no such branch, it is the
+        first branch of which an execution may run no step, or else None.
         """
         next_step = self._steps[self._at] if self._at < self._end else -1
         return next(
@@ -233,7 +235,15 @@ def _place(node: ProgramNode, depth: int, named_steps: dict[int, int], role: str
 def _extent(
     node: ProgramNode, children: tuple[WalkPlace, ...], named_steps: dict[int, int]
 ) -> tuple[int, frozenset[int], bool]:
-    """Return `(length, first, idle)` for the `WalkPlace` of a node."""
+    """Return `(length, first, idle)`, the attributes of a program node's `WalkPlace`.
+
+    - `length` is the number of steps of one execution, or -1 if it depends on data.
+    - `first` has the numbers of the compiled steps with which the node can begin.
+    - `idle` is True if an execution of the node may run no step.
+
+    `children` are the `WalkPlace` objects of the nodes directly below. `named_steps` maps the step
+    number of a measurement to the step number of the leaf.
+    """
     if node.step >= 0:
         return 1, frozenset((named_steps.get(node.step, node.step),)), False
     if node.kind in ("If", "Switch"):

@@ -107,13 +107,13 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
         raise PoplarIndexError(
-            f"why() was given tile {shown(tile)}.",
+            f"why() was given tile {shown(tile)}, which does not exist.",
             next_step=f"give a tile from 0 to {tiles - 1:,}.",
         )
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
         full_tile = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
         fits = report.memory.held_per_tile[full_tile] <= report.target.bytes_per_tile
-        # If the tile's memory is large enough, the error was about other memory than that of tiles.
+        # If the tile's memory is large enough, the error was about streaming memory.
         if isinstance(what, GraphMemoryAllocationError) and fits:
             return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
         return Why(f"Why tile {full_tile} is as full as it is:", tuple(_memory(report, full_tile)))
@@ -220,7 +220,7 @@ def _step(report: Report, step: object) -> int:
     if is_whole(step):
         if not 0 <= step < len(order):
             raise PoplarIndexError(
-                f"why() was given step {step}.",
+                f"why() was given step {step}, which does not exist.",
                 next_step=f"give a step from 0 to {len(order) - 1:,}.",
             )
         return int(order[step])
@@ -231,7 +231,7 @@ def _step(report: Report, step: object) -> int:
     # A StepRun has the number of its compiled step in the attribute `step`.
     step_number = number_by_name.get(step) if isinstance(step, str) else getattr(step, "step", None)
     if not is_whole(step_number) or step_number not in order:
-        raise InvalidOptionError(f"""why() was given {shown(step)}.
+        raise InvalidOptionError(f"""why() was given {shown(step)}, which it cannot explain.
             next:  {did_you_mean(step, number_by_name)}give the number of a step, its name, a step
             of report.steps(), {WAITING!r}, {MEMORY!r}, or a GraphMemoryAllocationError.""")
     return step_number
@@ -252,7 +252,7 @@ def _long(
         name = _name(report, step_number, longest.count)
         yield Cause(
             f"The run takes {_n(cycles_of_run)} modelled cycles: {_n(cycles_of_longest)} of them "
-            f"go to {name}."
+            f"are spent in {name}."
         )
     slowest = max(phases, key=lambda p: p.cycles, default=Phase("nothing", 0))
     subject = _name(report, step_number)
@@ -272,7 +272,7 @@ def _long(
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Yield two causes: that no step has a large share, and which kind of phase takes most."""
+    """Yield two causes: that no step takes a large share of the run, and which phases take most."""
     num_steps = len(executed)
     cycles_of_longest = longest.total(partial(_cycles, report))
     yield Cause(
@@ -309,14 +309,15 @@ def _waiting(
         sets = report.target.sets
         longest_awaited = max(report.ipus, key=lambda ipu: ipu.held_cycles)
         yield Cause(
-            f"Most of it, {100 * wait_between_sets / total_cycles:.1f} % of all time, is IPUs, or "
-            f"their I/O tiles, that wait for each other: longest for {sets[longest_awaited.ipu]} "
-            f"while it is in {longest_awaited.held_by!r}."
+            f"Most of it, {100 * wait_between_sets / total_cycles:.1f} % of all time, is the "
+            "waiting of IPUs, or of their I/O tiles, for each other. They wait longest for "
+            f"{sets[longest_awaited.ipu]} while it executes {longest_awaited.held_by!r}."
         )
     elif longest_wait:
         name = _name(report, step_number, longest.count)
         yield Cause(
-            f"Most of it, {100 * longest_wait / total_cycles:.1f} % of all time, is in {name}."
+            f"Most of it, {100 * longest_wait / total_cycles:.1f} % of all time, is spent in "
+            f"{name}."
         )
         yield from _slowest(report, step_number, max(report.phases(step_number), key=lost))
 
@@ -334,7 +335,8 @@ def _tile(
     waited_cycles = sum(execution.total(waits_in_step) for execution in executed)
     total_cycles = sum(execution.total(partial(_cycles, report)) for execution in executed)
     yield Cause(
-        f"Tile {tile} waits {_n(waited_cycles)} of {_n(total_cycles)} modelled cycles for others.",
+        f"Tile {tile} waits for other tiles for {_n(waited_cycles)} of {_n(total_cycles)} modelled "
+        "cycles.",
         (tile,),
     )
     if longest.total(waits_in_step):
@@ -348,7 +350,7 @@ def _tile(
         )
         where = f"It waits longest in {_name(report, step_number, longest.count)}"
         yield Cause(
-            f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,)
+            f"{where}, where it finishes its {phase.kind} after {_n(busy[tile])} cycles.", (tile,)
         )
         yield from _slowest(report, step_number, phase)
 
@@ -369,20 +371,18 @@ def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
             STREAMING: f"{cost.host_bytes:,} bytes cross the link to streaming memory",
             LINKS: f"{bytes_between_ipus:,} bytes leave their IPU",
         }
-        yield Cause(
-            f"{reason_by_kind.get(phase.kind, 'A sync takes as long whatever is done before it')}, "
-            "and all tiles wait."
-        )
+        reason = reason_by_kind.get(phase.kind, "A sync takes equally long after any work")
+        yield Cause(f"{reason}, and all tiles wait.")
     else:
         slowest_tile = int(np.argmax(cycles_per_tile))
         median_cycles = _n(float(np.median(cycles_per_tile)))
         text_if_uneven = (
             f"It lasts until its slowest tile is done: tile {slowest_tile} takes "
-            f"{_n(phase.cycles)}, the median tile {median_cycles}."
+            f"{_n(phase.cycles)} cycles, and the median tile {median_cycles}."
         )
         text_if_even = (
-            f"All tiles are at it for {median_cycles} cycles; what holds for tile {slowest_tile} "
-            "holds for them."
+            f"All tiles take {median_cycles} cycles for it. The causes for tile {slowest_tile} "
+            "apply to all tiles."
         )
         yield Cause(
             text_if_even if cycles_per_tile.min() == cycles_per_tile.max() else text_if_uneven,
@@ -394,8 +394,8 @@ def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
         line, mapping_line = _lines(report, step_number, phase, slowest_tile)
     if line and phase.kind != SYNC:
         yield Cause(
-            f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in "
-            f"{line}.",
+            f"{'This work is added' if phase.kind == COMPUTE else 'This data movement is caused'} "
+            f"by {line}.",
             (),
             line,
         )
@@ -408,9 +408,9 @@ def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
 
 
 def _lines(report: Report, step_number: int, phase: Phase, tile: int) -> tuple[str, str]:
-    """Return `(line, mapping_line)` for the work of a tile in a phase of a step.
+    """Return `(line, mapping_line)`: the user's lines behind a tile's work in a phase of a step.
 
-    `line` gives the tile most of its work in the phase, and `mapping_line` places that work on the
+    `line` added most of the tile's work in the phase, and `mapping_line` mapped this work to the
     tile. A line that is not known is "".
     """
     profile = report.profile
@@ -453,7 +453,7 @@ def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iter
             sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed")
         )
         text = (
-            f"It takes {_n(copy_cycles)} of them to move {counted(num_pieces, 'piece')}, "
+            f"It spends {_n(copy_cycles)} of them on moving {counted(num_pieces, 'piece')}, "
             f"{bytes_moved:,} bytes, within its memory."
         )
     elif vertices is None:
@@ -472,8 +472,8 @@ def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iter
             text += f"; the median tile has {_n(np.median(vertices_per_tile))}"
         if longest_per_tile[tile] > np.median(longest_per_tile[vertices_per_tile > 0]):
             text += (
-                f"; its longest takes {_n(longest_per_tile[tile])}, that of the median tile "
-                f"{_n(np.median(longest_per_tile[vertices_per_tile > 0]))}"
+                f"; its longest vertex takes {_n(longest_per_tile[tile])} cycles, and that of the "
+                f"median tile {_n(np.median(longest_per_tile[vertices_per_tile > 0]))}"
             )
         text += "."
     yield Cause(text, (tile,))
@@ -481,10 +481,14 @@ def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iter
         workers = target.num_worker_contexts
         busiest_cycles = _n((compute_cycles - copy_cycles) // workers)
         idle_workers = workers - int(vertices[0][tile])
-        idle_note = f", {idle_workers} of them with nothing to do" if idle_workers > 0 else ""
+        idle_note = (
+            f", and {counted(idle_workers, 'worker has', 'workers have')} no vertex"
+            if idle_workers > 0
+            else ""
+        )
         yield Cause(
-            f"{workers} workers share them, each with every {workers}th cycle{idle_note}: the "
-            f"busiest has {busiest_cycles} to do.",
+            f"{workers} workers share the vertices{idle_note}. Each worker runs in every "
+            f"{workers}th cycle of the tile, and the busiest needs {busiest_cycles} such cycles.",
             (tile,),
         )
 
@@ -498,8 +502,8 @@ def _moved(report: Report, step_number: int, phase: Phase, tile: int) -> Iterato
     arrival = int(arrival_cycles(target)[tile]) if bytes_received else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
     senders_and_pieces = (
-        f"{counted(int(traffic.sources[tile]), 'sender')} and "
-        f"{counted(int(traffic.sends[tile]), 'piece')} to send"
+        f"receives from {counted(int(traffic.sources[tile]), 'sender')} and sends "
+        f"{counted(int(traffic.sends[tile]), 'piece')}"
     )
     transfers = report.transfers(step_number)[phase.exchange]
     bytes_by_source = np.zeros(target.num_tiles, np.int64)
@@ -510,16 +514,19 @@ def _moved(report: Report, step_number: int, phase: Phase, tile: int) -> Iterato
     main_source = int(np.argmax(bytes_by_source))
     text = {
         arrival: (
-            f"It receives {bytes_received:,} bytes, and the first of them needs {arrival} cycles "
-            "to arrive."
+            f"It receives {bytes_received:,} bytes, and the first of them arrives after {arrival} "
+            "cycles."
         ),
         issuing: (
-            f"It has {senders_and_pieces}, and to issue the instructions takes {issuing:,} cycles."
+            f"It {senders_and_pieces}, and issuing the instructions for this takes {issuing:,} "
+            "cycles."
         ),
-        sending: f"It sends {bytes_sent:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
+        sending: (
+            f"It sends {bytes_sent:,} bytes, and the median tile {_n(np.median(traffic.sent))}."
+        ),
         receiving: (
-            f"It receives {bytes_received:,} bytes, the median tile "
-            f"{_n(np.median(traffic.received))}; most of them, "
+            f"It receives {bytes_received:,} bytes, and the median tile "
+            f"{_n(np.median(traffic.received))}. Most of its bytes, "
             f"{int(bytes_by_source[main_source]):,}, come from tile {main_source}."
         ),
     }[max(arrival, receiving, sending, issuing)]
@@ -549,7 +556,7 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
         )
         line = _line_of_buffers(report, fullest_place.step, tile) if fullest_place else ""
         if line:
-            yield Cause(f"What moves there is named in {line}.", (), line)
+            yield Cause(f"This data movement is caused by {line}.", (), line)
         return
     bytes_by_name = memory.at_fullest(tile, category)
     name, largest_bytes = next(iter(bytes_by_name.items()))
@@ -561,8 +568,8 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
         key=lambda candidate: candidate.bytes,
     )
     yield Cause(
-        f"Most of it is {name!r}: {largest_bytes:,} bytes, of {variable.bytes:,} that lie on "
-        f"{variable.tiles:,} of {tiles}.",
+        f"Most of it is {name!r}: {largest_bytes:,} bytes. In total, {name!r} has "
+        f"{variable.bytes:,} bytes on {variable.tiles:,} of {tiles}.",
         (tile,),
     )
     live_range = (
@@ -572,7 +579,7 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     )
     yield Cause(f"It is live {live_range} of the programs.")
     if variable.line:
-        yield Cause(f"It is made in {variable.line}.", (), variable.line)
+        yield Cause(f"It is added by {variable.line}.", (), variable.line)
 
 
 def _several(
@@ -599,7 +606,7 @@ def _several(
     line, bytes_held = bytes_by_line.most_common(1)[0]
     if line:
         yield Cause(
-            f"{count_by_line[line]:,} of them, {bytes_held:,} bytes, are made in {line}.",
+            f"{count_by_line[line]:,} of them, {bytes_held:,} bytes, are added by {line}.",
             (tile,),
             line,
         )

@@ -168,20 +168,23 @@ def digest(profile: Profile, run_log: RunLog) -> str:
 
 
 def _too_large(
-    subject: str, advice: str = "save the report of a program for fewer tiles."
+    problem: str, *, next_step: str = "save the report of a program for fewer tiles."
 ) -> NotOfferedError:
-    return NotOfferedError(f"A report {subject} is too large to be saved.", next_step=advice)
+    return NotOfferedError(problem, next_step=next_step)
 
 
 def facts(profile: Profile, run_log: RunLog, columns: s.Columns) -> dict[str, Any]:
-    """Return the header entries that the digest includes, and add their arrays to `columns`."""
+    """Return the entries of a file's header that the digest includes.
+
+    The arrays of these entries are added to `columns`.
+    """
     live = profile.memory.liveness.live
     num_tiles = profile.target.num_tiles
     variables = profile.variables
     if max(len(profile.steps) * num_tiles, len(live) * num_tiles, live.size) > MOST_CELLS:
         raise _too_large(
-            f"of {len(profile.steps):,} compiled steps, {num_tiles:,} tiles and {len(variables):,} "
-            "variables"
+            f"A report of {len(profile.steps):,} compiled steps, {num_tiles:,} tiles and "
+            f"{len(variables):,} variables is too large to be saved."
         )
     return {
         "target": s.TARGET.write(profile.target, columns),
@@ -215,8 +218,9 @@ def _programs(profile: Profile, columns: s.Columns) -> list[int]:
         num_nodes += len(nodes)
         if num_nodes > MOST_NODES:
             raise _too_large(
-                f"of a program of more than {MOST_NODES:,} nodes",
-                "use Repeat for programs that run several times.",
+                f"A report of a program of more than {MOST_NODES:,} nodes is too large to be "
+                "saved.",
+                next_step="use Repeat for programs that run several times.",
             )
         stored_nodes: dict[ProgramNode, Any] = {}
         for node in reversed(nodes):
@@ -262,7 +266,9 @@ def messages(transfers: Transfers, columns: s.Columns) -> list[Any]:
     messages.
     """
     if len(transfers) > MOST_MESSAGES:
-        raise _too_large(f"with an exchange of {len(transfers):,} messages")
+        raise _too_large(
+            f"A report with an exchange of {len(transfers):,} messages is too large to be saved."
+        )
     receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])
     return [
         columns.add(column)

@@ -20,7 +20,8 @@ from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
-_START = 20  # The cycles in which a vertex reads its pointers and counts; PopLibs' vertex takes 22.
+# The cycles in which a vertex reads its pointers and counts. CompareAndSwapAtDistance takes 22.
+_START = 20
 # To start, a merge loads two pointers, two ends, the two first keys and a count, and branches to
 # its loop.
 _MERGE_START = 8
@@ -141,10 +142,11 @@ def _merge_apart(
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Return the tile cycles if each worker scans a part of a row and keeps a sorted list.
+    """Return the tile cycles to select the first `k` of the `n` elements of each row.
 
-    The list has the first `k` elements. The number of insertions is the average for elements in
-    random order: element i is inserted with probability k / i.
+    Each worker scans a row or a part of it, and keeps a sorted list of the first `k` elements. The
+    number of insertions is the average for elements in random order: element i is inserted with
+    probability k / i.
     """
     workers = target.num_worker_contexts
     shares = max(1, workers // rows)
@@ -193,7 +195,7 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
     A loop over both runs counts, for each key, the smaller keys in the other run. `first` and
     `second` are the lengths of the runs.
     """
-    per_pair = compare_cycles(dtype) + 2  # Two cycles: increase one count, and store the other.
+    per_pair = compare_cycles(dtype) + 2  # Two more cycles increase and store a count.
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
     return _of_workers(begin + share(first + second, target) * per_pair, target)
 
@@ -201,16 +203,17 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
 def sum_ranks(counts: int, n: int, target: Target) -> int:
     """Return the tile cycles to compute the ranks of `n` elements of a sorted run.
 
-    A rank is the sum of `counts` counts and the position of the element in its run.
+    The rank of an element is its position in its run plus `counts` further numbers. Each of these
+    numbers counts the smaller elements in another run.
     """
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 
 
 def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles to store sorted elements at their ranks, with zeros between.
+    """Return the tile cycles to store sorted elements at their ranks in an output of zeros.
 
-    The output has `slots` elements. Only those of the `length` sorted elements whose rank is in
-    this output are stored.
+    The output has `slots` elements, and `length` is the number of sorted elements. An element is
+    stored only if its rank is in this output.
     """
     fill = share(ceil_div(slots * dtype.size, 8), target)
     moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))

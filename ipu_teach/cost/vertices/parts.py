@@ -82,8 +82,9 @@ def is_float(dtype: type[DType]) -> bool:
 class Rate:
     """The cost of an inner loop: `cycles` for every `elements` elements.
 
-    If `elements` is 0, they are as many as a data path has (2 FLOAT, 4 HALF). With `bare`, the
-    vertex adds the cycles of the instructions around the loop.
+    If `elements` is 0, an iteration processes as many elements as fit in a data path (2 FLOAT, 4
+    HALF). If `bare` is True, `cycles` do not include the instructions around the loop, and the
+    vertex adds them.
     """
 
     cycles: int
@@ -96,17 +97,23 @@ class Rate:
 
 
 def unrolled(cycles: int, elements: int) -> Rate:
-    """Return the rate of a loop with `cycles` for `elements` elements, loop included."""
+    """Return the rate of a loop that takes `cycles` for `elements` elements, all included."""
     return Rate(cycles, elements, bare=False)
 
 
 def vector(cycles: int) -> Rate:
-    """Return the rate of a loop with `cycles` for a data path; the vertex adds the loop itself."""
+    """Return the rate of a loop that takes `cycles` for each data path (2 FLOAT, 4 HALF).
+
+    The cycles do not include the instructions around the loop.
+    """
     return Rate(cycles, 0)
 
 
 def scalar(cycles: int) -> Rate:
-    """Return the rate of a loop with `cycles` for an element; the vertex adds the loop itself."""
+    """Return the rate of a loop that takes `cycles` for each element.
+
+    The cycles do not include the instructions around the loop.
+    """
     return Rate(cycles, 1)
 
 
@@ -137,7 +144,9 @@ T = TypeVar("T")
 
 
 def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
-    """Return `rows[name]`, the figures of an operation; errors name `vertex`.
+    """Return `rows[name]`, the constants for the cost of operation `name`.
+
+    `vertex` is the name of the vertex type in the error.
 
     :raises MissingPerfEstimateError: if there is no row, because PopLibs has no estimate.
     """

@@ -50,9 +50,9 @@ def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: b
 def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, idle: int) -> Size:
     """Return the tile cycles in which all workers together process `rows` rows.
 
-    `worker` has the cycles of a worker with 0, 1, 2 or 3 rows, and `further` is the number of
-    cycles for each further row. PopLibs adds `idle` to the worker with the least work, and returns
-    the slowest.
+    `worker[n]` are the cycles of a worker with n rows, for n from 0 to 3. `further` is the number
+    of cycles for each further row. As in PopLibs, `idle` cycles are added to the worker with the
+    fewest rows, and the slowest worker determines the result.
     """
     workers = target.num_worker_contexts
 
@@ -113,7 +113,9 @@ def _rows(
 ) -> Size:
     """Return the tile cycles in which all rows stream past one panel of weights.
 
-    With `overwrite`, the panel is the first, so there are no sums to which results are added.
+    `units` is the number of matrix-multiply units (AMP). `newer` selects the newer of PopLibs' two
+    vertices, which saves `weights_kept` cycles because it keeps its state between calls.
+    `overwrite` is True for the first panel, whose results are not added to earlier sums.
     """
     if dtype is HALF and newer:
         cycles_by_remainder = {
@@ -146,7 +148,9 @@ def conv_partial_1x1_quarter(
 ) -> Size:
     """Return the tile cycles of ConvPartial1x1 for 8-bit operands, on the IPU21 of the C600 card.
 
-    This chip has 16 units, and its panels are 32 elements deep.
+    The vertex computes `groups` products [rows, depth] x [depth, columns]. This chip has 16
+    matrix-multiply units (AMP), so the vertex loads the weights in panels of 16 columns and a depth
+    of 32. With `interleaved`, the weights are in memory that is read 128 bits at a time.
     """
     workers = target.num_worker_contexts
     units = 16
@@ -206,7 +210,9 @@ def conv_partial_horizontal_mac(
 ) -> Size:
     """Return the tile cycles of ConvPartialHorizontalMac.
 
-    For each of `rows` positions, it computes `columns` dot products over `depth` channels.
+    For each of `rows` positions, it computes `columns` dot products over `depth` channels. `kernel`
+    is the number of elements of the kernel. `in_groups` and `out_groups` are the numbers of groups
+    of input and output channels, and `groups` is the number of convolutions.
     """
     workers = target.num_worker_contexts
     sums_dtype = partials or dtype
@@ -230,7 +236,7 @@ def conv_partial_horizontal_mac(
 
 
 def transpose_grain(dtype: type[DType]) -> int:
-    """Return how many elements a transpose moves together in each dimension.
+    """Return the number of rows and columns of the square blocks that a transpose moves.
 
     The elements have 2 or 4 bytes.
     """

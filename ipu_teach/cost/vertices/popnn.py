@@ -129,11 +129,11 @@ def pooling(
 ) -> Size:
     """Return the tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD").
 
-    - `rows` is the number of rows of the field that the busiest worker processes.
-    - `items` is how many positions of the window have work in these rows, and `elements` how many
-      elements they have in total.
-    - The worker processes each element in `vectors` data paths, in each of `groups` groups of
-      channels.
+    - `rows` is the number of rows of output positions that the busiest worker processes.
+    - `items` is the number of pairs of a row and an element of the window that have work.
+    - `elements` is the number of pairs of a position and an element of the window that have work.
+    - `groups` is the number of groups of channels, and `vectors` the number of data paths that the
+      channels of a group fill.
     - The tile first sets `outputs` elements to zero.
 
     Source: getPoolingCycles.

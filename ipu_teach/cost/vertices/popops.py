@@ -141,7 +141,8 @@ def scaled_add(
 
     `other` is the type of the second operand, by default that of the first. `operation` is "ADD",
     "SUBTRACT" or "AXPBY"; its factor is a tensor. With `memory_constrained`, the operands are in
-    different memory elements. As in PopLibs, vectors that do not fill all workers are not counted.
+    different memory elements (banks), so both can be loaded at once. As in PopLibs, the number of
+    vectors is rounded down to a multiple of the number of workers.
     """
     workers = target.num_worker_contexts
     elements_per_path = target.get_vector_width(dtype)
@@ -208,7 +209,7 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     cycles_per_eight = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
         (_is_quarter(source), _is_quarter(destination))
     )
-    # PopLibs has no estimate of the first eight elements.
+    # PopLibs' estimate does not treat the first eight elements separately.
     if cycles_per_eight is not None and source.size == destination.size == 1:
         return 4 + cycles_per_eight * ceil_div(n, 8)
     elements_per_load = target.get_vector_width(source)

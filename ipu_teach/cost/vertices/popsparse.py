@@ -55,9 +55,9 @@ def static_product(
 
 
 def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
-    """Return the cycles of the busiest worker for blocks of one value.
+    """Return the cycles of the busiest worker for blocks of a single element.
 
-    Each row has `per_row` blocks.
+    The worker has `rows` rows with `per_row` blocks each, and the dense operand has `n` columns.
     """
     further = per_row - 1
     if dtype is HALF:
@@ -92,9 +92,10 @@ def dynamic_product(
 ) -> Size:
     """Return the tile cycles of a tile's work in a dynamic sparse product, for one bucket.
 
-    The tile has `blocks` blocks of the bucket in `rows` rows, and the dense operand has `n`
-    columns. `types` are those of the operands and of the sums. The formulas are
-    sparseDenseBlockMultiply and sparseDenseElementwiseMultiply.
+    A bucket stores the blocks of one part of the sparse operand. The tile has `blocks` blocks of
+    the bucket in `rows` rows, and the dense operand has `n` columns. `types` are the types of the
+    operands and of the sums. The formulas are sparseDenseBlockMultiply and
+    sparseDenseElementwiseMultiply.
 
     PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, which is three times the rate of
     the units. Here it is 8 cycles, as for its static vertex.
@@ -139,8 +140,10 @@ def dynamic_gradient(
 ) -> Size:
     """Return the tile cycles of the gradients of a bucket's blocks, if all of them are on one tile.
 
-    The formulas are sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply, without
-    the matrix-multiply units (AMP), as for FLOAT.
+    A bucket stores the blocks of one part of the sparse operand. The tile has `blocks` blocks in
+    `rows` rows, and the dense operand has `n` columns. `types` are the types of the operands and of
+    the sums. The formulas are sparseDenseBlockMultiplyGradW and
+    sparseDenseGradWElementwiseMultiply, without the matrix-multiply units (AMP), as for FLOAT.
     """
     dtype, sums_dtype = types
     start_cycles = 37 + 38 + 26

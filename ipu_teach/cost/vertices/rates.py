@@ -1,9 +1,13 @@
 """Inner loops of PopLibs' elementwise operations.
 
 Source: graphcore/poplibs, lib/popops/popopsCycleEstimators.hpp. Operations have the names of
-PopLibs' enums. `unrolled(10, 2)` stands for ten cycles for two elements. `vector(1)` stands for one
-cycle for a data path of elements, and `scalar(4)` for four cycles for an element; the vertex adds
-the cycles of its loop to these two.
+PopLibs' enums.
+
+- `unrolled(10, 2)`: ten cycles for two elements. They include the instructions around the loop.
+- `vector(1)`: one cycle for as many elements as fit in a data path (2 FLOAT, 4 HALF).
+- `scalar(4)`: four cycles for each element.
+
+For `vector` and `scalar`, the vertex adds the cycles of the instructions around the loop.
 """
 
 from __future__ import annotations
@@ -119,7 +123,8 @@ BINARY: Rates = {
     ("LOGICAL_OR", BOOL): unrolled(5, 4),
 }
 
-BROADCAST: Rates = {  # Operations that are not listed cost as much as with two regions.
+# The rates of operations of a region and a single number. By default, they are those of `BINARY`.
+BROADCAST: Rates = {
     **BINARY,
     **{(op, dtype): vector(1) for op in _ARITHMETIC for dtype in (FLOAT, HALF)},
     **{(op, INT): unrolled(6, 1) for op in (*_ARITHMETIC, *_BITWISE, *_SHIFTS)},

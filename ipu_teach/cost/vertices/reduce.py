@@ -77,8 +77,8 @@ def reduce_strided(
     """Return the worker cycles of a strided Reduce of `parts` rows of `outputs` columns.
 
     It reduces column by column. The rows are `stride` elements apart. `op` is "ADD", "MAX", "MIN"
-    or "LOG_ADD". `outer_strides` is the number of groups of rows, which are at another distance
-    from each other.
+    or "LOG_ADD". `outer_strides` is the number of groups into which the rows are divided. The
+    distance from one group to the next is not `stride`.
     """
     per_part = known_row(
         {"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided"
@@ -88,9 +88,9 @@ def reduce_strided(
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Return the cycles after a column, to read, convert and store the accumulators.
+    """Return the cycles to read, convert and store the accumulators after each column.
 
-    With `update`, they are added to the values that the output has already.
+    With `update`, the accumulators are added to the values that the output has already.
     """
     if dtype is HALF:
         written = {

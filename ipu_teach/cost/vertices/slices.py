@@ -106,7 +106,7 @@ def sequence_slice(
 ) -> Size:
     """Return the tile cycles of SequenceSlice, which copies `pieces` groups of consecutive rows.
 
-    `rows` is the number of rows of the smaller tensor, which all groups have together.
+    `rows` is the number of rows of all groups together, and of the smaller tensor.
     """
     if not pieces:
         return 40
