@@ -462,8 +462,7 @@ class _RingScene:
                     yield (*numbers, *self._columns(pair, chunk), f"{cycles:,}")
 
     def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
-        """Return four texts about a chunk: its number, IPUs in its sum, first IPU, and bytes.
-        """
+        """Return four texts about a chunk: its number, IPUs in its sum, first IPU, and bytes."""
         number = "" if chunk.number < 0 else f"{chunk.number}"
         parts = f"{chunk.parts} of {self._count(pair)}" if chunk.parts else ""
         began = "" if chunk.began < 0 or chunk.complete else f"{chunk.began}"

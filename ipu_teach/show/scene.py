@@ -363,7 +363,7 @@ class Zoom(Box):
     - `names` and `counts` are the name and the number of parts of each size.
     - `labels` and `codes` are the name and the code of each pipe. `figures` has a text for each
       pipe:
-      the bandwidth of one tile, link or IPU, and where this number was published.
+      the bandwidth of one tile, link or IPU, and the source of this number.
     - `rates` is the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has it as
       a
       number.
