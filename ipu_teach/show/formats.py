@@ -34,7 +34,7 @@ from ipu_teach.types.numbers import (
     sizes_of,
 )
 
-CODES = (  # The first four say what becomes of a value.
+CODES = (  # The first four are what a dtype can do to a value.
     palette.SO.lettered("h", "held"),
     palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
     palette.GAPS.lettered("0", "become 0"),
@@ -182,7 +182,10 @@ def _landed(
 
 
 def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
-    """Return a sentence with the share of each of the two numbers among the results."""
+    """Return a sentence: how often a value was rounded up, and how often down.
+
+    `ends` has the numbers below and above the value, and `landed` has the results of rounding.
+    """
     low, high = _on(ends, landed) / len(landed)
     return (
         f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
@@ -192,7 +195,11 @@ def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
 
 
 def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, ...]]:
-    """Return the rows of the table: for each power of two in `way` but the last, each dtype."""
+    """Return the rows of the table, one for each factor and dtype.
+
+    `way` has the power of two of each frame's factor. The last frame shows a factor again, so it
+    has no rows.
+    """
     return [
         (h.dtype.__name__, f"2^{k}")
         + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
@@ -202,7 +209,7 @@ def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, 
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return int[2]: how many of the results `landed` are equal to each of the numbers `ends`."""
+    """Return int[2]: how many of `landed` are equal to each of the two numbers `ends`."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
@@ -290,7 +297,11 @@ def _histogram(
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """Return the axis and, below it, the range of each dtype in powers of two."""
+    """Return the axis and, below it, the range of each dtype in powers of two.
+
+    `reaches` has the exponents of the smallest, the smallest normal and the largest number of each
+    dtype. The axis reaches from 2**`low` to 2**`high`.
+    """
     pitch = WIDE / (high - low)
     shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]

@@ -122,7 +122,7 @@ def _range(track: Recorded) -> tuple[float, float] | None:
 
 
 def span(ends: tuple[float, float] | None) -> str:
-    """Return a range of values as a text, with six significant digits as in the list of a tile."""
+    """Return a range of values as a text, with six significant digits."""
     if ends is None:
         return "without a value"
     low, high = (f"{end:.6g}" for end in ends)
