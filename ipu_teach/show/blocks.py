@@ -54,11 +54,14 @@ class Blocks:
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The codes of the blocks."""
+        """The colours of the blocks, as codes without repetitions."""
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """Return the blocks as nested boxes in rows. `codes` are the codes of the scene."""
+        """Return a mark with the blocks as nested boxes in rows.
+
+        `codes` are all codes of the scene, which contain the colours of the blocks.
+        """
         boxes = list[tuple[int, int, int, str, int]]()
         first_row = 0
         colours = iter(self._code)

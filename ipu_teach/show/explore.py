@@ -106,8 +106,11 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _at_ends(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> dict[str, View]:
-    """Return the pictures at both ends of each setting, by the setting and its value. An end at
-    which the program cannot be built has none, unless the slider begins there."""
+    """Return the pictures at both ends of each setting, by the setting and its value.
+
+    If the program cannot be built at an end, there is no picture of it, unless the slider begins
+    there.
+    """
     at_ends: dict[str, View] = {}
     for name, setting in settings.items():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
@@ -116,7 +119,8 @@ def _at_ends(
             if value == start[name]:
                 at_ends[key] = view
                 continue
-            with suppress(IPUTeachError):  # the slider shows it when it comes there
+            # An error is shown when the slider is moved to this end.
+            with suppress(IPUTeachError):
                 at_ends[key] = _built(build, {**start, name: value})
     return at_ends or {"this setting": view}
 

@@ -39,9 +39,11 @@ BESIDE = (
     "beside one, how much of the run it is busy."
 )
 # The width of the picture, its margin at the sides, the height of an IPU, and the space between
-# the two rows of IPUs
+# the two rows of IPUs.
 WIDE, RIM, HIGH, BETWEEN = 688.0, 20.0, 36.0, 76.0
-ROOM, TURN = 16.0, 8.0  # The margin at top and bottom; the distance of links that lead around.
+# The margin at the top and bottom, and the distance between two links that join the ends of the
+# ladder.
+ROOM, TURN = 16.0, 8.0
 NARROWER = 0.65  # A narrow page shrinks the picture to this share, but not its texts.
 THICK = 8.0  # The thickness of each direction of a rung.
 
@@ -49,7 +51,7 @@ THICK = 8.0  # The thickness of each direction of a rung.
 class Ladder:
     """The links between the IPUs of a machine, and the bytes that a run sends over each link.
 
-    Without `report`, there is no run.
+    If `report` is None, there is no run.
     """
 
     def __init__(self, target: Target, report: Report | None) -> None:
@@ -68,9 +70,7 @@ class Ladder:
         self.ran = report is not None
 
     def said(self, link: Link) -> str:
-        """Return a text with the bytes that the run sends over a link, and the time that it is
-        busy.
-        """
+        """Return a text with the bytes that the run sends over a link, and how long it is busy."""
         num_bytes = self.bytes[link]
         busy_cycles = self.busy[link]
         return (
@@ -96,7 +96,7 @@ class Ladder:
         return f"{100 * self.busy[link] / (self.total or 1):.2g} %"
 
     def mark(self, heading: str, first: int, plain: int, ipu: int) -> Painted:
-        """Return the mark that shows the ladder, with `heading` above it.
+        """Return the mark that shows the links between the IPUs, with `heading` above it.
 
         `first` is the index of the code `LOADS[0]`, `plain` is that of a link without a run, and
         `ipu` is that of an IPU.
@@ -129,7 +129,10 @@ class Ladder:
         )
 
     def _link_shapes(self, first: int, plain: int) -> tuple[list[Shape], list[Array]]:
-        """Return `(shapes, places)`: the boxes and texts of the links, and their areas."""
+        """Return `(shapes, places)`: the boxes and texts of the links, and the largest box of each.
+
+        `first` is the index of the code `LOADS[0]`, and `plain` is that of a link without a run.
+        """
         link_places = list[Array]()
         shapes = list[Shape]()
         most_cycles = max(self.busy.values(), default=0)
@@ -156,7 +159,7 @@ class Ladder:
         return shapes, link_places
 
     def _ipu_shapes(self, ipu: int) -> Iterator[Shape]:
-        """Yield the boxes and the names of the IPUs. `ipu` is the index of their code."""
+        """Yield the boxes and the names of the IPUs; `ipu` is the index of their colour."""
         names = [f"IPU {ipu_number}" for ipu_number in range(self.target.num_ipus)]
         max_letters = NARROWER * self._wide / LETTER
         if len(names[-1]) > max_letters:
@@ -179,7 +182,7 @@ class Ladder:
         return x, self._top + ipu % 2 * (HIGH + BETWEEN)
 
     def _parts(self, link: Link) -> list[Array]:
-        """Return the boxes of a link, the longest first: (x, y, width, height) in float[4] each."""
+        """Return the boxes of a link, the longest first: float[4] of (x, y, width, height) each."""
         thickness = min(THICK, 0.3 * self._wide) * link_rate(link, self.target)
         thickness /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         first, second = sorted(link)

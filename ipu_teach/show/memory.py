@@ -87,11 +87,11 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The columns of the stacks: one for each cell, or for each of several parts of the tiles.
+    """The columns of the stacks: one for each cell, or for each of several groups of tiles.
 
-    In the second case, the parts are equal, and the tiles are sorted by their bytes first.
-    `amounts` maps "total", "always", and "part0", "part1", … (one for each category) to the bytes
-    of each column.
+    In the second case, the tiles are sorted by their bytes and divided into equal groups. `amounts`
+    maps "total", "always", and "part0", "part1", … (one for each category) to the bytes of each
+    column.
     """
 
     count: int
@@ -178,7 +178,7 @@ class _MemoryScene:
         return codes, inverse + len(self.parts)
 
     def _columns(self, amounts: Mapping[str, Array]) -> _Columns:
-        """Return the columns of the stacks: cells or, if there are many, parts of the tiles."""
+        """Return the columns of the stacks: cells or, if there are many, groups of sorted tiles."""
         count = len(self.shown)
         is_sorted = count > MOST_STACKS
         if is_sorted:
@@ -207,9 +207,7 @@ class _MemoryScene:
         panels.put(cells)
 
     def _put_gauges(self, panels: Panels) -> None:
-        """Put three lanes with the content of the fullest tile, of an average tile, and of the
-        emptiest tile.
-        """
+        """Put three lanes: the content of the fullest, an average and the emptiest tile."""
         fullest = int(np.argmax(self.total))
         emptiest = int(np.argsort(self.total, kind="stable")[0])
         gauge = np.array(
@@ -252,7 +250,10 @@ class _MemoryScene:
         panels.put(lanes, left=MIDDLE, down=100, high=SIDE - 100, drawing=drawing)
 
     def _put_stacks(self, panels: Panels, columns: _Columns) -> None:
-        """Put the stacks, with a picture for each combination of the switches."""
+        """Put the mark with a stack of categories for each column.
+
+        It has a picture for each combination of the switches.
+        """
         wide = columns.pitch * columns.count
         high = 190.0
         bars = [(i, columns.amounts[f"part{i}"]) for i in range(len(self.parts))]
@@ -330,9 +331,9 @@ def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
 
 
 def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
-    """Return the bars of lanes, each of which begins at the end of the previous bar.
+    """Return the bars of lanes: bar k of a lane begins where bar k - 1 ends.
 
-    `lengths` is int64[parts, lanes].
+    `lengths` is int64[bars, lanes].
     """
     ends = np.cumsum(lengths, axis=0)
     return tuple(
@@ -342,7 +343,7 @@ def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
 
 
 def _stack_heading(tiles_per_cell: int, columns: int, cells: int, tiles: int) -> str:
-    """Return the heading of the stacks."""
+    """Return the heading of the stacks, which says what a column stands for."""
     if columns < cells:
         return f"bytes of a tile, fullest first; each column is {number(tiles / columns)} tiles"
     if tiles_per_cell == 1:

@@ -129,11 +129,10 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """Return code `fifth` of the five-step colour scale `FILL`, named by its percentages of the
-    limit.
+    """Return a code of the colour scale `FILL`, with a name that says how full a tile is.
 
-    The scale ends at `top` / 10 % of the limit and has five equal steps. The code after the fifth
-    step is returned unchanged.
+    The scale has five equal steps up to `top` / 10 % of the limit, and `fifth`, from 0 to 4, is the
+    index of a step. If `fifth` is 5, the code for more than the limit is returned.
     """
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]

@@ -166,8 +166,11 @@ class Bar:
 
     The first bar begins at `start`, is `length` long, and has the colour of the code with the index
     `code`. The second bar begins where the first bar ends, ends at `end`, and has the code `rest`.
-    If `rest` is -1, there is no second bar. A field is a number for all lanes, or an array with a
-    value for each lane. Positions and lengths are in the unit of the `Drawing`.
+    If `rest` is -1, there is no second bar. The strip of a run shows the time from `start` to
+    `end`.
+
+    A field is a number for all lanes, or an array with a value for each lane. Positions and lengths
+    are in the unit of the `Drawing`.
     """
 
     code: int | Array

@@ -38,7 +38,8 @@ MOST = 64  # At most this many runs are shown.
 FEW = 6  # With fewer runs, no bar is cut off at the top.
 WIDE, HIGH = 652.0, 190.0  # The size of the picture.
 
-# (value on the axis, name of the run, report or number; None if the program does not fit)
+# (value on the axis, name of the run, report or number). The last is None if the program does not
+# fit into the memory.
 Run = tuple[str, str, Report | float | None]
 
 
@@ -117,7 +118,8 @@ class _Times:
         part_names: the index and the name of each part that occurs.
         valid_runs: the indices of the runs that fit.
         best, worst: the indices of the runs with the smallest and the largest time.
-        word_of: the words for `best` and `worst`; empty if all runs take the same time.
+        word_of: a dict from `best` and `worst` to words such as "quickest" and "slowest"; empty if
+            all runs take the same time.
         rows: for each run, its name, its time and its parts, as texts.
         descriptions: a sentence about each run.
     """
@@ -295,7 +297,10 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 
 
 def _above(maximum: float) -> float:
-    """Return a round number above `maximum`, with room for texts."""
+    """Return the top of an axis: a round number that is at least 15 % above `maximum`.
+
+    The room above the curve is for texts.
+    """
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0
 

@@ -32,8 +32,7 @@ MOST = 24  # A row shows at most this many elements.
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """Return a view of the elements of one variable that the given vertices read and write, or
-    None.
+    """Return a view of the elements of one variable that some vertices read and write, or None.
 
     The variable is one on which the vertices conflict, or else one that all of them use, or else
     one that one of them writes. The result is None if the vertices use no variable. `vertices` are

@@ -119,7 +119,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
 
 
 def _found(name: str, observation: Observed) -> str:
-    """Return how many iterations ran, their share of the cycles, and what the last one stored."""
+    """Return a text: how many iterations ran, their share of the cycles, and what they stored."""
     spent = sum(turn.cycles for turn in observation.turns if not turn.depth)
     spent *= len(observation.turns) == observation.turned
     of_all = (
@@ -136,8 +136,7 @@ def _found(name: str, observation: Observed) -> str:
 def _sentence(
     who: str, observation: Observed, start: int, num_rows: int, place: str, wrote: list[Turn]
 ) -> str:
-    """Return a sentence about a vertex: its cycles, its iterations, and the last one that wrote
-    `place`.
+    """Return a sentence about a vertex: its cycles, iterations, and the last writer of `place`.
 
     `who` is the name of the vertex. The table shows `num_rows` iterations from number `start` on.
     """

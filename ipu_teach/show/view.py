@@ -63,9 +63,7 @@ class View:
 
     @property
     def data(self) -> list[dict[str, str]]:
-        """The table of the picture: a dict for each row, which maps each heading to the text in its
-        cell.
-        """
+        """The table of the picture: a dict for each row, from a heading to the text in its cell."""
         headings, rows = self.scene.table
         return [dict(zip(headings, row, strict=True)) for row in rows]
 
@@ -99,8 +97,9 @@ class View:
         width: int | None = None,
         dark: bool = False,
     ) -> Path:
-        """Write the picture to a file, and return its path. The suffix of `path` selects the
-        format.
+        """Write the picture to a file, and return its path.
+
+        The suffix of `path` selects the format:
 
         - html: a page in a single file, with the live picture.
         - svg, png, pdf: frame number `frame`, by default the poster.
@@ -217,7 +216,7 @@ def script(scene: Scene) -> str:
 def compressed(view: str, default_script: str = "player") -> bytes:
     """Return the gzipped script of a view: the player, followed by the additions of that view.
 
-    `static/make_scripts.py` compressed it. A view without additions gets the script with the name
+    `static/make_scripts.py` wrote it. If the view has no additions, it is the script with the name
     `default_script`.
     """
     static = resources.files("ipu_teach.show").joinpath("static")
