@@ -758,8 +758,8 @@ def test_errors() -> None:
         'rows": b}.'
     )
     assert option_error(lambda: show.sweep({3: float("nan")})) == (
-        "show.sweep() was given the figure nan.\n  next:  give reports, or numbers that are 0 or "
-        "more."
+        "show.sweep() was given nan as a run, which is neither a report nor a number of 0 or more.\n"
+        "  next:  give reports, or numbers that are 0 or more."
     )
     assert option_error(lambda: show.host(programs.some_wait(3))) == (
         "show.host() was given a run without transfers between host and device.\n  next:  "
@@ -775,8 +775,8 @@ def test_errors() -> None:
     )
     for wrong in (float("nan"), float("inf"), "0.1", True, None):
         assert option_error(lambda wrong=wrong: show.numbers(FLOAT, value=wrong)).startswith(
-            f"show.numbers() was given the value {wrong!r}.\n  next:  give dtypes and a finite "
-            "number"
+            f"show.numbers() was given {wrong!r}, which is not a finite number.\n  next:  give dtypes and "
+            "a finite number"
         )
     for wrong in (INT, QUARTER, 3, QuarterMetadata()):
         with pytest.raises(PoplarTypeError) as refused:
@@ -787,21 +787,25 @@ def test_errors() -> None:
             str(refused.value),
         )
     assert option_error(lambda: show.formats([1.0])) == (
-        "show.formats() was given 0 dtypes.\n  next:  give one to 4: show.formats(values, HALF)."
+        "show.formats() was given 0 dtypes, but it shows one to 4.\n"
+        "  next:  give one to 4 dtypes: show.formats(values, HALF)."
     )
     assert "2 of 2 values that are NaN" in option_error(
         lambda: show.formats([np.nan, np.inf], HALF)
     )
-    for coin, throws, what in ((np.nan, 5, "the coin nan"), (0.1, 0, "0 throws")):
+    for coin, throws, what in (
+        (np.nan, 5, "coin=nan, which is not a finite number"),
+        (0.1, 0, "throws=0, which is not a whole number from 1 to 1,000,000"),
+    ):
         assert option_error(
             lambda c=coin, n=throws: show.formats([1.0], HALF, coin=c, throws=n)
         ) == (
-            f"show.formats() was given {what}.\n  next:  give a finite number, and 1 to 1,000,000 "
-            "throws."
+            f"show.formats() was given {what}.\n"
+            "  next:  give a finite number as coin=, and 1 to 1,000,000 throws."
         )
     for coin in (0.5, 1e6):
         assert option_error(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(
-            f"show.formats() was given coin={coin}, which HALF does not have to round."
+            f"show.formats() was given coin={coin}, which is not between two numbers of HALF."
         )
     assert option_error(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
         "show.machine() was given 'ipu2', which is not a machine.\n  next:  give a target, a "

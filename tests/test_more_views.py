@@ -1444,8 +1444,8 @@ def test_errors() -> None:
         "copies or computes."
     )
     assert option_error(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
-        "show.liveness() was given axis='cycle'.\n  next:  did you mean 'cycles'? Give \"steps\" or "
-        '"cycles".'
+        'show.liveness() was given axis=\'cycle\', which is neither "steps" nor "cycles".\n'
+        '  next:  did you mean \'cycles\'? Give "steps" or "cycles".'
     )
     assert option_error(lambda: show.liveness(empty)) == (
         "show.liveness() was given a report whose programs have no step.\n"

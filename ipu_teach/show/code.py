@@ -97,7 +97,7 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     name = what.codelet.__name__
     total = what.cycles
     if not what.lines:
-        raise _uncounted(name, f"show.turns({name}, …) shows what its loops did.")
+        raise _uncounted(name, f"show what its loops did with show.turns({name}, …).")
     lines = line_rows(what.codelet, what.lines, what.start, total)
     rows = [row(0, name, 1, total, total, PART), *lines]
     return _view(name, f"One vertex of {name}, {number(total)} modelled cycles", COLUMNS, rows)
@@ -147,7 +147,11 @@ class _Executions:
         )
         if not isinstance(chosen, type) or chosen not in self.groups_of:
             requested = getattr(codelet, "__name__", codelet)
-            advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
+            advice = (
+                f"choose a codelet that ran: {', '.join(named)}"
+                if named
+                else "execute a compute set"
+            )
             raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, but no vertex
                 of it ran.
                 next:  {did_you_mean(requested, named)}{advice}.""")
@@ -166,7 +170,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     target = model.target
     start, lines = _priced(groups_run, target)
     if not lines and not of_library(chosen):
-        raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
+        raise _uncounted(name, f"show one vertex with show.code(observe({name}, …)).")
     by_size = _by_formula(groups_run, target)
     estimated = _estimated_cycles(groups_run)
     rest = total - start - sum(cycles for *_, cycles in lines) - estimated

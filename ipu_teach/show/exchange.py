@@ -67,8 +67,9 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     """
     if largest is not None and not (is_whole(largest) and largest > 0):
         raise InvalidOptionError(
-            f"show.exchange() was given largest={shown(largest)}.",
-            next_step="give the bytes of the darkest colour, a whole number from 1 on.",
+            f"show.exchange() was given largest={shown(largest)}, which is not a positive whole "
+            "number.",
+            next_step="give the number of bytes of the darkest colour, such as largest=1024.",
         )
     source_report, texts = report_of(run, once=True)
     report = checked(source_report, "exchange")

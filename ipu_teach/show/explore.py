@@ -174,7 +174,8 @@ def _check(name: str, setting: Setting) -> None:
         return
     if isinstance(setting, list) and len(setting) > 1:
         return
-    raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}.
+    raise InvalidOptionError(f"""explore() was given {shown(setting)} for the setting {name!r},
+        which is neither a range of numbers nor a list of choices.
         next:  give (lowest, highest), (lowest, highest, step), or a list of at least two
         choices.""")
 

@@ -81,8 +81,9 @@ def formats(
     :raises PoplarTypeError: if a dtype is none of these.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
-        raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
-            next:  give one to {MOST_DTYPES}: show.formats(values, HALF).""")
+        raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")},
+            but it shows one to {MOST_DTYPES}.
+            next:  give one to {MOST_DTYPES} dtypes: show.formats(values, HALF).""")
     grid, scale = grid_of(dtypes[0], "show.formats()")
     sizes = sizes_of(values, "show.formats()")
     best = fitting_power(float(sizes.max()), grid.largest * 2.0**scale)
@@ -163,9 +164,12 @@ def _landed(
     """
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
-        subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
+        throws_text = (
+            f"throws={shown(throws)}, which is not a whole number from 1 to {MOST_THROWS:,}"
+        )
+        subject = throws_text if number else f"coin={shown(coin)}, which is not a finite number"
         raise InvalidOptionError(f"""show.formats() was given {subject}.
-            next:  give a finite number, and 1 to {MOST_THROWS:,} throws.""")
+            next:  give a finite number as coin=, and 1 to {MOST_THROWS:,} throws.""")
     grid, scale = grid_of(dtype, "show.formats()")
     words = np.random.default_rng(seed).integers(0, 2**32, throws, np.uint32)
     words = np.append(words, np.array([0, 2**32 - 1], np.uint32))
@@ -173,7 +177,7 @@ def _landed(
     ends = np.sort(landed[-2:])
     if ends[0] == ends[1] or not np.isfinite(ends).all():
         raise InvalidOptionError(f"""show.formats() was given coin={shown(coin)}, which
-            {dtype.__name__} does not have to round.
+            is not between two numbers of {dtype.__name__}.
             next:  give a number that it rounds: show.formats(values, HALF, coin=0.1).""")
     if thrown is None:
         return ends, landed[:-2]

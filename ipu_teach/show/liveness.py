@@ -90,7 +90,8 @@ def liveness(
     """
     refuse_at_of_two("liveness", other, at)
     if axis not in AXES:
-        raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
+        raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}, which is
+            neither "steps" nor "cycles".
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
     runs = [
         _Run(checked(r, "liveness", must_have_run=False), always, axis == CYCLES)

@@ -111,7 +111,7 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     :raises PoplarTypeError: if a dtype is none of these.
     """
     if not dtypes or not is_finite(value):
-        subject = f"the value {shown(value)}" if dtypes else "no dtype"
+        subject = f"{shown(value)}, which is not a finite number" if dtypes else "no dtype"
         raise InvalidOptionError(f"""show.numbers() was given {subject}.
             next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1).""")
     lines = [_line(dtype, float(value)) for dtype in dtypes]

@@ -54,12 +54,14 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
                 tensor.
                 next:  give an image tensor, and a matrix that is a view of that image.""")
     if x.rank != 4 or x.shape[0] != 1 or not 0 < x.num_elements <= MOST_ELEMENTS:
-        raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape}.
-            next:  give one of shape [1, rows, columns, channels], with at most {MOST_ELEMENTS}
+        raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape}, which
+            it cannot draw.
+            next:  give an image of shape [1, rows, columns, channels] with at most {MOST_ELEMENTS}
             elements.""")
     if matrix.rank != 2 or not matrix.num_elements:
-        raise InvalidOptionError(f"""show.patches() was given a matrix of shape {matrix.shape}.
-            next:  give one with a row for each window.""")
+        raise InvalidOptionError(f"""show.patches() was given a matrix of shape {matrix.shape},
+            which does not have rows and columns.
+            next:  give a matrix of shape [windows, numbers], with a row for each window.""")
     if other is not None and other.shape != x.shape:
         raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape} and
             another image of shape {other.shape}.

@@ -59,8 +59,10 @@ def recompute(
         names.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
-        raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
-            next:  name one to {MOST} of them: {{"all": range(8), "every 2nd": range(0, 8, 2)}}.""")
+        raise InvalidOptionError(f"""show.recompute() was given kept={shown(kept)}, which is not
+            a dict of one to {MOST} choices.
+            next:  give the layers of each choice by its name: {{"all": range(8), "every 2nd":
+            range(0, 8, 2)}}.""")
     if reports is not None and (not isinstance(reports, Mapping) or reports.keys() != kept.keys()):
         names = ", ".join(map(repr, kept))
         raise InvalidOptionError(f"""show.recompute() was given reports whose names differ from

@@ -181,9 +181,9 @@ def refuse_at_of_two(call: str, second: object, at: At) -> None:
     :raises InvalidOptionError: if both `second` and `at` are given.
     """
     if second is not None and at is not None:
-        raise InvalidOptionError(f"""show.{call}() was given at= with two runs, which are shown as
-            a whole.
-            next:  leave out at=.""")
+        raise InvalidOptionError(f"""show.{call}() was given at= and two runs, but at= selects a
+            superstep of a single run.
+            next:  leave out at=, or give one run.""")
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:

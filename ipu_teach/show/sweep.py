@@ -103,7 +103,8 @@ def _checked(run: object) -> Report | float:
     if not isinstance(run, Real) or isinstance(run, bool):
         return checked(run, "sweep")
     if not isfinite(run) or run < 0:
-        raise InvalidOptionError(f"""show.sweep() was given the figure {shown(run)}.
+        raise InvalidOptionError(f"""show.sweep() was given {shown(run)} as a run, which is
+            neither a report nor a number of 0 or more.
             next:  give reports, or numbers that are 0 or more.""")
     return float(run)
 

@@ -109,11 +109,13 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     steps = [n for n in runs if step is None or step in (n, report.step_cost(n).name)]
     if not steps:
         requested = (
-            f"was asked for {shown(step)}, which no step of the run is"
+            f"was given step={shown(step)}, which is not a step that executes vertices"
             if runs
             else "was given a run without vertices"
         )
-        advice = f"there are {', '.join(names)}" if names else "execute a compute set"
+        advice = (
+            f"choose one of these steps: {', '.join(names)}" if names else "execute a compute set"
+        )
         raise InvalidOptionError(f"""show.tile() {requested}.
             next:  {did_you_mean(step, names)}{advice}.""")
     costly = max(steps, key=lambda n: runs[n] * report.step_cost(n).compute_duration)

@@ -94,7 +94,7 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
         if not tensor_shown.num_elements:
             raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which has
                 no elements.
-                next:  give it one that has some.""")
+                next:  give a tensor that has elements.""")
         if tensor_shown.graph is not tensor.graph:
             raise InvalidOptionError(
                 "show.tiles() was given tensors of two graphs.",

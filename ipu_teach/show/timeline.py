@@ -102,8 +102,8 @@ def timeline(
         blocks are filtered but no tile is given, or if no frame shows `at`.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
-        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but no
-            blocks= with these filters, or an unknown filter.
+        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but it
+            takes only the filters {" and ".join(WHICH)}, and only together with blocks=.
             next:  give the tile, blocks=0, and filter its blocks by {", ".join(WHICH)}.""")
     reports = [
         checked(each_run, "timeline") for each_run in (report, report if other is None else other)

@@ -220,13 +220,13 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
             if stored_value != ()
         )
         those = (
-            "those that were written are "
+            "choose an element that was written: "
             f"{', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}."
             if stored
             else ""
         )
-        none = f"no turn wrote {field} at all: look at the lines outside of the loops."
-        raise InvalidOptionError(f"""No turn of a loop of {observation.codelet.__name__} wrote
-            {place}.
+        none = f"look at the lines outside of the loops, because no iteration wrote {field}."
+        raise InvalidOptionError(f"""show.turns() found no iteration of a loop of
+            {observation.codelet.__name__} that wrote {place}.
             next:  {those or none}""")
     return place, wrote

@@ -48,7 +48,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         reads or writes was not recorded, or if it now writes other values than in the run.
     """
     if step is not None and not is_whole(step):
-        raise InvalidOptionError(f"""show.turns() was given step={shown(step)}.
+        raise InvalidOptionError(f"""show.turns() was given step={shown(step)}, which is not a
+            whole number.
             next:  give the number of a step of the report, such as 0, or leave it out.""")
     model = model_of(recording.report, "turns")
     execution = _execution(recording, vertex, step, model)

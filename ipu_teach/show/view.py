@@ -122,10 +122,12 @@ class View:
                 {", ".join("." + f for f in FORMATS)}.""")
         num_frames = len(self.scene.frames)
         if frame is not None and not (is_whole(frame) and 0 <= frame < num_frames):
-            raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
+            raise InvalidOptionError(f"""save() was given frame={shown(frame)}, which is not a frame
+                of this picture.
                 next:  give a whole number from 0 to {num_frames - 1:,}.""")
         if width is not None and not (is_whole(width) and 100 <= width <= 10_000):
-            raise InvalidOptionError(f"""save() was asked for a width of {shown(width)}.
+            raise InvalidOptionError(f"""save() was given width={shown(width)}, which is not a
+                possible width.
                 next:  give a whole number of pixels from 100 to 10,000.""")
         if file_format == "html":
             file_path.write_text(page(self), encoding="utf-8")
