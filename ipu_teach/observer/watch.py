@@ -71,10 +71,10 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
 
 
 def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: Target) -> Observed:
-    """Return the record of one run of a vertex on `regions`, the host arrays of its fields.
+    """Return the record of one run of a vertex.
 
-    The arrays change as the vertex runs. For a field that is a list of vectors, it is a list of
-    arrays.
+    `regions` maps the name of a field to its array or, for a list of vectors, to a list of arrays.
+    The arrays change as the vertex runs.
     """
     target = priced_for(codelet, target)
     shapes = {
@@ -295,9 +295,10 @@ class Watch:
         return parts if isinstance(region, list) else parts[0]
 
     def _store(self, name: str, first_element: int, array: Array, place: Array) -> None:
-        """Record that the vertex stored to `place`, a view of a part of field `name`.
+        """Record which elements the vertex stored.
 
-        The part is `array`, and `first_element` is the number of its first element in the field.
+        `place` is a view of these elements in `array`, which is field `name` or one of its vectors.
+        `first_element` is the number of the first element of `array` in the field.
         """
         first_element += (
             place.__array_interface__["data"][0] - array.__array_interface__["data"][0]

@@ -196,10 +196,10 @@ class _Run:
         return last if 2 * len(last) < self.tiles else none
 
     def tied(self, lost: _Lost, longest: Span) -> tuple[Array, int]:
-        """Return `(is_slowest, ipus)` for a phase.
+        """Return `(is_slowest, ipus)`: which tiles are the slowest in a phase, on any IPU.
 
-        `is_slowest` is bool[tiles]: whether each tile is among the slowest. `ipus` is the number of
-        IPUs that have an equally long phase of the same kind at the same time.
+        `is_slowest` is bool[tiles]. Several IPUs may have a phase of the same kind as `longest`
+        that begins at the same time and is as long; `ipus` is the number of these IPUs.
         """
         last: Array = np.zeros(self.tiles, bool)
         ipus = 0
@@ -234,8 +234,7 @@ class _Run:
     def reason(self, lost: _Lost) -> str:
         """Return a text about a stretch: the tile that the others wait for, and the reason.
 
-        The text also has the cycles that the stretch would take if all tiles worked as long as
-        their mean.
+        The text also has the cycles that the stretch would take with evenly shared work.
         """
         stretch = lost.stretch
         cycles = lost.stretch.cycles

@@ -25,7 +25,8 @@ HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 class Blocks:
     """The profiled blocks of some tiles in the first `total` cycles of a run.
 
-    `which` are the filters of `Execution.blocks`, whose errors are raised.
+    `tiles` is a tile number or a list of them, and `which` are the filters of `Execution.blocks`.
+    The errors of `Execution.blocks` are raised.
     """
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:

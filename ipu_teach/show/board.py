@@ -33,7 +33,7 @@ from ipu_teach.types import Array
 # static/board.js has the same numbers.
 FOOT = 22.0  # The height of the area of a box in which messages arrive.
 NARROW = 10.0  # A narrower cell is underlined if it is marked; a wider cell gets a rim.
-# Browsers round half up, too.
+# This rounds half up, as browsers do.
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4, 5, 6)}
 
 
@@ -105,7 +105,10 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """Return int[count]: the code of the colour of each cell."""
+    """Return int[count]: the code of the colour for the number in each cell.
+
+    `texts` has the numbers as texts.
+    """
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])

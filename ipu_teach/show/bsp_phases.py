@@ -163,7 +163,7 @@ class Phases:
         return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> Table:
-        """Return the table: a row for each step, with its cycles in each of the phases `kinds`."""
+        """Return the table: a row for each step, with its cycles by the kinds of phases `kinds`."""
         rows = []
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         for part, times, phases in self.executed:

@@ -135,9 +135,11 @@ class _Executions:
         }
 
     def chosen(self, codelet: type[Vertex] | str | None) -> type[Vertex]:
-        """Return the codelet `codelet`; by default the one whose vertices take the most cycles.
+        """Return the vertex class for `codelet`, which is a class, the name of one, or None.
 
-        :raises InvalidOptionError: if no vertex of it ran.
+        None stands for the class whose vertices take the most cycles.
+
+        :raises InvalidOptionError: if no vertex of the class ran.
         """
         named = {name_of.__name__: name_of for name_of in self.groups_of}
         chosen = (
@@ -286,7 +288,11 @@ class BySize(NamedTuple):
 
 
 def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
-    """Return the vertices whose cycles a formula gives, by formula, the costliest first."""
+    """Return a dict from each formula to the executions and the cycles of its vertices.
+
+    The costliest formula comes first. Vertices whose cycles do not come from a formula are left
+    out.
+    """
     by_size: dict[Formula, BySize] = {}
     for times, group, cycles in groups_run:
         formula = formula_of(group.table.codelet, group.shapes, target)

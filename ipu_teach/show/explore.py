@@ -47,7 +47,10 @@ class Explore:
         return " ".join(filter(None, (repr(self.view), self.ends, self._offer())))
 
     def html(self) -> str:
-        """Return the first picture, which is stored, with the findings at the ends of settings."""
+        """Return the HTML of the first picture, which the notebook stores.
+
+        Below the picture is a text with the titles of the pictures at the ends of each setting.
+        """
         html = self.view.html("stored")
         if not self.ends:
             return html

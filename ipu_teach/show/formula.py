@@ -31,7 +31,7 @@ class Term(int):
     # of -a // b, `rounded` is (a, b).
     negated: Term | None
     rounded: tuple[Term, int] | None
-    # In the Term of n + 4 - 1, `stem` is n and `added` is 3. Then 1 more gives n + 4.
+    # In the Term of n + 4 - 1, `stem` is n and `added` is 3.
     stem: Term | None
     added: int
 

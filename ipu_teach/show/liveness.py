@@ -211,7 +211,7 @@ class _Run:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """The codes of the categories of bytes that are drawn."""
+        """The codes of the bytes that are drawn: COMING, BUFFER and, if `always`, ALWAYS."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The measures that the painter and the player share, in units of the drawing.
+"""The measures that Python's drawings and the JavaScript player share, in units of the drawing.
 
 `static/make_scripts.py` writes them to static/measures.js.
 """

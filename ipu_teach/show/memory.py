@@ -169,7 +169,11 @@ class _MemoryScene:
         )
 
     def _fill(self) -> tuple[tuple[Code, ...], Array]:
-        """Return `(codes, code)`: colours for how full a cell is, and int64[cells] the codes."""
+        """Return `(codes, fill)`: the colours for how full cells are, and the code of each cell.
+
+        `codes` are the colours that occur. `fill` is int64[cells]; in the scene, the categories of
+        bytes come before these colours.
+        """
         total = self.total[self.shown]
         fifth = np.minimum(np.maximum(-(-5000 * total // (self.limit * self.top)) - 1, 0), 4)
         fifth = np.where(total > self.limit, len(palette.FILL) - 1, fifth)

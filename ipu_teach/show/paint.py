@@ -321,7 +321,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     to_x, to_y = (
         (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
     )
-    if folded:  # A frame marks the sender, and a dot marks each receiver, instead of arrows.
+    if folded:  # A border marks the sender, and a dot marks each receiver, instead of arrows.
         yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
         dot_radius = cells.side * 0.15
         yield from (
@@ -838,7 +838,10 @@ def legend_words(scene: Scene) -> dict[int, str]:
 
 
 def legend_places(scene: Scene) -> list[tuple[int, str, float, int]]:
-    """Return `(code, words, x, row)` of each entry of the legend."""
+    """Return `(code, text, x, row)` of each entry of the legend.
+
+    `x` is in units of the drawing, and `row` is the number of its line in the legend.
+    """
     entries = []
     x = 16.0
     row = 0

@@ -182,7 +182,7 @@ DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c5
 
 
 def ink_on(colour: str) -> str:
-    """Return the colour of black or white, whichever is easier to read on `colour`.
+    """Return "#000000" or "#ffffff", whichever is easier to read on `colour`.
 
     The relative luminance is computed as in WCAG 2.2.
     """

@@ -67,7 +67,7 @@ def program(report: Report) -> View:
 
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
-    """Return the scene of the parts `all_places`, of which the first 1,000 are drawn."""
+    """Return the scene of the parts of the programs, `all_places`; the first 1,000 are drawn."""
     places = all_places[:MOST_ROWS]
     several = report.target.num_sets > 1
     clocks = _kinds(report, walk)
@@ -332,7 +332,7 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     clocks_of_place: dict[int, list[Counter[str]]] = {}
-    # This order visits the parts of a place before the place.
+    # In this order, the parts of a program come before the program that contains them.
     for place in reversed([place for root in walk.roots for place in root.walk()]):
         share = place.cycles / (cycles_of_leaf[place.node.step] or 1)
         clocks_of_place[id(place)] = [

@@ -299,7 +299,7 @@ class _RingScene:
 
     @cached_property
     def _keys(self) -> list[tuple[int, int]]:
-        """The keys of the chunks that have a colour, sorted; `_key` explains them."""
+        """The keys of chunks with a colour: (number, -1), or (-1, IPU) without a number."""
         every = (chunk for sent in self.chunks for chunks in sent.values() for chunk in chunks)
         return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
 

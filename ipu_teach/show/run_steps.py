@@ -67,9 +67,9 @@ class RecordedSteps:
         self.begins = int(self.recording.steps[0] == BY_HOST)
 
     def _count_rounds(self) -> None:
-        """Find the steps that a Repeat contains, and count their executions.
+        """Set `repeated` and `times`: the steps in a Repeat, and the numbers of their executions.
 
-        The executions before the recording are counted separately.
+        `times` has the executions before the recording, and the executions in the whole run.
         """
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
@@ -107,11 +107,12 @@ class RecordedSteps:
 
         * stills: the index of the still of each frame.
         * changes: a dict that maps the position of a step in the recording to the frame that shows
-          the values it changes.
+          the
+          values it changes.
         * supersteps: the number of supersteps that are shown.
         * clock: the cycle at which each frame begins, followed by the end of the last frame.
 
-        The supersteps that are shown together change at most `max_frames` cells.
+        All supersteps that are shown change at most `max_frames` cells together.
         """
         # This maps the position of a step to the number of cells that it changes.
         changing: Counter[int] = Counter()

@@ -699,7 +699,7 @@ class Scene:
 
     @cached_property
     def lettered(self) -> set[int]:
-        """The indices of the codes whose letters are in cells, in one still or another."""
+        """The indices of the codes whose letters are in cells, in at least one still."""
         names = {
             mark.name
             for mark in self.marks

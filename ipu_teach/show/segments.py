@@ -34,7 +34,7 @@ MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Return names as a text; of more than four, the first two and the number of the others."""
+    """Return names as a text, such as "a, b and 3 others"; up to four names are all listed."""
     listed = [*names]
     if len(listed) == 1:
         return listed[0]
@@ -194,10 +194,10 @@ def at_work(report: Report, step: int) -> Array:
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
     """Return the executions of a compiled step: one for each IPU, or one for all IPUs together.
 
-    `clocks` has the cycle at which each IPU is free for the step; None stands for 0. It is changed
-    to the cycles at which they have finished. There is no execution for an IPU that does not take
-    part in the step. If such an IPU waits for the step, its clock advances, but not beyond the
-    start of a step that all IPUs execute together.
+    `clocks` has the cycle at which each IPU is free for the step; None stands for 0. Afterwards, it
+    has the cycle at which each IPU has finished the step. There is no execution for an IPU that
+    does not take part in the step. If such an IPU waits for the step, its clock advances, but not
+    beyond the start of a step that all IPUs execute together.
     """
     ipus = report.target.num_sets
     cycles_of_ipus = report.overlap.lasts[step].tolist()
@@ -352,10 +352,7 @@ class LanesOf:
         return np.concatenate(lanes_of_sets, axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
-        """Return int64[lanes]: the busy cycles in all phases of a kind, or None if there are none.
-
-        `kind` is the kind of the phases.
-        """
+        """Return int64[lanes]: the busy cycles in all phases of a kind; None if there are none."""
         busy_per_tile = [p.busy for p in phases if p.kind == kind and p.busy is not None]
         return self.of(np.sum(busy_per_tile, axis=0)) if busy_per_tile else None
 

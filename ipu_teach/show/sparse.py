@@ -219,7 +219,7 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
 def _from(spilled: Array) -> str:
     """Return a text: from which buckets blocks spill, and how many; "" if none does.
 
-    `spilled` is int64[buckets]: the number of blocks of each bucket's part in other buckets.
+    `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
     order = _spilling(spilled)
     if not order:
@@ -233,7 +233,7 @@ def _from(spilled: Array) -> str:
 def _whence(spilled: Array) -> str:
     """Return a text with the buckets from which blocks spill, the most first; "" if none does.
 
-    `spilled` is int64[buckets]: the number of blocks of each bucket's part in other buckets.
+    `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
     order = _spilling(spilled)
     parts = [f"{i} ({spilled[i]})" for i in order[:MOST_WHENCE]]
@@ -244,7 +244,10 @@ def _whence(spilled: Array) -> str:
 
 
 def _spilling(spilled: Array) -> list[int]:
-    """Return the numbers of the buckets from which blocks spill, the most first."""
+    """Return the numbers of the buckets from which blocks spill, the most first.
+
+    `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
+    """
     return [i for i in np.argsort(-spilled, kind="stable").tolist() if spilled[i]]
 
 

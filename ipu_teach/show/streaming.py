@@ -172,7 +172,7 @@ class _Run:
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return a sentence: the share of the run that is transfer, and its hidden share."""
+        """Return a sentence: which share of the run is transfer, and how much of it is hidden."""
         moving = self.moving
         total = self.total
         subject = "Rows of streaming memory move"

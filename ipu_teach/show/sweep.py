@@ -147,7 +147,7 @@ class _Times:
         self._describe()
 
     def _describe(self) -> None:
-        """Set the attributes that are texts."""
+        """Set the attributes that are texts, such as `rows` and `descriptions`."""
         best, worst, times = self.best, self.worst, self.times
         self.best_word, self.worst_word, self.verb = (
             ("quickest", "slowest", "long") if self.reports else ("least", "most", "much")
@@ -198,7 +198,7 @@ class _Times:
         return headline, note
 
     def _limit(self, run: int) -> str:
-        """Return what takes the largest share of a run's time on its average tile."""
+        """Return a text: on which part the average tile spends most of a run, and the share."""
         largest = max(self.part_names, key=lambda part: int(self.parts[run, part]))
         share = 100 * self.parts[run, largest] / (self.times[run] or 1)
         return f"{share:.0f} % of it {self.part_names[largest]}"

@@ -180,8 +180,8 @@ def _below(first: Scene, second: Scene) -> Scene:
 def _short(place: WalkPlace) -> str:
     """Return the text in the box of a program.
 
-    It is only the name for a compute set, which its colour identifies, and for a Sequence with a
-    name.
+    For a compute set, whose box has a colour, and for a Sequence with a name, it is only the name.
+    For any other program, it also has the kind.
     """
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
@@ -374,7 +374,7 @@ class _Maker:
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """Return the code of the colour of a step, which is that of its longest phase."""
+        """Return the code of the longest phase of a step; the step is drawn in its colour."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
