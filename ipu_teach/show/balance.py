@@ -480,7 +480,7 @@ def _histogram(work: Array) -> Array:
 def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     """Return the title: the share of waiting and, for a single run, where most of it is lost.
 
-    That is the stretch `worst`, at position `place` of the run.
+    Most of it is lost in the stretch `worst`, which is at position `place` of the run.
     """
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:

@@ -251,7 +251,7 @@ class _Run:
         return np.pad(steps, (0, count - len(steps)), constant_values=-1)
 
     def peak(self) -> str:
-        """Return a text: the steps in which all tiles, and the fullest tile, need most memory."""
+        """Return a text: the steps in which all tiles, and the fullest one, need most memory."""
         of_all, of_fullest = self.height
         step = int(np.argmax(of_all))
         always = self.bytes[0][ALWAYS, step]
@@ -320,11 +320,12 @@ class _Run:
         return sorted(named, key=lambda variables: -variables.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """Return `(rows, rest, buffers)`: the list below the picture, for the player.
+        """Return `(rows, rest, buffers)` for the list below the picture, which the player shows.
 
         - rows: [name, bytes, ranges of columns] of each of the largest variables, and of all
-          always-live content. Variables of the same name that are live in the same column share a
-          row, which has their number.
+          always-live
+          content. Variables of the same name that are live in the same column share a row, which has their
+          number.
         - rest: a dict that maps a column to [number, bytes] of the variables without a row.
         - buffers: the bytes of buffers in each of `count` columns, packed.
 

@@ -35,7 +35,7 @@ TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)
 SIDE = 246.0  # The side of the square with the tiles.
 WIDE = 688.0  # All stacks together are at most this wide.
 SHORTER = {palette.COMING.name: "temporary variables"}
-MIDDLE = 476.0  # The lanes beside the square begin here.
+MIDDLE = 476.0  # The x coordinate at which the lanes beside the square of tiles begin.
 # (key, title, effect, whether it is on); the second switch exists only if there are gaps.
 SWITCHES = (
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
