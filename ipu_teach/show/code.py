@@ -89,8 +89,7 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     vertices that ran have no lines, and which share of all vertex cycles they took.
 
     :raises InvalidOptionError: if `what` is not a report, if no vertex of the codelet ran, or if
-        the
-        operations of its lines could not be counted.
+        the operations of its lines could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)

@@ -323,9 +323,8 @@ class _Run:
         """Return `(rows, rest, buffers)` for the list below the picture, which the player shows.
 
         - rows: [name, bytes, ranges of columns] of each of the largest variables, and of all
-          always-live
-          content. Variables of the same name that are live in the same column share a row, which has their
-          number.
+          always-live content. Variables of the same name that are live in the same column share a
+          row, which has their number.
         - rest: a dict that maps a column to [number, bytes] of the variables without a row.
         - buffers: the bytes of buffers in each of `count` columns, packed.
 

@@ -107,8 +107,7 @@ class RecordedSteps:
 
         * stills: the index of the still of each frame.
         * changes: a dict that maps the position of a step in the recording to the frame that shows
-          the
-          values it changes.
+          the values it changes.
         * supersteps: the number of supersteps that are shown.
         * clock: the cycle at which each frame begins, followed by the end of the last frame.
 

@@ -146,8 +146,7 @@ class Lanes(Box):
     - `ends` are the texts beside the first and the last lane.
     - If `limit` is not 0, a line is drawn at that length.
     - If `axis` is not 0, it is the length that the full width stands for. Otherwise, that length is
-      the
-      `span` of the drawing.
+      the `span` of the drawing.
     """
 
     key: Array | None = None
@@ -365,11 +364,9 @@ class Zoom(Box):
 
     - `names` and `counts` are the name and the number of parts of each size.
     - `labels` and `codes` are the name and the code of each pipe. `figures` has a text for each
-      pipe:
-      the bandwidth of one tile, link or IPU, and the source of this number.
+      pipe: the bandwidth of one tile, link or IPU, and the source of this number.
     - `rates` is the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has it as
-      a
-      number.
+      a number.
     - `told` has a sentence for each pipe, size by size.
     - `part` is the code of a part, and `first` is that of the first part.
     """
