@@ -20,7 +20,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_MESSAGES = 64  # All messages of an exchange with at most this many are drawn.
-MOST_OF_ONE = 64  # Of an exchange with more messages, at most this many of one cell are drawn.
+MOST_OF_ONE = 64  # If there are more messages, at most this many of one cell are drawn.
 SIDE = 264.0  # The side of the square with the tiles.
 
 

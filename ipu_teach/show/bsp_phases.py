@@ -41,7 +41,10 @@ MOST_LANES = 64  # With more tiles, the lanes are sorted and shared.
 
 
 class _Executed(NamedTuple):
-    """How often all IPUs together, or one IPU, executed a compiled step, and its phases."""
+    """The executions of a compiled step, by all IPUs together or by one IPU, and its phases.
+
+    `times` is the number of executions.
+    """
 
     part: IPUStep
     times: int

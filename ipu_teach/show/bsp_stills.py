@@ -1,4 +1,4 @@
-"""The stills of the view `bsp`: what the tiles do in a phase, or in a part of a phase."""
+"""The stills of the view `bsp`: the work of the tiles in a phase, or in a part of a phase."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def _finding(target: Target) -> str:
 def _source(target: Target, figure: str) -> str:
     """Return a text with the source of a constant of the machine, such as a publication.
 
-    If the user has set the constant, the text says so.
+    A constant that the user has set has the text "set for this machine".
     """
     if ground(target, figure) == GIVEN:
         return "set for this machine"

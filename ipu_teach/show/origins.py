@@ -1,7 +1,7 @@
-"""What compiled steps do to a set of elements: which of them a step reads, writes and copies.
+"""The effects of compiled steps on a set of elements: which of them are read, written and copied.
 
-For each element that a step writes, it has the origin of the new value: a vertex, another element,
-or the host.
+Each element that a step writes has the origin of its new value: a vertex, another element, or the
+host.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a compiled step does to a set of elements, which are given by their indices in the set.
+    """The elements that a compiled step reads, writes and moves, as indices in a set of elements.
 
     Attributes:
         reads, writes: the elements that the step reads and writes.
-        origins: where the new values of the written elements come from.
+        origins: the origins of the new values of the written elements.
         comes: maps (sending tile, receiving tile) to the elements that are sent before the step
             computes.
         goes: maps (sending tile, receiving tile) to the elements that the step writes and then
@@ -135,7 +135,7 @@ class Elements:
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """Return what compiled step `number` reads, writes and copies.
+        """Return the elements that compiled step `number` reads, writes and moves.
 
         `compute_set` is the number of the compute set that it executes, or -1 for none.
         """
@@ -167,7 +167,7 @@ class Elements:
         return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
-        """Return what the vertices in these tables read and write, and the elements sent for it."""
+        """Return the elements that the vertices in these tables read, write and exchange."""
         reads = [NONE]
         comes = [(NONE, NONE, NONE)]
         crossing_out = [(NONE, NONE, NONE)]
@@ -197,7 +197,7 @@ class Elements:
         )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
-        """Return what copies read, write and move.
+        """Return the elements that copies read, write and move.
 
         `sides` has (source, destination) of each copy.
         """
@@ -218,7 +218,7 @@ class Elements:
         return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
-        """Return what a copy from or to a stream or remote buffer reads, writes and moves.
+        """Return the elements that a copy from or to a stream or remote buffer moves.
 
         `into` is whether the copy writes the tensor. `name` is the handle of the stream or remote
         buffer, and `noun` is "the stream" or "the remote buffer".
@@ -251,7 +251,7 @@ def _touched(
 
 
 def _all(steps: list[Step]) -> Step:
-    """Return what several steps that run at the same time read, write and copy together."""
+    """Return the elements that several steps read, write and move together, at the same time."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)

@@ -176,7 +176,7 @@ def _scene(choices: _Choices) -> Scene:
 
 
 def _title(choices: _Choices, cheapest: int) -> str:
-    """Return a title: what the choice that needs the least memory saves and costs.
+    """Return a title: the saving and the cost of the choice that needs the least memory.
 
     It is compared with the choice that keeps the most inputs alive.
     """

@@ -317,7 +317,7 @@ class _Picture:
         return tuple(notes)
 
     def _title(self, frames: Array, poster: int) -> str:
-        """Return the title: what moves and changes in the superstep at which the picture rests.
+        """Return the title: the messages and changes in the superstep at which the picture rests.
 
         `poster` is the frame at which it rests.
         """
@@ -360,11 +360,11 @@ class _Picture:
         return f"{messages}; then {numbers}{marked}"
 
     def _changing(self, place: int) -> tuple[int, int, str]:
-        """Return `(changing, drawn, names)`: what a step changes.
+        """Return `(changing, drawn, names)`: the changes in a step.
 
-        `changing` is the number of recorded elements that it changes, `drawn` is how many of them
-        are drawn, and `names` is a text with their variables. `place` is the position of the step
-        in the recording.
+        `changing` is the number of recorded elements that the step changes, `drawn` is how many of
+        them are drawn, and `names` is a text with their variables. `place` is the position of the
+        step in the recording.
         """
         changing = drawn = 0
         names: dict[str, None] = {}

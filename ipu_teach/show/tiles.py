@@ -243,14 +243,14 @@ def _order(tensor: Tensor) -> str:
 
 
 class _Sheets(NamedTuple):
-    """How a tensor is drawn: as `num_sheets` sheets, each of which has rows and columns of cells.
+    """The division of a tensor into `num_sheets` sheets, each with rows and columns of cells.
 
     Attributes:
         shape: the shape of the tensor, or of the view of it that is drawn.
         axes: the dimensions of `shape` in the order of the picture; the last two are the rows and
             the columns of a sheet.
         channels: the size of the dimension before these two, or 1 if there is a single sheet.
-        tall, wide: a cell stands for `tall` x `wide` elements.
+        tall, wide: a cell shows `tall` x `wide` elements, by the tile of the first.
     """
 
     shape: tuple[int, ...]
@@ -272,10 +272,7 @@ class _Sheets(NamedTuple):
         return f"sheets of {down:,} x {across:,}, {by}"
 
     def chosen(self) -> Array:
-        """Return int64[..., rows, columns]: the flat index of the element that each cell shows.
-
-        It is the first of the elements for which the cell stands.
-        """
+        """Return int64[..., rows, columns]: the flat index of the first element in each cell."""
         steps = [1] * (len(self.axes) - 2) + [self.tall, self.wide]
         chosen: Array = np.zeros((), np.int64)
         for axis, step in zip(self.axes, steps, strict=True):
