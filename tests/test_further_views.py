@@ -699,7 +699,8 @@ def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them(
     assert found == {link: carries.get(link, (0, 0)) for link in found} and len(found) == 8
     total = engine.report.total_cycles
     assert view.scene.sentence.endswith(
-        " In the run 3 of 8 links, each way counted, carry 16,400 bytes; busiest is that from IPU "
+        " In the run, 3 of 8 links carry 16,400 bytes, if each direction counts as a link; the "
+        "busiest is that from IPU "
         f"1 to IPU 3: 8,000 bytes, 262 modelled cycles busy, {26200 / total:.2g} % of the run."
     )
     drawn = {

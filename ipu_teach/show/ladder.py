@@ -35,8 +35,8 @@ LOADS = (  # The codes of a link, by its busy time relative to that of the busie
     ),
 )
 BESIDE = (
-    "Of several IPUs the links stand below, each way by itself and as thick as its bandwidth; "
-    "beside one, how much of the run it is busy."
+    "The links between IPUs are drawn below: each direction is a line that is as thick as its "
+    "bandwidth. In a run, the text at a line is the share of the run for which it is busy."
 )
 # The width of the picture, its margin at the sides, the height of an IPU, and the space between
 # the two rows of IPUs.
@@ -82,12 +82,13 @@ class Ladder:
         if not self.ran:
             return ""
         if not self.bytes:
-            return " In the run nothing goes over a link between IPUs."
+            return " The run sends nothing over the links between IPUs."
         most_cycles = max(self.busy.values())
         busiest_link, *others = (link for link in self.links if self.busy[link] == most_cycles)
         return (
-            f" In the run {len(self.bytes)} of {len(self.links)} links, each way counted, carry "
-            f"{sum(self.bytes.values()):,} bytes; busiest is that from IPU {busiest_link[0]} to "
+            f" In the run, {len(self.bytes)} of {len(self.links)} links carry "
+            f"{sum(self.bytes.values()):,} bytes, if each direction counts as a link; the busiest "
+            f"is that from IPU {busiest_link[0]} to "
             f"IPU {busiest_link[1]}{f', with {len(others)} more' * bool(others)}: "
             f"{self.said(busiest_link)} of the run."
         )

@@ -414,7 +414,7 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
     panels = Panels()
     if not cycles and steps_per_column > 1:
         panels.notes.append(
-            f"A place stands for {steps_per_column} steps of the programs and shows the fullest "
+            f"A column stands for {steps_per_column} steps of the programs and shows the fullest "
             "of them."
         )
     lanes, left_out = _lanes(runs, panels)
@@ -596,7 +596,7 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     ]
     for run_number, (run, step) in enumerate(zip(runs, steps, strict=True)):
         if step < 0:
-            over = "is step its end" if run.cycles else "has no such step"
+            over = "is at its end" if run.cycles else "has no such step"
             texts.append(f"{'ab'[run_number]} {over}")
             continue
         fullest = run.fullest_text(step)
@@ -637,7 +637,7 @@ def _title(runs: list[_Run]) -> str:
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     kind = "memory" if runs[0].always else "memory that comes and goes"
     if not change:
-        return f"Both runs need equally much {kind} step their peaks"
+        return f"Both runs need equally much {kind} at their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
     at = [int(np.argmax(run.height[0])) + 1 for run in runs]
     title = (

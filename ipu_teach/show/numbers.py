@@ -163,7 +163,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
             ("dtype", *row),
             ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
         ),
-        notes=("The negative numbers are the same again.",),
+        notes=("The negative numbers mirror the positive numbers.",),
     )
 
 

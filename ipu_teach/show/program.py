@@ -221,8 +221,8 @@ def _notes(walk: Walk, has_overlap: bool) -> list[str]:
         )
     if has_overlap:
         notes.append(
-            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
-            "it, and what share they are of that IPU's clock."
+            "IPUs work at the same time: a part has the cycles of the IPU with the most work in "
+            "it, and their share of that IPU's time."
         )
     return notes
 

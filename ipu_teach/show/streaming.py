@@ -259,7 +259,9 @@ def _scene(run: _Run, max_steps: int) -> Scene:
         heading = "rows on the chip, from load to last use"
         put_lanes(panels, "rows", heading, shown_rows, span=end_shown, unit="modelled cycles")
     else:
-        panels.notes.append("Which rows these were is not known: the report's file is older.")
+        panels.notes.append(
+            "The report's file has an older format, which does not contain the rows that moved."
+        )
     colours = [
         replace(
             NESTED[i % len(NESTED)], name=f"row of {label(b, 24)} on the chip", letter=f"{i + 1}"

@@ -60,7 +60,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
         panels.notes.append(f"The picture shows {len(where)} of {len(clash):,} elements.")
     count = len(where)
     table = []
-    title = f"Who touches {label(name, 24)}"
+    title = f"Elements of {label(name, 24)} that the vertices read and write"
     same: dict[str, Any] = {"columns": count, "count": count, "block": count, "key": where}
     same |= {"side": min(30.0, 688 / count), "labels": tuple(map(str, where))}
     for k, row in zip(vertices, rows, strict=True):
@@ -75,7 +75,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     note = (
         f"Both touch {_ranges(clash)}, and at least one of them writes there."
         if clash.any()
-        else "Nothing that one of them writes is touched by the other."
+        else "Neither vertex writes an element that the other reads or writes."
     )
     scene = panels.scene(
         "touched",
