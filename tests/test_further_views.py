@@ -699,7 +699,8 @@ def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them(
     assert found == {link: carries.get(link, (0, 0)) for link in found} and len(found) == 8
     total = engine.report.total_cycles
     assert view.scene.sentence.endswith(
-        " In the run 3 of 8 links, each way counted, carry 16,400 bytes; busiest is that from IPU "
+        " In the run, 3 of 8 links carry 16,400 bytes, if each direction counts as a link; the "
+        "busiest is that from IPU "
         f"1 to IPU 3: 8,000 bytes, 262 modelled cycles busy, {26200 / total:.2g} % of the run."
     )
     drawn = {
@@ -758,8 +759,8 @@ def test_errors() -> None:
         'rows": b}.'
     )
     assert option_error(lambda: show.sweep({3: float("nan")})) == (
-        "show.sweep() was given the figure nan.\n  next:  give reports, or numbers that are 0 or "
-        "more."
+        "show.sweep() was given nan as a run, which is neither a report nor a number of 0 or more.\n"
+        "  next:  give reports, or numbers that are 0 or more."
     )
     assert option_error(lambda: show.host(programs.some_wait(3))) == (
         "show.host() was given a run without transfers between host and device.\n  next:  "
@@ -775,8 +776,8 @@ def test_errors() -> None:
     )
     for wrong in (float("nan"), float("inf"), "0.1", True, None):
         assert option_error(lambda wrong=wrong: show.numbers(FLOAT, value=wrong)).startswith(
-            f"show.numbers() was given the value {wrong!r}.\n  next:  give dtypes and a finite "
-            "number"
+            f"show.numbers() was given {wrong!r}, which is not a finite number.\n  next:  give dtypes and "
+            "a finite number"
         )
     for wrong in (INT, QUARTER, 3, QuarterMetadata()):
         with pytest.raises(PoplarTypeError) as refused:
@@ -787,21 +788,25 @@ def test_errors() -> None:
             str(refused.value),
         )
     assert option_error(lambda: show.formats([1.0])) == (
-        "show.formats() was given 0 dtypes.\n  next:  give one to 4: show.formats(values, HALF)."
+        "show.formats() was given 0 dtypes, but it shows one to 4.\n"
+        "  next:  give one to 4 dtypes: show.formats(values, HALF)."
     )
     assert "2 of 2 values that are NaN" in option_error(
         lambda: show.formats([np.nan, np.inf], HALF)
     )
-    for coin, throws, what in ((np.nan, 5, "the coin nan"), (0.1, 0, "0 throws")):
+    for coin, throws, what in (
+        (np.nan, 5, "coin=nan, which is not a finite number"),
+        (0.1, 0, "throws=0, which is not a whole number from 1 to 1,000,000"),
+    ):
         assert option_error(
             lambda c=coin, n=throws: show.formats([1.0], HALF, coin=c, throws=n)
         ) == (
-            f"show.formats() was given {what}.\n  next:  give a finite number, and 1 to 1,000,000 "
-            "throws."
+            f"show.formats() was given {what}.\n"
+            "  next:  give a finite number as coin=, and 1 to 1,000,000 throws."
         )
     for coin in (0.5, 1e6):
         assert option_error(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(
-            f"show.formats() was given coin={coin}, which HALF does not have to round."
+            f"show.formats() was given coin={coin}, which is not between two numbers of HALF."
         )
     assert option_error(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
         "show.machine() was given 'ipu2', which is not a machine.\n  next:  give a target, a "

@@ -633,6 +633,11 @@ def test_on_an_axis_of_cycles_steps_are_as_wide_as_they_take(always: bool) -> No
             assert inside.max() <= drawn <= touched.max()
     more = f"{100 * (large - small) / small:+.1f} % of {small:,} modelled cycles."
     assert repr(view_).endswith(f"at the peak, {more}")
+    last = view_.scene.stills[int(view_.scene.frames[-1])]
+    assert last.note.startswith("a is at its end; b: ")
+    kind = "memory" if always else "memory that comes and goes"
+    same = show.liveness(reports[0], reports[0], always=always, axis="cycles").scene
+    assert same.title == f"Both runs need equally much {kind} at their peaks"
     alone = show.liveness(reports[0], always=always, axis="cycles").scene
     (lanes,) = (m for m in alone.marks if isinstance(m, Lanes))
     edges = np.cumsum([0, *once[0]])
@@ -655,7 +660,7 @@ def test_long_programs_share_places() -> None:
     each = -(-2_500 // len(scene.frames))
     assert (
         scene.notes[0]
-        == f"A place stands for {each} steps of the programs and shows the fullest of them."
+        == f"A column stands for {each} steps of the programs and shows the fullest of them."
     )
     curve = scene.marks[0]
     assert isinstance(curve, Curve) and curve.series[-1].values.max() == max(by_hand(report)[0])
@@ -1444,8 +1449,8 @@ def test_errors() -> None:
         "copies or computes."
     )
     assert option_error(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
-        "show.liveness() was given axis='cycle'.\n  next:  did you mean 'cycles'? Give \"steps\" or "
-        '"cycles".'
+        'show.liveness() was given axis=\'cycle\', which is neither "steps" nor "cycles".\n'
+        '  next:  did you mean \'cycles\'? Give "steps" or "cycles".'
     )
     assert option_error(lambda: show.liveness(empty)) == (
         "show.liveness() was given a report whose programs have no step.\n"

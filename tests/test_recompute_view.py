@@ -92,8 +92,12 @@ def test_both_parts_and_the_controls_fit_a_window_600_pixels_high_where_they_are
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((8, {}), "show.recompute() was given {} as its choices.\n  next:  name one to 64 of them"),
-        ((8, 4), "show.recompute() was given 4 as its choices."),
+        (
+            (8, {}),
+            "show.recompute() was given kept={}, which is not a dict of one to 64 choices.\n"
+            "  next:  give the layers of each choice by its name",
+        ),
+        ((8, 4), "show.recompute() was given kept=4, which is not a dict of one to 64 choices."),
         ((8, {"x": 4}), "recompute() was given keep=4, which is not a list of layers."),
         (
             (8, {"x": [0]}, {"y": 3}),

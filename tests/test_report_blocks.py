@@ -357,7 +357,10 @@ def test_what_timeline_does_not_take() -> None:
     _, report = nested()
     none = "give one tile, blocks=0, or several, blocks=[0, 3]."
     kinds = "give the tile, blocks=0, and filter its blocks by block_filter, program_filter."
-    missing = "but no blocks= with these filters, or an unknown filter"
+    missing = (
+        "but it takes only the filters block_filter and program_filter, and only together with "
+        "blocks="
+    )
     numbers = "but blocks= takes 1 to 8 tile numbers of the machine"
     for how, text in (
         ({"blocks": []}, f"show.timeline() was given 0 tiles, {numbers}.\n  next:  {none}"),

@@ -177,54 +177,81 @@ def test_lists_and_numpy_titles_are_taken_too() -> None:
 
 # --- what is refused ------------------------------------------------------------------------------
 
-SHAPE = "\n  next:  give (n, height, width)."
+SHAPE = "\n  next:  give an array of the shape (n, height, width)."
+REAL = "\n  next:  give an array of real numbers."
+TITLES = "\n  next:  give a list with a title for each picture."
 GOOD = np.zeros((2, 3, 3))
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: images(np.zeros((3, 3)), "x"), "images() was given shape (3, 3)." + SHAPE),
+        (
+            lambda: images(np.zeros((3, 3)), "x"),
+            "images() was given an array of the shape (3, 3), which is not a list of pictures."
+            + SHAPE,
+        ),
         (
             lambda: images(np.zeros((1, 2, 3, 4)), "x"),
-            "images() was given shape (1, 2, 3, 4)." + SHAPE,
+            "images() was given an array of the shape (1, 2, 3, 4), which is not a list of pictures."
+            + SHAPE,
         ),
-        (lambda: images(np.zeros(()), "x"), "images() was given shape ()." + SHAPE),
-        (lambda: images(np.zeros((0, 3, 3)), "x"), "images() was given shape (0, 3, 3)." + SHAPE),
-        (lambda: images(np.zeros((2, 0, 3)), "x"), "images() was given shape (2, 0, 3)." + SHAPE),
-        (lambda: images(np.zeros((2, 3, 0)), "x"), "images() was given shape (2, 3, 0)." + SHAPE),
-        (lambda: images(None, "x"), "images() was given shape ()." + SHAPE),  # type: ignore[arg-type]
+        (
+            lambda: images(np.zeros(()), "x"),
+            "images() was given an array of the shape (), which is not a list of pictures." + SHAPE,
+        ),
+        (
+            lambda: images(np.zeros((0, 3, 3)), "x"),
+            "images() was given an array of the shape (0, 3, 3), which is not a list of pictures."
+            + SHAPE,
+        ),
+        (
+            lambda: images(np.zeros((2, 0, 3)), "x"),
+            "images() was given an array of the shape (2, 0, 3), which is not a list of pictures."
+            + SHAPE,
+        ),
+        (
+            lambda: images(np.zeros((2, 3, 0)), "x"),
+            "images() was given an array of the shape (2, 3, 0), which is not a list of pictures."
+            + SHAPE,
+        ),
+        (
+            lambda: images(None, "x"),
+            "images() was given an array of the shape (), which is not a list of pictures." + SHAPE,
+        ),  # type: ignore[arg-type]
         (
             lambda: images([[[1, 2], [3]]], "x"),
             "images() was given pictures of different sizes." + SHAPE,
         ),  # type: ignore[arg-type]
         (
             lambda: images(GOOD.astype(complex), "x"),
-            "images() was given values of type complex128.\n  next:  give numbers.",
+            "images() was given an array of dtype complex128, which it cannot draw." + REAL,
         ),
         (
             lambda: images(GOOD.astype(str), "x"),
-            "images() was given values of type <U32.\n  next:  give numbers.",
+            "images() was given an array of dtype <U32, which it cannot draw." + REAL,
         ),
         (
             lambda: images(GOOD.astype(object), "x"),
-            "images() was given values of type object.\n  next:  give numbers.",
+            "images() was given an array of dtype object, which it cannot draw." + REAL,
         ),
         (
             lambda: images(GOOD, "x", ["one"]),
-            "images() was given ['one'] as titles of 2 pictures.\n  next:  give one for each.",
+            "images() was given titles=['one'], which is not a title for each of 2 pictures."
+            + TITLES,
         ),
         (
             lambda: images(GOOD, "x", "ab"),
-            "images() was given 'ab' as titles of 2 pictures.\n  next:  give one for each.",
+            "images() was given titles='ab', which is not a title for each of 2 pictures." + TITLES,
         ),
         (
             lambda: images(GOOD, "x", 5),  # type: ignore[arg-type]
-            "images() was given 5 as titles of 2 pictures.\n  next:  give one for each.",
+            "images() was given titles=5, which is not a title for each of 2 pictures." + TITLES,
         ),
         (
             lambda: picture("a plot", "x"),
-            "picture() was given 'a plot'.\n  next:  give a matplotlib figure.",
+            "picture() was given 'a plot', which is not a matplotlib figure.\n"
+            "  next:  give a matplotlib figure.",
         ),  # type: ignore[arg-type]
     ],
 )

@@ -127,7 +127,9 @@ def test_a_long_run_is_cut_and_an_older_file_has_no_rows() -> None:
     ran = old._ran  # an older file has no table of rows
     object.__setattr__(ran, "rows", ran.rows[:0])
     scene = show.streaming(old).scene
-    assert scene.notes == ("Which rows these were is not known: the report's file is older.",)
+    assert scene.notes == (
+        "The report's file has an older format, which does not contain the rows that moved.",
+    )
     assert repr(show.streaming(old)).startswith("Rows of streaming memory move: ")
     device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
     graph = Graph(device)

@@ -417,14 +417,14 @@ def test_what_code_does_not_take() -> None:
     )
     assert told(show.code, report, "Mixd") == (
         "show.code() was asked for 'Mixd', but no vertex of it ran.\n"
-        "  next:  did you mean 'Mixed'? those of Mixed, Thirds, Alone, Large did."
+        "  next:  did you mean 'Mixed'? choose a codelet that ran: Mixed, Thirds, Alone, Large."
     )
     assert told(show.code, report, Vertex).startswith(
-        "show.code() was asked for 'Vertex', but no vertex of it ran.\n  next:  those"
+        "show.code() was asked for 'Vertex', but no vertex of it ran.\n  next:  choose a"
     )
     for asked, advice in (
-        (report, "show.code(observe(Large, …)) counts them for one vertex."),
-        (observe(Given, x=1.0), "show.turns(Given, …) shows what its loops did."),
+        (report, "show one vertex with show.code(observe(Large, …))."),
+        (observe(Given, x=1.0), "show what its loops did with show.turns(Given, …)."),
     ):
         name = advice.split("(")[-1].split(",")[0]
         assert told(show.code, asked, Large) == (
@@ -527,11 +527,12 @@ class Two(Vertex):
 def test_what_turns_does_not_take() -> None:
     one = {"x": [1, 2, 3], "y": 3}
     assert told(show.turns, Two, ("x", 2), **one) == (
-        "No turn of a loop of Two wrote x[2].\n  next:  those that were written are 0, 1."
+        "show.turns() found no iteration of a loop of Two that wrote x[2].\n"
+        "  next:  choose an element that was written: 0, 1."
     )
     assert told(show.turns, Two, ("y", 1), **one) == (
-        "No turn of a loop of Two wrote y[1].\n  next:  no turn wrote y at all: look at the lines "
-        "outside of the loops."
+        "show.turns() found no iteration of a loop of Two that wrote y[1].\n"
+        "  next:  look at the lines outside of the loops, because no iteration wrote y."
     )
     assert told(show.turns, Two, 1, **one) == (
         "show.turns() was given the element 1 without a field, but Two writes 2 fields.\n"
@@ -601,7 +602,8 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         )
     for step in (object(), "2", [1]):
         assert told(show.turns, recording, one, step=step).startswith(
-            f"show.turns() was given step={shown(step)}.\n  next:  give the number of a step"
+            f"show.turns() was given step={shown(step)}, which is not a whole number.\n"
+            "  next:  give the number of a step"
         )
     assert told(show.turns, kept_recording("x")[0], ("kept", 0)) == (
         "Vertex 0 of kept reads or writes elements that were not recorded: y (its y).\n  next:  "
@@ -928,8 +930,8 @@ def test_what_tile_does_not_take() -> None:
         told(show.tile, report, 99) == "There is no tile 99.\n  next:  give a number from 0 to 12."
     )
     assert told(show.tile, report, 0, "mixd") == (
-        "show.tile() was asked for 'mixd', which no step of the run is.\n"
-        "  next:  did you mean 'mixed'? there are mixed, large, whole."
+        "show.tile() was given step='mixd', which is not a step that executes vertices.\n"
+        "  next:  did you mean 'mixed'? choose one of these steps: mixed, large, whole."
     )
     assert told(show.tile, Report.sample("products"), 0).startswith(
         "show.tile() was given a report from a file, which has"

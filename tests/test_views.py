@@ -325,8 +325,8 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
     )
     for name in ("bsp", "timeline", "liveness"):
         assert option_error(partial(getattr(show, name), report, report, at=1)) == (
-            f"show.{name}() was given at= with two runs, which are shown as a whole.\n  next:  "
-            "leave out at=."
+            f"show.{name}() was given at= and two runs, but at= selects a superstep of a single run.\n"
+            "  next:  leave out at=, or give one run."
         )
 
 
@@ -1069,7 +1069,7 @@ def test_errors() -> None:
         "show.tiles() was given 'a', which is not a tensor.\n  next:  give it a variable of a graph, "
         "or a view of one."
     )
-    assert "which has no elements.\n  next:  give it one that has some." in option_error(
+    assert "which has no elements.\n  next:  give a tensor that has elements." in option_error(
         lambda: show.tiles(empty)
     )
     assert option_error(lambda: show.tiles(programs.by_rows(), programs.by_rows())) == (
@@ -1089,7 +1089,8 @@ def test_errors() -> None:
     )
     assert (
         option_error(lambda: view.save("a.svg", frame=3))
-        == "save() was asked for frame 3.\n  next:  give a whole number from 0 to 0."
+        == "save() was given frame=3, which is not a frame of this picture.\n"
+        "  next:  give a whole number from 0 to 0."
     )
     for wrong in (99, 1.5, True, "wide"):
         assert option_error(lambda wrong=wrong: view.save("a.png", width=wrong)).endswith(

@@ -5,9 +5,9 @@
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
     seen.wrote("out")            # iterations that stored in a field or an element: wrote("y", 5)
 
-`compute()` runs once for the values. If it is translated into a scalar loop, this loop runs too, as
-Python text that calls a `Watch` at every iteration and store. For a traced codelet, the cost of the
-lines comes from its trace.
+`compute()` runs once for the values. If it can be translated into a scalar loop, this loop runs
+too, as generated Python code that calls a `Watch` at every iteration and store. For a traced
+codelet, the cost of the lines comes from its trace.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
 
 
 def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: Target) -> Observed:
-    """Return the record of one run of a vertex on `regions`, the host arrays of its fields.
+    """Return the record of one run of a vertex.
 
-    The arrays change as the vertex runs. For a field that is a list of vectors, it is a list of
-    arrays.
+    `regions` maps the name of a field to its array or, for a list of vectors, to a list of arrays.
+    The arrays change as the vertex runs.
     """
     target = priced_for(codelet, target)
     shapes = {
@@ -127,9 +127,10 @@ def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: 
 def _watched(
     code: ScalarCode, regions: Mapping[str, FieldArrays], target: Target, count: int
 ) -> list[Watch]:
-    """Run the scalar loop of a vertex as Python text, and return a `Watch` for each worker.
+    """Run the scalar loop of a vertex as Python code, and return a `Watch` for each worker.
 
-    The loop runs on copies of `regions`. The result is [] if the loop raises an error.
+    `count` is the number of workers. The loop runs on copies of `regions`. The result is [] if the
+    loop raises an error.
     """
     watches: list[Watch] = []
     copies = {
@@ -149,8 +150,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        # If the text fails, compute() fails with the same error, or it works because its integers
-        # may be larger.
+        # The error is dropped here. Either compute() raises the same error later, or compute()
+        # works because its integers may be larger than those of the generated code.
         except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
@@ -159,7 +160,7 @@ def _watched(
 
 
 class Watch:
-    """The records that the Python text of a scalar loop makes while it runs a vertex.
+    """The records that the generated Python code of a scalar loop makes while it runs a vertex.
 
     `turns` has the first 10,000 iterations of loops, and `count` is the number of all iterations.
     """
@@ -174,7 +175,8 @@ class Watch:
         self.pieces = [0] * len(code.pieces)
         self.lines = [0] * len(code.lines)
         self.cycles = 0
-        # The amount of work on entire regions, by (counter, index of the rate).
+        # The cost of operations on entire regions, in units of 1/16 cycle. The key is (counter,
+        # index of the operation in `code.rates`).
         self.amounts: Counter[tuple[str, int]] = Counter()
         self.turns: list[Turn] = []
         self.count = 0
@@ -196,7 +198,11 @@ class Watch:
         )
 
     def count_work(self, counter: str, rate: int, amount: int) -> int:
-        """Add `amount` units of work on an entire region to the records, and return the amount."""
+        """Record the cost of an operation on an entire region, and return it.
+
+        `amount` is the cost in units of 1/16 cycle, `counter` is "vec", "loads" or "stores", and
+        `rate` is the index of the operation in `code.rates`.
+        """
         self.amounts[{"vec": "vector"}.get(counter, counter), rate] += amount
         return amount
 
@@ -204,8 +210,8 @@ class Watch:
         """Record the iterations of loop `head`: a `for` loop over `items`, or a `while` loop.
 
         Return the items of a `for` loop. At the head of a `while` loop, `items` is True: start an
-        iteration and return True. If the condition of the `while` loop is false, the text then
-        calls `end_while`.
+        iteration and return True. If the condition of the `while` loop is false, the generated code
+        then calls `end_while`.
         """
         if not isinstance(items, bool):
             return self._watched_items(head, items)
@@ -222,7 +228,7 @@ class Watch:
             yield item
 
     def end_while(self) -> None:
-        """Remove the iteration of a `while` whose condition was false."""
+        """Remove the iteration that was started for a `while` loop whose condition was false."""
         _, turn, _, is_kept = self.open.pop()
         self.count -= 1
         if is_kept:
@@ -236,7 +242,7 @@ class Watch:
     def _turn(self, head: int, names: Mapping[str, Local]) -> bool:
         """Start an iteration of loop `head`, and return True.
 
-        `names` are the local variables of the text.
+        `names` are the local variables of the generated code.
         """
         is_next = bool(self.open) and self.open[-1][0] == head
         iteration = self._close(names).number + 1 if is_next else 1
@@ -249,7 +255,10 @@ class Watch:
         return True
 
     def _close(self, names: Mapping[str, Local]) -> Turn:
-        """End the innermost iteration, and return its record with cycles, values and stores."""
+        """End the innermost iteration, and return its record with cycles, values and stores.
+
+        `names` are the local variables of the generated code.
+        """
         head, turn, cycles_before, is_kept = self.open.pop()
         if is_kept:
             turn.cycles = self.factor * (self._cycles_so_far(names) - cycles_before) / UNIT
@@ -262,9 +271,9 @@ class Watch:
         return turn
 
     def _cycles_so_far(self, names: Mapping[str, Local]) -> int:
-        """Return the cycles that the text has counted so far, in units of 1/16 cycle.
+        """Return the cycles that the vertex has taken so far, in units of 1/16 cycle.
 
-        The counters are among its local variables `names`.
+        They are counted by the local variables `names` of the generated code.
         """
         vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
         return int(names["cyc"] + together((vec, loads, stores), self.target))
@@ -286,9 +295,10 @@ class Watch:
         return parts if isinstance(region, list) else parts[0]
 
     def _store(self, name: str, first_element: int, array: Array, place: Array) -> None:
-        """Record that the vertex stored to `place`, a view of a part of field `name`.
+        """Record which elements the vertex stored.
 
-        The part is `array`, and `first_element` is the number of its first element in the field.
+        `place` is a view of these elements in `array`, which is field `name` or one of its vectors.
+        `first_element` is the number of the first element of `array` in the field.
         """
         first_element += (
             place.__array_interface__["data"][0] - array.__array_interface__["data"][0]
@@ -316,9 +326,8 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
     report: Callable[[Array], None] | None = None
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        if isinstance(parent, _Reporting) and np.may_share_memory(
-            self, parent
-        ):  # a view of `parent`
+        # A view of `parent` reports its stores, too.
+        if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):
             self.report = parent.report
 
     def __setitem__(self, key: Local, value: Local) -> None:
@@ -339,9 +348,10 @@ def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
 
 
 def _values(names: Mapping[str, Local], prefix: str) -> dict[str, Local]:
-    """Return the values of the learner's variables by name, without large arrays.
+    """Return the values of the codelet's local variables by name, without large arrays.
 
-    In `names`, their names begin with `prefix`.
+    `names` are the local variables of the generated code. There, the names of the codelet's
+    variables begin with `prefix`, which is removed.
     """
     values = {}
     for name, value in names.items():

@@ -102,8 +102,10 @@ def balance(
 
 @dataclass(frozen=True)
 class _Lost:
-    """A distinct stretch of a run, how often it ran, and the mean cycles for which a tile waits in
-    it.
+    """A stretch of a run, with the cycles for which its tiles wait.
+
+    Equal stretches of the run are one object: `runs` is how often the stretch ran, and `mean` is
+    the mean cycles for which a tile waits in one execution.
     """
 
     stretch: Segment
@@ -116,7 +118,7 @@ class _Run:
 
     Attributes:
         group: the noun for a frame, "superstep" or "stretch".
-        order: int64: the index of the stretch at each place of the run.
+        order: int64: for each stretch of the run, its index in `all`.
         all: the distinct stretches, with their waiting.
         cycles: the cycles of the run.
     """
@@ -134,16 +136,14 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Return `(span, times)` of each phase in which tiles take different times.
+        """Return `(span, cycles)` of each phase of a stretch whose tiles may take different times.
 
-        `times` has the cycles of each tile that takes part.
+        `cycles` has the cycles of each tile that takes part.
         """
         return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
-        """Return `(work, waits)`, both int64[tiles]: the cycles for which each tile works and
-        waits.
-        """
+        """Return `(work, waits)`, both int64[tiles]: the cycles for which tiles work and wait."""
         waits = np.zeros(self.tiles, np.int64)
         set_of_tile = self.report.target.set_of(np.arange(self.tiles))
         for ipu, begin, end, _ in stretch.waits:
@@ -160,14 +160,17 @@ class _Run:
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
-        """Return `(kind, name)` of a stretch."""
+        """Return `(kind, name)` of the step in a stretch, as texts.
+
+        If there are several steps, the kind is "" and the name is the number of steps.
+        """
         if len(stretch.steps) != 1:
             return "", stretch.summary
         cost = self.report.step_cost(*stretch.steps)
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
-        """Return the kind and the name of a stretch as one text."""
+        """Return the kind and the name of the step in a stretch as one text."""
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
@@ -193,10 +196,10 @@ class _Run:
         return last if 2 * len(last) < self.tiles else none
 
     def tied(self, lost: _Lost, longest: Span) -> tuple[Array, int]:
-        """Return `(is_slowest, ipus)` for a phase.
+        """Return `(is_slowest, ipus)`: which tiles are the slowest in a phase, on any IPU.
 
-        `is_slowest` is bool[tiles]: whether each tile is among the slowest. `ipus` is the number of
-        IPUs that have an equally long phase of the same kind at the same time.
+        `is_slowest` is bool[tiles]. Several IPUs may have a phase of the same kind as `longest`
+        that begins at the same time and is as long; `ipus` is the number of these IPUs.
         """
         last: Array = np.zeros(self.tiles, bool)
         ipus = 0
@@ -218,8 +221,7 @@ class _Run:
         return "" if self.longest(lost) is not None else self.slowest(lost)
 
     def slowest(self, lost: _Lost) -> str:
-        """Return the numbers of the tiles, or the name of the IPU, that the others wait for in a
-        stretch.
+        """Return a text: the numbers of the tiles, or the IPU, that the others wait for.
 
         It is "" if none waits.
         """
@@ -232,8 +234,7 @@ class _Run:
     def reason(self, lost: _Lost) -> str:
         """Return a text about a stretch: the tile that the others wait for, and the reason.
 
-        The text also has the cycles that the stretch would take if all tiles worked as long as
-        their mean.
+        The text also has the cycles that the stretch would take with evenly shared work.
         """
         stretch = lost.stretch
         cycles = lost.stretch.cycles
@@ -263,10 +264,10 @@ class _Run:
         )
 
     def _cause(self, span: Span) -> str:
-        """Return a text about the slowest tile of a phase: the bytes that it exchanges, or its
-        codelets.
+        """Return a text about the slowest tile of a phase: its bytes, or its codelets.
 
-        Only codelets that few tiles execute are named.
+        For an exchange, the text has the bytes that the tile exchanges. For a compute phase, it has
+        the codelets that the tile executes and that only few tiles execute.
         """
         assert span.phase.busy is not None
         step = span.part.step
@@ -324,7 +325,10 @@ class _Shown:
         self.frames += [still_of[number_of_stretch] for number_of_stretch in shown]
 
     def worst(self) -> list[int]:
-        """Return the first frame of each still, in descending order of the waiting."""
+        """Return the number of a frame for each still, sorted by waiting in descending order.
+
+        If several frames show the same still, it is the first of them.
+        """
         first_frame = {still: f for f, still in reversed([*enumerate(self.frames)])}
         worst = sorted(first_frame.values())
         worst.sort(key=lambda f: -self.lost[self.frames[f]])
@@ -425,7 +429,11 @@ def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
 
 
 def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Still:
-    """Return the still of a stretch of the run called `name`, with the drawing number `index`."""
+    """Return the still of a stretch of the run called `name`.
+
+    `lost` is the stretch with its waiting, and `index` is the index of its drawing and its
+    histogram.
+    """
     stretch = lost.stretch
     cycles = lost.stretch.cycles
     work, waits = run.times(lost.stretch)
@@ -462,17 +470,17 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Sti
 
 
 def _histogram(work: Array) -> Array:
-    """Return int64[BINS]: the number of tiles in each of `BINS` equal ranges from 0 to the longest
-    work.
+    """Return int64[BINS]: the number of tiles in each range of working times.
+
+    The ranges are equal. They reach from 0 to the longest time in `work`.
     """
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
 def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
-    """Return the title: the share of waiting and, for a single run, the stretch that loses the
-    most.
+    """Return the title: the share of waiting and, for a single run, where most of it is lost.
 
-    That stretch is `worst`, at position `place` of the run.
+    Most of it is lost in the stretch `worst`, which is at position `place` of the run.
     """
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
@@ -507,12 +515,12 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
 
 
 def worst_of(run: _Run) -> _Lost:
-    """Return the stretch of a run that loses most in all its executions."""
+    """Return the stretch of a run in whose executions together the tiles wait most."""
     return max(run.all, key=lambda lost: lost.runs * lost.mean)
 
 
 def _sentence(runs: list[_Run]) -> str:
-    """Return a sentence: the share of waiting in each run, and the stretch that loses the most."""
+    """Return a sentence: the share of waiting in each run, and the stretch with most of it."""
     sentences = []
     for run in runs:
         worst = worst_of(run)

@@ -25,7 +25,8 @@ HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 class Blocks:
     """The profiled blocks of some tiles in the first `total` cycles of a run.
 
-    `which` are the filters of `Execution.blocks`, whose errors are raised.
+    `tiles` is a tile number or a list of them, and `which` are the filters of `Execution.blocks`.
+    The errors of `Execution.blocks` are raised.
     """
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
@@ -54,11 +55,14 @@ class Blocks:
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The codes of the blocks."""
+        """The colours of the blocks, as codes without repetitions."""
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """Return the blocks as nested boxes in rows. `codes` are the codes of the scene."""
+        """Return a mark with the blocks as nested boxes in rows.
+
+        `codes` are all codes of the scene, which contain the colours of the blocks.
+        """
         boxes = list[tuple[int, int, int, str, int]]()
         first_row = 0
         colours = iter(self._code)

@@ -33,7 +33,7 @@ from ipu_teach.types import Array
 # static/board.js has the same numbers.
 FOOT = 22.0  # The height of the area of a box in which messages arrive.
 NARROW = 10.0  # A narrower cell is underlined if it is marked; a wider cell gets a rim.
-# Browsers round half up, too.
+# This rounds half up, as browsers do.
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4, 5, 6)}
 
 
@@ -47,9 +47,10 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float, digits: int = 4) -> str:
-    """Return a number with at most `digits` significant digits, and fewer if `room` is too narrow.
+    """Return a number with at most `digits` significant digits, or fewer if `room` is narrow.
 
-    A whole number keeps up to six digits. The text is "" if not even one digit fits.
+    `room` is the width in units of the drawing. A whole number keeps up to six digits. The text is
+    "" if not even one digit fits.
     """
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
@@ -72,7 +73,7 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # for each box, (column, row, number of IPU names above it)
+        # For each box, (column, row, number of IPU names above it).
         self.spots: list[tuple[int, int, int]] = []
         self.heads: dict[int, int] = {}  # This maps an IPU to its first box.
         down = -1
@@ -104,7 +105,10 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """Return int[count]: the code of the colour of each cell."""
+    """Return int[count]: the code of the colour for the number in each cell.
+
+    `texts` has the numbers as texts.
+    """
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
@@ -115,7 +119,7 @@ def value_codes(board: Board, texts: list[str]) -> Array:
 
 
 def outline(x: float, y: float, width: float, height: float) -> Array:
-    """Return the corners of the rim of a box."""
+    """Return float[5, 2]: the corners of the rim of a box, and the first corner again."""
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
@@ -191,7 +195,8 @@ def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
             if len(inside):
                 wide = places.pitch[row] * len(inside) - 1
                 if len(board.rims) > 1:
-                    x, y = inside[0, 0] - 1.5, inside[0, 1] - 1.5  # outside the rims of cells
+                    # This rim is outside the rims of the cells.
+                    x, y = inside[0, 0] - 1.5, inside[0, 1] - 1.5
                     yield Outline(rim_code, outline(x, y, wide + 3, CELL + 3), False, 1.5)
                 if left := int(board.left[box, row]):
                     x = float(inside[-1, 0] + places.pitch[row]) + 1
@@ -218,8 +223,9 @@ def under_way(
 ) -> tuple[tuple[Message, ...], float]:
     """Return `(messages, cycles)`: the messages of a frame, and the cycles since they were sent.
 
-    Messages that have arrived stay until the superstep changes a value. If the messages were sent
-    in an earlier frame, the cycles are infinite.
+    `name` is the name of the mark with the messages. Messages that have arrived stay until the
+    superstep changes a value. If the messages were sent in an earlier frame, the cycles are
+    infinite.
     """
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
@@ -233,10 +239,10 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board as packets, which contain a number or the
-    bytes.
+    """Yield the messages between the boxes of a board as packets.
 
-    If there are many messages, `paint_board` draws them as arrows instead.
+    A packet contains a number or the bytes. If there are many messages, `paint_board` draws them as
+    arrows instead.
     """
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
@@ -248,7 +254,7 @@ def paint_packets(
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    # the last frame of this superstep
+    # The index of the last frame of this superstep.
     last = int(np.searchsorted(begun, begun[frame], "right")) - 1
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
@@ -305,12 +311,13 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
     for own_pair, source, to in pairs:
         x, y = places.corner(source)
         u, v = places.corner(to)
-        ahead = source < to  # to and fro are two lines
+        ahead = source < to  # Messages in opposite directions have separate lines.
         raised = board.high - (11 if ahead else 5)
         start = (x + places.wide * 0.3, y + raised)
         end = (u + places.wide * 0.7, v + raised)
         thick, role = (1.5, "ink") if own_pair else (1.0, "line")
-        if abs(source - to) == 1 and y != v:  # round the rim, from the end of a row to the next
+        # This arrow leads from the end of a row of boxes to the beginning of the next, or back.
+        if abs(source - to) == 1 and y != v:
             rims = (board.right, board.x) if ahead else (board.x, board.right)
             yield Stroke((start, (rims[0], start[1])), thick, role)
             start = rims[1], end[1]
@@ -350,9 +357,7 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
-    """Yield a tensor of two dimensions as an image; its pixels have the colours of the board's
-    cells.
-    """
+    """Yield a tensor of two dimensions as an image, with a pixel for each cell of the board."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -368,7 +373,10 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 
 
 def _corners(x: float, y: float, wide: float, high: float) -> Iterator[Shape]:
-    """Yield four corners around the chosen element, because a thick rim means "written"."""
+    """Yield four corners around a box, which mark the chosen element.
+
+    A thick rim would mean "written".
+    """
     long = min(5.0, wide / 3 + 2)
     for a, right in ((x - 3, 1), (x + wide + 3, -1)):
         for b, down in ((y - 3, 1), (y + high + 3, -1)):

@@ -71,7 +71,8 @@ MOST_CELLS = 4096  # With more tiles, a cell stands for several tiles.
 FIRST_FRAMES = 256
 MANY_FRAMES = 384
 FEW_FRAMES = 100
-MOST_EDGES = 96  # A stretch with more begins and ends of phases has the phases of one IPU.
+# If phases begin and end at more cycles of a stretch, only the phases of one IPU become frames.
+MOST_EDGES = 96
 LANES_X = 340.0
 BETWEEN = "An arrow from one IPU to another stands for all messages between them."
 
@@ -197,9 +198,7 @@ def with_axis(view: View, axis: float) -> View:
 
 
 def _late(still: Still) -> Still:
-    """Return a copy of a still whose picture is drawn when only the slowest cells are still at
-    work.
-    """
+    """Return a copy of a still that stops while only its slowest cells are still at work."""
     busy = still.values.get("busy", np.zeros(0, np.int64))
     if not still.flows or busy.min() == busy.max():
         return still
@@ -219,7 +218,7 @@ class _Builder:
         self.phases = phases
         self.cells = CellGrid(self.report.target, tiles_per_cell)
         self.beyond = [BEYOND[kind] for kind in phases.kinds if kind in BEYOND]
-        # of sorted lanes, which are means, the slowest tile has a lane of its own
+        # Sorted lanes show means over several tiles, so the slowest tile has a lane of its own.
         self.has_slowest = self.phases.is_sorted and not self.phases.has_several
         names = ["slowest"] * self.has_slowest + ["host"] * bool(self.beyond)
         self.stills = Stills(phases, self.cells, ("lanes", *names))
@@ -228,7 +227,7 @@ class _Builder:
         """Return the scene, with at most `max_frames` frames."""
         stills: list[Still] = []
         panels = Panels()
-        stills_of: list[range] = []  # the indices of the stills of each stretch
+        stills_of: list[range] = []  # For each stretch, the indices of its stills.
         for stretch in self.phases.stretches[: self._shown_stretches(max_frames)]:
             added = self.stills.of(stretch, len(panels.drawings))
             stills_of.append(range(len(stills), len(stills) + len(added)))
@@ -262,8 +261,10 @@ class _Builder:
         )
 
     def _shown_stretches(self, max_frames: int) -> int:
-        """Return how many of the distinct stretches occur in the first `max_frames` frames, at
-        least 1.
+        """Return how many stretches must be drawn for the first `max_frames` frames, at least 1.
+
+        They are the first ones in `phases.stretches`, where equal stretches of the run are one
+        entry.
         """
         sizes = [len(self.phases.edges(stretch)) - 1 for stretch in self.phases.stretches]
         frames = np.cumsum([sizes[i] for i in self.phases.order.tolist()])
@@ -273,8 +274,7 @@ class _Builder:
     def _finding(
         self, stills: list[Still], stills_of: list[range], frames: Array
     ) -> tuple[int, str]:
-        """Return `(poster, title)`: the frame at which the picture rests, and a title about that
-        frame.
+        """Return `(poster, title)`: the frame at which the picture rests, and a title about it.
 
         The frame is the end of the longest waiting of IPUs. If no IPU waits, it is the phase in
         which tiles wait most or, if no tile waits, the longest compute phase. `stills_of` has the
@@ -305,10 +305,10 @@ class _Builder:
         return frame, self._title(stills_of, numbers[frame], group)
 
     def _lost_in(self, number: int, stills_of: list[range]) -> int:
-        """Return the sum of the cycles for which tiles wait in the phase of the still with index
-        `number`.
+        """Return the cycles for which tiles wait in the phase of a still, added up over the tiles.
 
-        It is 0 for a phase that is neither compute nor exchange.
+        `number` is the index of the still. The result is 0 for a phase that is neither compute nor
+        exchange.
         """
         span = self._span_of(number, stills_of)
         phase = span.phase
@@ -325,12 +325,16 @@ class _Builder:
         )
 
     def _title(self, stills_of: list[range], number: int, group: int) -> str:
-        """Return a title about still `number`: which tiles make how many others wait, or what the
-        tiles do. `group` is the number of its superstep, 0 if no tile waits."""
+        """Return a title about the still with index `number`: which tiles make others wait.
+
+        If the still is neither compute nor exchange, the title is about the kind of phase that
+        takes most of the run. `group` is the number of the still's superstep, counted from 1; 0
+        leaves the number out.
+        """
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
             name = short_name(self.report.step_cost(main.part.step).name, 48)
-            is_copy = "'" in name  # copies have names in quotes
+            is_copy = "'" in name  # The names of copies contain quotes.
             name = name if is_copy else f"{name!r}" * bool(name)
             if name.startswith(("'", "a view of ")) and is_copy and " to " in name:
                 name = f"the copy of {name}"
@@ -348,7 +352,11 @@ class _Builder:
         return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
 
     def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
-        """Return the still index of each frame, up to the last stretch that fits completely."""
+        """Return int64[frames]: the index of the still of each frame.
+
+        There are at most `max_frames` frames, and all frames of each stretch that is shown. Add a
+        note if some supersteps are left out.
+        """
         frames: list[int] = []
         shown = len(self.report.step_numbers[:MOST_FRAMES])
         for place, i in enumerate(self.phases.order.tolist()):
@@ -413,8 +421,10 @@ class _Builder:
         )
 
     def _as_lane(self, stretch: Segment, kinds: Container[str]) -> Drawing:
-        """Return the phases of a stretch of some kinds as one lane, each as long as its slowest
-        tile."""
+        """Return a drawing with one lane, which shows the phases of a stretch as long as they take.
+
+        Only phases whose kind is in `kinds` are drawn.
+        """
         bars = [
             Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
             for s in stretch.spans

@@ -20,7 +20,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_MESSAGES = 64  # All messages of an exchange with at most this many are drawn.
-MOST_OF_ONE = 64  # Otherwise at most this many messages of one tile are drawn.
+MOST_OF_ONE = 64  # If there are more messages, at most this many of one cell are drawn.
 SIDE = 264.0  # The side of the square with the tiles.
 
 
@@ -78,9 +78,8 @@ class CellGrid:
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), summary
         slowest_cell = int(np.argmax(busy))
-        link_messages = [
-            m for m in messages if self._is_link(m)
-        ]  # There are few of them, and each stands for many messages.
+        # Messages between IPUs are all drawn: they are few, and each stands for many messages.
+        link_messages = [m for m in messages if self._is_link(m)]
         of_slowest_cell = [
             m
             for m in messages

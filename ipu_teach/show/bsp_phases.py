@@ -41,8 +41,9 @@ MOST_LANES = 64  # With more tiles, the lanes are sorted and shared.
 
 
 class _Executed(NamedTuple):
-    """The execution of a compiled step, by all IPUs together or by one: how often it ran, and its
-    phases.
+    """The executions of a compiled step, by all IPUs together or by one IPU, and its phases.
+
+    `times` is the number of executions.
     """
 
     part: IPUStep
@@ -84,7 +85,7 @@ class Phases:
         self.kinds = [kind for kind in STATE if kind in occurring]
 
     def merge_frames(self) -> None:
-        """Make each frame of every stretch a phase of the IPU that ends the stretch last."""
+        """Divide each stretch into fewer frames: phases of the IPU that ends the stretch last."""
         self.max_edges = 0
         self._edges_of.clear()
 
@@ -108,7 +109,7 @@ class Phases:
         return [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
 
     def main(self, stretch: Segment, begin: int) -> Span:
-        """Return the phase that the frame is about that begins at cycle `begin` of a stretch.
+        """Return the phase that describes the frame beginning at cycle `begin` of a stretch.
 
         It is the phase of the IPU that ends the stretch last or, if that IPU is idle, the first
         phase in progress.
@@ -117,17 +118,17 @@ class Phases:
         return next((span for span in active if stretch.lasts(span.part)), active[0])
 
     def ends_of(self, high: float) -> tuple[str, ...]:
-        """Return the texts beside the first and the last lane, if all lanes together are `high`
-        units high.
+        """Return the texts beside the first and the last lane; () if each lane has its own number.
 
-        It is () if each lane has its own number.
+        `high` is the height of all lanes together, in units of the drawing.
         """
         is_narrow = self.has_several and high / self.lanes < SMALLEST_LABEL * 0.7
         return self.by_tile.ends if self.is_sorted or is_narrow else ()
 
     def named(self, part: IPUStep) -> tuple[str, str]:
-        """Return `(kind, name)` of a step. If one IPU executes it, the name begins with that of the
-        IPU.
+        """Return `(kind, name)` of a step, as texts.
+
+        If a single IPU executes the step, the name begins with that of the IPU.
         """
         prefix = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
         return self.report.step_cost(part.step).kind, label(prefix + self.name(part), 48)
@@ -165,7 +166,7 @@ class Phases:
         return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> Table:
-        """Return the table: a row for each step, with its cycles in each of the phases `kinds`."""
+        """Return the table: a row for each step, with its cycles by the kinds of phases `kinds`."""
         rows = []
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         for part, times, phases in self.executed:

@@ -1,6 +1,4 @@
-"""The stills of the view `bsp`. A still shows what the tiles do in a phase, or in a part of a
-phase.
-"""
+"""The stills of the view `bsp`: the work of the tiles in a phase, or in a part of a phase."""
 
 from __future__ import annotations
 
@@ -33,7 +31,11 @@ MOST_TOLD = 16  # A note lists at most this many groups of IPUs.
 
 @dataclass
 class _Channels:
-    """The fields of a `Still` that depend on the work of the tiles."""
+    """The fields of a `Still` that depend on the work of the tiles.
+
+    `cells` becomes the entry "tiles" of `Still.cells`, and `messages` the entry "messages" of
+    `Still.flows`. The other fields have the same names in `Still`.
+    """
 
     cells: tuple[int | Array, float | Array, int]
     say: str
@@ -44,19 +46,23 @@ class _Channels:
 
 
 class Stills:
-    """Creates the stills of the stretches of a run."""
+    """Creates the stills of the stretches of a run.
+
+    A stretch is a group of consecutive supersteps between two points at which all IPUs wait for
+    each other.
+    """
 
     def __init__(self, phases: Phases, cells: CellGrid, lanes: tuple[str, ...]) -> None:
         self.report = phases.report
         self.phases = phases
         self.cells = cells
-        self.lanes = lanes  # the names of the marks to which the drawings of a stretch belong
+        self.lanes = lanes  # Drawing k of a stretch belongs to the mark with the name `lanes[k]`.
 
     def of(self, stretch: Segment, drawing: int) -> list[Still]:
         """Return a still for each frame of a stretch.
 
-        On one IPU, or where all IPUs work together, a frame is a phase. `drawing` is the index of
-        the drawing of the stretch.
+        On one IPU, or where all IPUs work together, a frame is a phase. `drawing` is the index, in
+        `Scene.drawings`, of the first drawing of the stretch.
         """
         stills = []
         for begin, end in pairwise(self.phases.edges(stretch)):
@@ -66,7 +72,8 @@ class Stills:
     def _still(self, stretch: Segment, begin: int, end: int, drawing: int) -> Still:
         """Return the still for the part of a stretch from cycle `begin` to cycle `end`.
 
-        Tiles that are in no phase wait. `drawing` is the index of the drawing of the stretch.
+        Tiles that are in no phase wait. `drawing` is the index, in `Scene.drawings`, of the first
+        drawing of the stretch.
         """
         active = self.phases.active(stretch, begin)
         main = self.phases.main(stretch, begin)
@@ -112,10 +119,10 @@ class Stills:
         )
 
     def _channels(self, active: list[Span], main: Span, begin: int, cycles: int) -> _Channels:
-        """Return the state of each cell, and how long it is busy, in the `cycles` cycles from
-        `begin` on.
+        """Return the state of each cell, and how long it is busy, in a part of a stretch.
 
-        `active` are the phases in progress, and `main` is the phase that the still is about.
+        The part has `cycles` cycles and begins at cycle `begin`. `active` are the phases in
+        progress, and `main` is the phase that the still is about.
         """
         busy_tiles: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(busy_tiles), WAIT)
@@ -144,8 +151,7 @@ class Stills:
         return channels
 
     def _add_exchange(self, channels: _Channels, span: Span, is_main: bool) -> None:
-        """Add the messages of an exchange to `channels`, and the bytes that each cell sends and
-        receives.
+        """Add the messages of an exchange to `channels`, and the bytes that each cell transfers.
 
         `is_main` is whether the still is about this exchange.
         """
@@ -169,7 +175,7 @@ class Stills:
         """Return a text about the work of each IPU, from the phases that are in progress."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # This maps a text to the IPUs that do this work.
+        ipus_of: dict[str, list[int]] = {}  # This maps a text about work to the IPUs that do it.
         for span in active:
             work = f"{span.phase.kind} of {self.phases.name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())

@@ -78,8 +78,9 @@ def two_runs(runs: list[Phases]) -> Scene:
 
 
 def _stretch_still(name: str, run: Phases, stretch: Segment, drawing: int) -> Still:
-    """Return the still of a stretch of the run called `name`; `drawing` is the index of its
-    drawing.
+    """Return the still of a stretch of the run called `name`.
+
+    `drawing` is the index of the drawing of the stretch.
     """
     phases = [span.phase for span in stretch.spans]
     busy = run.by_tile.spent(phases, COMPUTE)

@@ -1,20 +1,23 @@
-"""Follow the chunks that IPUs send each other in a collective, and the IPUs that are added to each.
+"""Follow the chunks that IPUs send each other in a collective, and the sums that they contain.
 
-A label follows each byte through the copies and compute sets of a run:
+A collective adds up a tensor over a group of IPUs. A chunk is a region of that tensor: the elements
+whose sums are completed by the same IPU, which is the home of the chunk.
+
+A `Label` follows each byte through the copies and compute sets of a run. It says on which IPU the
+byte began, and which IPUs have contributed to its value:
 
 - A byte begins at its own address, on the IPU of its tile. It keeps this origin from the first time
   that it leaves its IPU. A copy also copies the label.
 - If the fields of a vertex are equally long, it joins their labels element by element. Any other
   vertex joins the labels of everything that it reads.
-- A sum to which every IPU of its group was added is complete.
-- If an IPU is added to a sum that already contains it, a new collective has begun, and all labels
-  start again.
+- A sum is complete if every IPU of the group has contributed to it.
+- If an IPU contributes to a sum that already contains it, a new collective has begun, and all
+  labels start again.
 
-A chunk is a region of the tensor that a collective sums: the elements whose sum is completed by the
-same IPU, which is the home of the chunk. The home is known only when the sum is complete, so a
-collective is followed twice: first to find the home of each byte, then with the numbers of the
-chunks. Chunks are numbered in the order of their first elements in the tensor. A byte has no number
-if it becomes part of no complete sum, or of sums that several IPUs complete.
+The home of a byte is known only when its sum is complete, so a collective is followed twice: first
+to find the home of each byte, then with the numbers of the chunks. Chunks are numbered in the order
+of their first elements in the tensor. A byte has no number if it becomes part of no complete sum,
+or of sums that several IPUs complete.
 """
 
 from __future__ import annotations
@@ -37,17 +40,21 @@ from ipu_teach.types import Array
 Pair = tuple[int, int]  # (sending IPU, receiving IPU)
 
 
-UNKNOWN, SEVERAL = -1, -2  # These replace the home of a byte.
+# The home of a byte if no IPU completes its sum, and if several IPUs complete sums of it.
+UNKNOWN, SEVERAL = -1, -2
 
 
 class Label(NamedTuple):
-    """The origin of a byte.
+    """The IPU on which a byte began, and the IPUs that have contributed to its value.
 
     Attributes:
-        began: the IPU on which the byte began, or the IPU that completed its sum.
-        parts: the IPUs that were added to it, one bit for each.
-        round: the round in which it arrived from another IPU, or -1 if it has not left its IPU.
-        number: the number of its chunk, or -1.
+        began: the number of the IPU on which the byte began or, in a complete sum, of the IPU that
+            completed it.
+        parts: the IPUs whose values have been added up in the byte, as an integer: bit i stands for
+            IPU i.
+        round: the number of the round in which the byte last arrived from another IPU, or -1 if it
+            has not left its IPU.
+        number: the number of the chunk to which the byte belongs, or -1.
     """
 
     began: int
@@ -61,8 +68,9 @@ class Chunk(NamedTuple):
 
     Attributes:
         number: the number of the chunk, or -1 if it has none.
-        began: the IPU on which the bytes began, or the IPU that completed their sum.
-        parts: the number of IPUs that were added to them.
+        began: the number of the IPU on which the bytes began, or of the IPU that completed their
+            sum.
+        parts: the number of IPUs whose values have been added up in the bytes.
         complete: whether these are all IPUs of the collective.
         size: the number of bytes.
     """
@@ -75,17 +83,19 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """The labels of all bytes, updated by each compiled step of `model`.
+    """The label of every byte of a program's memory, updated by each compiled step of `model`.
 
-    `group` has an integer for each IPU, with one bit for each IPU of its collective.
+    `group[i]` is an integer with a bit for each IPU of the collective to which IPU i belongs: bit k
+    stands for IPU k.
 
     Attributes:
         ipu: for each byte address, its IPU.
         first: for each byte address, the id of its initial label.
         of: for each byte address, the id of its current label.
         origin: for each byte address, the address where its current content began.
-        joined: in the order of the run, (origins, other origins, False) where parts were added to
-            others, and (origins, IPUs, True) where these IPUs completed a sum.
+        joined: a record of all additions, in the order of the run. (origins, other origins, False):
+            bytes that began at `origins` were added to bytes that began at `other origins`.
+            (origins, IPUs, True): these IPUs completed the sums of bytes that began at `origins`.
     """
 
     def __init__(self, model: CostModel, tiles_per_ipu: int, group: Mapping[int, int]) -> None:
@@ -100,9 +110,10 @@ class Chunks:
         self.begin()
 
     def begin(self, numbers: Array | None = None) -> None:
-        """Reset the labels: every byte begins at its own address, in the chunk with its number.
+        """Reset all labels: every byte begins at its own address.
 
-        `numbers` has the number of each byte's chunk; None stands for -1.
+        `numbers` has the number of the chunk to which each byte belongs, or -1. None stands for -1
+        everywhere.
         """
         if numbers is None:
             numbers = np.full(len(self.ipu), -1)
@@ -118,7 +129,7 @@ class Chunks:
         self.joined: list[tuple[Array, Array, bool]] = []
 
     def _label_id(self, label: Label) -> int:
-        """Return the id of a label. A new label gets the next id."""
+        """Return the id of a label. A new label gets the next integer."""
         return self._label_ids.setdefault(label, len(self._label_ids))
 
     @property
@@ -127,9 +138,9 @@ class Chunks:
         return list(self._label_ids)
 
     def numbers(self, joins: int) -> Array:
-        """Return, for each byte address, the number of its chunk, or -1.
+        """Return, for each byte address, the number of the chunk to which it belongs, or -1.
 
-        Only the first `joins` entries of `joined` are used.
+        Only the first `joins` entries of the attribute `joined` are used.
         """
         homes = np.full(len(self.ipu), UNKNOWN)
         for origins, others, is_complete in reversed(self.joined[:joins]):
@@ -143,11 +154,12 @@ class Chunks:
         return self._numbered(homes)
 
     def _numbered(self, homes: Array) -> Array:
-        """Return, for each byte address, the number of its chunk. `homes` is the home of each byte,
-        or -1.
+        """Return, for each byte address, the number of the chunk to which it belongs, or -1.
 
-        A chunk begins after the bytes of other chunks that precede it on an IPU. An IPU on which a
-        chunk is missing has fewer such bytes, so the maximum over the IPUs is used.
+        `homes` has the IPU that completes the sum of each byte, or a negative number if there is
+        not exactly one. A chunk begins in the tensor at the number of bytes, of all chunks, that
+        precede its first byte on an IPU. An IPU without some of the earlier chunks has fewer such
+        bytes, so the maximum over the IPUs is used.
         """
         at = np.flatnonzero(homes >= 0)
         at = at[np.argsort(self.ipu[at], kind="stable")]
@@ -169,11 +181,11 @@ class Chunks:
     def step(
         self, number: int, round_: int, noted: bool = True
     ) -> tuple[dict[Pair, list[Chunk]], bool]:
-        """Follow a compiled step, and return `(chunks, repeats)`.
+        """Update the labels for a compiled step, and return `(chunks, repeats)`.
 
-        `chunks` maps a pair of IPUs to the chunks that the step sends between them; it is {} if
-        `noted` is False. `repeats` is whether a part that arrived in the current round, `round_`,
-        is added to a sum that already contains it.
+        `chunks` maps (sending IPU, receiving IPU) to the chunks that the step sends between them;
+        it is {} if `noted` is False. `repeats` is whether two values to which the same IPU
+        contributed were added, one of which arrived in the current round, `round_`.
         """
         sent: Counter[tuple[int, int, int]] | None = Counter() if noted else None
         meets_itself = False
@@ -204,16 +216,17 @@ class Chunks:
         return {pair: _merged(parts) for pair, parts in chunks.items()}, meets_itself
 
     def _write(self, at: Array, labels: Array, origins: Array) -> None:
-        """Set the labels and origins of the bytes `at`.
+        """Store the label ids and the origins of the bytes that were written to the addresses `at`.
 
-        Bytes that have not left their IPU begin at their own address.
+        Bytes that have not left their IPU get their initial label, and their own address as the
+        origin.
         """
         has_left = np.array([label.round >= 0 for label in self.labels])[labels]
         self.of[at] = np.where(has_left, labels, self.first[at])
         self.origin[at] = np.where(has_left, origins, at)
 
     def _moved(self, number: int, step: p.Step) -> tuple[Array, Array]:
-        """Return `(sources, destinations)`: the bytes that the copies of a step read and write."""
+        """Return `(sources, destinations)`: the byte addresses that a step copies from and to."""
         if number not in self._moves:
             sides = [(_bytes(a), _bytes(b)) for a, b in p.moves(step)] or [_NONE]
             source, target = (np.concatenate(side) for side in zip(*sides, strict=True))
@@ -221,7 +234,11 @@ class Chunks:
         return self._moves[number]
 
     def _note(self, sent: Counter[tuple[int, int, int]] | None, at: Array, to: Array) -> None:
-        """Count the bytes `at` that other IPUs receive, once for each of these IPUs."""
+        """Add to `sent` the number of bytes at the addresses `at` that are sent to the IPUs `to`.
+
+        The keys of `sent` are (sending IPU, receiving IPU, label id). A byte that several vertices
+        of an IPU read counts once. If `sent` is None, nothing is counted.
+        """
         if sent is None:
             return
         away = self.ipu[at] != to
@@ -233,8 +250,10 @@ class Chunks:
             sent[source, target, label_id] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
-        """Return the label ids of copied bytes. Bytes from another IPU (`away`) get the round
-        `round_`.
+        """Return the label ids that bytes have after a copy.
+
+        `labels` has the label ids before it. If a byte is copied from another IPU (`away` is True),
+        its new label has the round `round_`.
         """
         known = self.labels
         arrived: Array = np.arange(len(known))
@@ -246,9 +265,11 @@ class Chunks:
     def _vertices(
         self, table: FrozenTable, round_: int, sent: Counter[tuple[int, int, int]] | None
     ) -> Iterator[tuple[Array, Array, Array, bool]]:
-        """Yield `(bytes, labels, origins, repeats)` for each field that a vertex writes.
+        """Yield `(addresses, labels, origins, repeats)` for each field that the vertices write.
 
-        `repeats` is whether a part is added to a sum that already contains it.
+        The first three have an entry for each byte of the field; `labels` are ids. `repeats` is
+        whether two values to which the same IPU contributed were added, one of which arrived in
+        round `round_`.
         """
         ipu = table.tiles.astype(np.int64) // self.per_ipu
         reads: list[tuple[Array, Array, Array]] = []
@@ -275,10 +296,11 @@ class Chunks:
     def _joined(
         self, parts: list[list[Array]], ipu: Array, round_: int
     ) -> tuple[Array, Array, bool]:
-        """Return `(labels, origins, repeats)`, joined element by element on the given IPUs.
+        """Return `(labels, origins, repeats)` of the sums of several fields, added byte by byte.
 
-        `parts` has (labels, origins) of each field. `repeats` is whether a part that arrived in
-        `round_` is added to a sum that already contains it.
+        `parts` has [label ids, origins] for each field that is added, and `ipu` is the IPU that
+        adds each byte. `repeats` is whether two values to which the same IPU contributed were
+        added, one of which arrived in round `round_`.
         """
         labels, origins = parts[0]
         again = False
@@ -309,9 +331,11 @@ class Chunks:
         return labels, origins, again
 
     def _log(self, kept: Array, dropped: Array, completed: Array, has_left: Array) -> None:
-        """Append to `joined` that the origins `dropped` were added to the origins `kept`.
+        """Append to `joined` which bytes were added to each other, and which sums are complete.
 
-        Sums that are `completed` are appended with the IPUs that completed them.
+        Each sum has two summands, whose origins are in `kept` and `dropped`; the origin of the sum
+        is `kept`. `completed` is the IPU that completes the sum, or -1, and `has_left` is whether
+        the sum contains a byte that has left its IPU.
         """
         at = np.flatnonzero(has_left & (completed < 0) & (kept != dropped))
         self.joined.append((dropped[at], kept[at], False))
@@ -320,16 +344,23 @@ class Chunks:
             self.joined.append((origins, completed[at], True))
 
     def _completes(self, label: Label, parts: Iterable[Label], own_ipu: int) -> bool:
-        """Return whether a label is complete while none of its parts is."""
+        """Return whether all IPUs contributed to a sum, but not to any of its summands.
+
+        `label` is the label of the sum, `parts` are the labels of its summands, and `own_ipu` is
+        the IPU that adds them. "All" means all IPUs of its collective.
+        """
         group = self.group.get(own_ipu, 0)
         return label.parts == group and all(part.parts != group for part in parts)
 
     def _all_read(
         self, reads: list[tuple[Array, Array, Array]], row: Array, at: Array, ipu: Array
     ) -> tuple[Array, Array]:
-        """Return the labels and origins that vertices write whose fields are not equally long.
+        """Return `(labels, origins)` of bytes written by vertices whose fields differ in length.
 
-        All bytes of a vertex have one origin, the address of the first byte.
+        Every byte that a vertex writes gets the joined label of all bytes that the vertex reads.
+        Its origin is the address of the first byte that the vertex writes. `reads` has (vertices,
+        label ids, origins) of the bytes in each field that is read. `row` and `at` have the vertex
+        and the address of each byte that is written, and `ipu` has the IPU of each vertex.
         """
         known = self.labels
         of_row = dict[int, set[int]]()
@@ -358,9 +389,11 @@ class Chunks:
         return np.array([written[r] for r in row.tolist()], np.int64), of_rows[row]
 
     def _join(self, x: Label, y: Label, own_ipu: int) -> tuple[Label, Label]:
-        """Return `(label, newer)`: the label of the sum of two parts on an IPU, and the newer part.
+        """Return `(label, newer)`: the label of the sum of two values, and either `x` or `y`.
 
-        The sum has the origin of the newer part.
+        `x` and `y` are the labels of the two values, which IPU `own_ipu` adds. `newer` is the label
+        that arrived in the later round or, in the same round, the one to which more IPUs have
+        contributed.
         """
         if x == y:
             return x, x
@@ -376,13 +409,13 @@ class Chunks:
 
 
 def _columns(keys: Array, columns: tuple[Array, ...]) -> list[list[int]]:
-    """Return the columns from which `combined` made these keys, each as a list."""
+    """Return the columns that `combined(*columns)` packed into the integers `keys`, as lists."""
     shape = [1 + int(column.max(initial=0)) for column in columns]
     return [part.tolist() for part in np.unravel_index(keys, shape)]
 
 
 def _distinct_rows(first: Array, second: Array) -> tuple[Array, Array]:
-    """Return the distinct rows of two columns, as two columns."""
+    """Return the distinct pairs (`first[i]`, `second[i]`), as two columns."""
     keys = distinct(combined(first, second))
     firsts, seconds = np.divmod(keys, 1 + int(second.max(initial=0)))
     return firsts, seconds
@@ -410,7 +443,7 @@ def _from_host(step: p.Step) -> Iterator[Tensor]:
 
 
 def _merged(chunks: list[Chunk]) -> list[Chunk]:
-    """Merge the chunks with equal number, origin and parts; the largest comes first."""
+    """Return the chunks, largest first; chunks that differ only in size are added up."""
     sizes: Counter[Chunk] = Counter()
     for chunk in chunks:
         sizes[chunk._replace(size=0)] += chunk.size

@@ -61,7 +61,7 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
-NO_LINE = "in no line"  # the end of each reason why cycles belong to no line
+NO_LINE = "in no line"  # Each reason why cycles belong to no line ends like this.
 WIDEST_TEXT = 58  # A row shows at most this many characters of a formula.
 MOST_SIZES = 6  # The formulas of at most this many vertex sizes are shown.
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
@@ -80,8 +80,9 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     `observe`, which describes a single vertex. For a report, the cycles are those of all vertices
     of `codelet`, a vertex class or its name; by default the codelet whose vertices take the most
     cycles. The cycles are those of worker threads or, for vertices that have the tile to
-    themselves, those of the tile. A further column has the cycles at the other price of codelets,
-    "compiled" or "by hand".
+    themselves, those of the tile. The prices of codelets are "compiled" or "by hand"
+    (`Target.codelet_prices`). A further column has the cycles at the price that the run did not
+    use.
 
     Most vertices of a library have no Python lines: a formula or an estimate gives their cycles.
     For such a codelet, the view shows the formula. For any codelet, it says how many of the
@@ -95,7 +96,7 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     name = what.codelet.__name__
     total = what.cycles
     if not what.lines:
-        raise _uncounted(name, f"show.turns({name}, …) shows what its loops did.")
+        raise _uncounted(name, f"show what its loops did with show.turns({name}, …).")
     lines = line_rows(what.codelet, what.lines, what.start, total)
     rows = [row(0, name, 1, total, total, PART), *lines]
     return _view(name, f"One vertex of {name}, {number(total)} modelled cycles", COLUMNS, rows)
@@ -106,7 +107,8 @@ class _Executions:
 
     Attributes:
         groups_of: for each codelet, (executions, group of vertices, cycles of each vertex).
-        shown_by: for each codelet, the compiled steps that execute it, all mapped to row 0.
+        shown_by: for each codelet, a dict whose keys are the compiled steps that execute it. The
+            values are 0, the row of the tree that shows the codelet.
         moved: for each codelet, the worker cycles of moving data into and out of the vertex fields,
             in the steps that have to move it.
         spent: for each codelet, the modelled cycles of its vertices.
@@ -132,9 +134,11 @@ class _Executions:
         }
 
     def chosen(self, codelet: type[Vertex] | str | None) -> type[Vertex]:
-        """Return the codelet `codelet`; by default the one whose vertices take the most cycles.
+        """Return the vertex class for `codelet`, which is a class, the name of one, or None.
 
-        :raises InvalidOptionError: if no vertex of it ran.
+        None stands for the class whose vertices take the most cycles.
+
+        :raises InvalidOptionError: if no vertex of the class ran.
         """
         named = {name_of.__name__: name_of for name_of in self.groups_of}
         chosen = (
@@ -144,7 +148,11 @@ class _Executions:
         )
         if not isinstance(chosen, type) or chosen not in self.groups_of:
             requested = getattr(codelet, "__name__", codelet)
-            advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
+            advice = (
+                f"choose a codelet that ran: {', '.join(named)}"
+                if named
+                else "execute a compute set"
+            )
             raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, but no vertex
                 of it ran.
                 next:  {did_you_mean(requested, named)}{advice}.""")
@@ -163,7 +171,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     target = model.target
     start, lines = _priced(groups_run, target)
     if not lines and not of_library(chosen):
-        raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
+        raise _uncounted(name, f"show one vertex with show.code(observe({name}, …)).")
     by_size = _by_formula(groups_run, target)
     estimated = _estimated_cycles(groups_run)
     rest = total - start - sum(cycles for *_, cycles in lines) - estimated
@@ -227,13 +235,16 @@ def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
 
 
 def has_estimate(group: Group) -> Array:
-    """Return bool[vertices]: whether the program itself gives the cycles of each vertex."""
+    """Return bool[vertices]: whether an estimate of the program gives the cycles of each vertex.
+
+    The program can set an estimate for a vertex or for a codelet.
+    """
     is_given = group.table.estimates[group.rows] >= 0
     return is_given | (group.estimator is not None)
 
 
 def _estimated_cycles(groups_run: GroupsRun) -> int:
-    """Return the sum of the cycles of the vertices whose cycles the program itself gives."""
+    """Return the sum of the cycles of all vertices for which the program has an estimate."""
     return sum(
         times * int(np.maximum(cycles[has_estimate(group)], 0).sum())
         for times, group, cycles in groups_run
@@ -269,14 +280,18 @@ def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> s
 
 
 class BySize(NamedTuple):
-    """The executions of the vertices with one formula, and the sum of their cycles."""
+    """The number of executions of vertices with the same formula, and the sum of their cycles."""
 
     runs: int
     cycles: int
 
 
 def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
-    """Return the vertices whose cycles a formula gives, by formula, the costliest first."""
+    """Return a dict from each formula to the executions and the cycles of its vertices.
+
+    The costliest formula comes first. Vertices whose cycles do not come from a formula are left
+    out.
+    """
     by_size: dict[Formula, BySize] = {}
     for times, group, cycles in groups_run:
         formula = formula_of(group.table.codelet, group.shapes, target)
@@ -476,10 +491,11 @@ def row(
     code: Code,
     *other_prices: float | None,
 ) -> CodeRow:
-    """Return a row of the table.
+    """Return a row of the table, which shows `cycles` and their share of `total`.
 
-    `total` is the number of cycles of which the row shows its share. `other_prices` are the cycles
-    at the other price, which have their own column.
+    `depth` is the level of the row in the tree, and `times` is a number of executions, or None. If
+    the table has a column for the other price of codelets, `other_prices` has the cycles at that
+    price.
     """
     rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
@@ -506,8 +522,8 @@ def line_rows(
     """Yield a row for starting the vertices, and a row for each line of a codelet.
 
     A line with several kinds of work is followed by a row for each kind. A line without cost also
-    has a row. `total` is the number of cycles of which the rows show their shares. `others` is
-    (cycles of starting, costs of the lines) at the other price.
+    has a row. The rows show their shares of `total` cycles. `others` is (cycles of starting, costs
+    of the lines) at the other price of codelets, "compiled" or "by hand".
     """
     if not lines:
         return

@@ -17,7 +17,8 @@ from ipu_teach.types import Array
 MOST_LETTERS = 20_000  # The texts of a scene may have about this many letters.
 MOST_NAMED = 4  # A text names at most this many elements of a message.
 MOST_PAIRS = 64  # At most this many pairs of tiles of an exchange have texts.
-# The key is (superstep, 0 or 1 for the exchange before or after its computation).
+# A dict from an exchange to its lines of text. The key is (superstep, exchange), where the exchange
+# is 0 before the computation of the superstep, and 1 after it.
 Carried = dict[tuple[int, int], list[str]]
 
 
@@ -28,9 +29,10 @@ def said(track: Track, values: Array, written: Array) -> list[str]:
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """Return, by (superstep, exchange), a line for each pair of tiles that exchange recorded
-    elements.
+    """Return lines of text about the messages of a recording: one for each pair of tiles.
 
+    The key is (superstep, exchange), where the exchange is 0 before the computation of the
+    superstep, and 1 after it. A line lists the recorded elements in the messages and their values.
     Transfers with the host have no lines. With `once`, only the first execution of each compiled
     step has lines. Later supersteps are left out if the lines would become too long.
     """
@@ -90,7 +92,7 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """Return a copy of the scene with the lines of `told` in its data, by frame.
+    """Return a copy of the scene that also contains the lines of text in `told`, by frame.
 
     `frames` maps each frame that has lines to its (superstep, exchange).
     """
@@ -99,7 +101,7 @@ def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """Return `(report, lines)` for a recording, where `lines` are those of `carried`.
+    """Return `(report, lines)` for a recording, where `lines` is the result of `carried`.
 
     For anything else, return `(what, {})`.
     """

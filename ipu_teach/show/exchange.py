@@ -29,7 +29,8 @@ from ipu_teach.types import Array
 MOST_BINS = 64  # The maximum number of rows and columns. With more tiles, several share a row.
 MOST_EXCHANGES = 40
 USUAL = 0.95  # The fraction of pairs that must fit the pattern "neighbours" or "shift".
-NOTHING, MARGIN, LINK = 0, 6, 7  # Codes. The codes 1 to 5 are ranges of bytes.
+# The codes of the view `exchange`. The codes 1 to 5 stand for ranges of bytes.
+NOTHING, MARGIN, LINK = 0, 6, 7
 LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
 
@@ -66,8 +67,9 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     """
     if largest is not None and not (is_whole(largest) and largest > 0):
         raise InvalidOptionError(
-            f"show.exchange() was given largest={shown(largest)}.",
-            next_step="give the bytes of the darkest colour, a whole number from 1 on.",
+            f"show.exchange() was given largest={shown(largest)}, which is not a positive whole "
+            "number.",
+            next_step="give the number of bytes of the darkest colour, such as largest=1024.",
         )
     source_report, texts = report_of(run, once=True)
     report = checked(source_report, "exchange")
@@ -119,8 +121,9 @@ class Exchange:
         return self.runs * self.total
 
     def between(self, tiles_per_ipu: int) -> int:
-        """Return the bytes that are sent to another IPU in one execution; 0 if `tiles_per_ipu` is
-        0.
+        """Return the bytes that are sent to another IPU in one execution.
+
+        The result is 0 if `tiles_per_ipu` is 0, which stands for a single IPU.
         """
         if not tiles_per_ipu:
             return 0
@@ -128,10 +131,9 @@ class Exchange:
         return int(self.size_bytes[crosses].sum())
 
     def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
-        """Return the sort key of an exchange: (bytes to another IPU, all bytes), over all
-        executions.
+        """Return the sort key of an exchange: (bytes sent to other IPUs, all bytes).
 
-        The first number is 0 on a single IPU.
+        Both are sums over all executions. The first number is 0 on a single IPU.
         """
         return self.runs * self.between(tiles_per_ipu), self.arriving
 
@@ -244,11 +246,10 @@ def ring_of_ipus(pairs: Array) -> str:
 
 
 def _usual(distances: Array) -> tuple[list[int], int]:
-    """Return `(usual, others)`: up to four distances, and the number of pairs that have another
-    distance.
+    """Return `(usual, others)`: up to four distances that at least 95 % of the pairs have.
 
-    At least 95 % of the pairs have one of these distances. If there are no such distances, `usual`
-    is [].
+    `others` is the number of pairs that have another distance. If there are no such distances,
+    `usual` is [].
     """
     values, counts = np.unique(distances, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:4]
@@ -258,8 +259,9 @@ def _usual(distances: Array) -> tuple[list[int], int]:
 
 
 def _far(distances: list[int], tiles_per_ipu: int) -> str:
-    """Return a text for the tiles at these distances; on several IPUs, it names IPUs where
-    possible.
+    """Return a text for the tiles at these distances, such as "the tile 3 further on".
+
+    On several IPUs, the text names IPUs if all distances are multiples of `tiles_per_ipu`.
     """
     same = bool(tiles_per_ipu) and not any(d % tiles_per_ipu for d in distances)
     far = [f"{d // tiles_per_ipu if same else d}" for d in sorted({abs(d) for d in distances})]
@@ -327,8 +329,9 @@ def _matrix(num_ipus: int, tiles: int, *, per_ipu: int, per_bin: int, bins: int)
 
 
 def _with_elements(scene: Scene, report: Report, texts: Carried, picked: list[Exchange]) -> Scene:
-    """Return a copy of the scene with the recorded elements in the messages of the exchanges
-    `picked`.
+    """Return a copy of the scene that also lists the recorded elements in the messages.
+
+    `picked` are the exchanges of the scene, and `texts` has the lists.
     """
     first = dict[tuple[int, int], tuple[int, int]]()
     for n, which in texts:
@@ -412,9 +415,7 @@ def _margins(sizes: Array, bins: int) -> Drawing:
 
 
 def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
-    """Return the numbers along the matrix: IPU numbers if there are several IPUs, else tile
-    numbers.
-    """
+    """Return the numbers along the matrix: those of the IPUs or, on a single IPU, of tiles."""
     if ipus > 1:
         return tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
     if bins >= 8:
@@ -430,8 +431,9 @@ def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
-    """Return the codes of a matrix: nothing, up to five ranges of bytes that end at `bounds`, the
-    bars.
+    """Return the codes of a matrix: for nothing, for ranges of bytes, and for the bars beside it.
+
+    There are up to five ranges, which end at `bounds`.
     """
     shades = palette.FILL[5 - len(bounds) : 5]
     steps = [
@@ -487,8 +489,9 @@ def _title(resting_at: Exchange, per_ipu: int) -> str:
 
 
 def _sentence(every: list[Exchange], resting_at: Exchange, note: str, tiles: int) -> str:
-    """Return a sentence with the exchange at which the picture rests, its note, and the run's
-    bytes.
+    """Return a sentence about the exchange at which the picture rests, and the run's bytes.
+
+    `note` is the text about that exchange.
     """
     others = "the only one" if len(every) == 1 else f"one of {len(every):,} different ones"
     total = sum(exchange.arriving for exchange in every)

@@ -47,7 +47,10 @@ class Explore:
         return " ".join(filter(None, (repr(self.view), self.ends, self._offer())))
 
     def html(self) -> str:
-        """Return the first picture, which is stored, with the findings at the ends of settings."""
+        """Return the HTML of the first picture, which the notebook stores.
+
+        Below the picture is a text with the titles of the pictures at the ends of each setting.
+        """
         html = self.view.html("stored")
         if not self.ends:
             return html
@@ -106,8 +109,11 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _at_ends(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> dict[str, View]:
-    """Return the pictures at both ends of each setting, by the setting and its value. An end at
-    which the program cannot be built has none, unless the slider begins there."""
+    """Return the pictures at both ends of each setting, by the setting and its value.
+
+    If the program cannot be built at an end, there is no picture of it, unless the slider begins
+    there.
+    """
     at_ends: dict[str, View] = {}
     for name, setting in settings.items():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
@@ -116,7 +122,8 @@ def _at_ends(
             if value == start[name]:
                 at_ends[key] = view
                 continue
-            with suppress(IPUTeachError):  # the slider shows it when it comes there
+            # An error is shown when the slider is moved to this end.
+            with suppress(IPUTeachError):
                 at_ends[key] = _built(build, {**start, name: value})
     return at_ends or {"this setting": view}
 
@@ -170,7 +177,8 @@ def _check(name: str, setting: Setting) -> None:
         return
     if isinstance(setting, list) and len(setting) > 1:
         return
-    raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}.
+    raise InvalidOptionError(f"""explore() was given {shown(setting)} for the setting {name!r},
+        which is neither a range of numbers nor a list of choices.
         next:  give (lowest, highest), (lowest, highest, step), or a list of at least two
         choices.""")
 

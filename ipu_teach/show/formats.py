@@ -34,7 +34,7 @@ from ipu_teach.types.numbers import (
     sizes_of,
 )
 
-CODES = (  # The first four say what becomes of a value.
+CODES = (  # The first four are what a dtype can do to a value.
     palette.SO.lettered("h", "held"),
     palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
     palette.GAPS.lettered("0", "become 0"),
@@ -81,8 +81,9 @@ def formats(
     :raises PoplarTypeError: if a dtype is none of these.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
-        raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
-            next:  give one to {MOST_DTYPES}: show.formats(values, HALF).""")
+        raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")},
+            but it shows one to {MOST_DTYPES}.
+            next:  give one to {MOST_DTYPES} dtypes: show.formats(values, HALF).""")
     grid, scale = grid_of(dtypes[0], "show.formats()")
     sizes = sizes_of(values, "show.formats()")
     best = fitting_power(float(sizes.max()), grid.largest * 2.0**scale)
@@ -163,9 +164,12 @@ def _landed(
     """
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
-        subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
+        throws_text = (
+            f"throws={shown(throws)}, which is not a whole number from 1 to {MOST_THROWS:,}"
+        )
+        subject = throws_text if number else f"coin={shown(coin)}, which is not a finite number"
         raise InvalidOptionError(f"""show.formats() was given {subject}.
-            next:  give a finite number, and 1 to {MOST_THROWS:,} throws.""")
+            next:  give a finite number as coin=, and 1 to {MOST_THROWS:,} throws.""")
     grid, scale = grid_of(dtype, "show.formats()")
     words = np.random.default_rng(seed).integers(0, 2**32, throws, np.uint32)
     words = np.append(words, np.array([0, 2**32 - 1], np.uint32))
@@ -173,7 +177,7 @@ def _landed(
     ends = np.sort(landed[-2:])
     if ends[0] == ends[1] or not np.isfinite(ends).all():
         raise InvalidOptionError(f"""show.formats() was given coin={shown(coin)}, which
-            {dtype.__name__} does not have to round.
+            is not between two numbers of {dtype.__name__}.
             next:  give a number that it rounds: show.formats(values, HALF, coin=0.1).""")
     if thrown is None:
         return ends, landed[:-2]
@@ -182,7 +186,10 @@ def _landed(
 
 
 def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
-    """Return a sentence with the share of each of the two numbers among the results."""
+    """Return a sentence: how often a value was rounded up, and how often down.
+
+    `ends` has the numbers below and above the value, and `landed` has the results of rounding.
+    """
     low, high = _on(ends, landed) / len(landed)
     return (
         f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
@@ -192,7 +199,11 @@ def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
 
 
 def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, ...]]:
-    """Return the rows of the table: for each power of two in `way` but the last, each dtype."""
+    """Return the rows of the table, one for each factor and dtype.
+
+    `way` has the power of two of each frame's factor. The last frame shows a factor again, so it
+    has no rows.
+    """
     return [
         (h.dtype.__name__, f"2^{k}")
         + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
@@ -202,7 +213,7 @@ def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, 
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return int[2]: how many of the results `landed` are equal to each of the numbers `ends`."""
+    """Return int[2]: how many of `landed` are equal to each of the two numbers `ends`."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
@@ -290,7 +301,11 @@ def _histogram(
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """Return the axis and, below it, the range of each dtype in powers of two."""
+    """Return the axis and, below it, the range of each dtype in powers of two.
+
+    `reaches` has the exponents of the smallest, the smallest normal and the largest number of each
+    dtype. The axis reaches from 2**`low` to 2**`high`.
+    """
     pitch = WIDE / (high - low)
     shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]

@@ -27,10 +27,11 @@ class Term(int):
 
     text: str
     holds: int
-    # For -(-a // b), which is how the estimators round up: the a of -a, and the a and b of -a // b.
+    # The estimators round a / b up by -(-a // b). In the Term of -a, `negated` is a. In the Term
+    # of -a // b, `rounded` is (a, b).
     negated: Term | None
     rounded: tuple[Term, int] | None
-    # For n + 4 - 1: the n, and what was added to it.
+    # In the Term of n + 4 - 1, `stem` is n and `added` is 3.
     stem: Term | None
     added: int
 
@@ -43,8 +44,9 @@ class Term(int):
         return term
 
     def _plus(self, number: int) -> Term:
-        """Return the sum with a number without an expression, which is added to the constant of the
-        sum.
+        """Return the sum of this term and a plain number.
+
+        Plain numbers that were added before are combined with it: (n + 4) - 1 becomes n + 3.
         """
         stem = self.stem or self
         added = self.added + number
@@ -79,7 +81,7 @@ class Term(int):
 
     def __mul__(self, other: int) -> Term:
         if not isinstance(other, int):
-            return NotImplemented  # Python then repeats the list.
+            return NotImplemented  # If `other` is a list, Python then repeats the list.
         if not self or not other:
             return Term(0, "0")
         if other == 1:
@@ -91,7 +93,7 @@ class Term(int):
 
     def __rmul__(self, other: int) -> Term:
         if not isinstance(other, int):
-            return NotImplemented  # Python then repeats the list.
+            return NotImplemented  # If `other` is a list, Python then repeats the list.
         if not self or not other:
             return Term(0, "0")
         if other == 1 or self == 1:
@@ -124,8 +126,10 @@ class Term(int):
 
 
 def _part(value: int, holds: int) -> str:
-    """Return the text of an operand, in brackets if its operator has a lower precedence than
-    `holds`.
+    """Return the text of an operand, in brackets if it is a negative number or binds too weakly.
+
+    `holds` is the precedence of the surrounding operator: SUM, PRODUCT or ATOM. An operand with a
+    lower precedence, such as a sum in a product, gets brackets.
     """
     if not isinstance(value, Term):
         return f"{value}" if value >= 0 else f"({value})"
@@ -148,7 +152,10 @@ class Formula:
 
     @property
     def named_sizes(self) -> str:
-        """The sizes as a text. Only the first of the sizes that are 1 is included."""
+        """The sizes as a text, such as "elements = 1,024, rows = 8".
+
+        Sizes that are 1 are left out, except for the first size.
+        """
         sizes = [(name, n) for i, (name, n) in enumerate(self.sizes) if n != 1 or not i]
         names = ("elements" if name == "n" else name.replace("_", " ") for name, _ in sizes)
         return ", ".join(f"{name} = {n:,}" for name, (_, n) in zip(names, sizes, strict=True))
@@ -164,7 +171,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # the number of nested calls of estimators
+    depth = 0  # The number of calls of estimators that are running, each called by the one before.
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth

@@ -82,7 +82,7 @@ def _scene(report: Report, max_steps: int) -> Scene:
     )
     longest = max(links, key=lambda link: link[-1])[0]
     sentences = [trace.sentence()] if trace.events else []
-    # where the host's times are modelled, the run includes the waiting for its functions
+    # If the times of the host are modelled, the run includes the waiting for its functions.
     starved = trace.starved_share if trace.modelled else 0.0
     share = _share(sum(link[-1] for link in links) * (1 - starved), total)
     memory = " or streaming memory" if report.streaming_bytes else ""
@@ -104,9 +104,7 @@ def _scene(report: Report, max_steps: int) -> Scene:
 
 
 def _share(cycles: float, total: float) -> str:
-    """Return a share of the run as a percentage, or "less than 0.1 %" if it would be rounded to 0.0
-    %.
-    """
+    """Return a share of the run as a percentage, or "less than 0.1 %" for a small share."""
     share = 100 * cycles / total
     return "less than 0.1 %" if 0 < share < 0.05 else f"{share:.1f} %"
 
@@ -158,8 +156,9 @@ def _table(report: Report) -> Table:
 def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int]:
     """Return `(pieces, end)` of the first `max_steps` supersteps; `end` is in cycles.
 
-    `pieces` has the pieces of each lane, by its name. The lanes are the device or its IPUs, each
-    stream and, if the times of the host are modelled, the host functions that the device waits for.
+    `pieces` maps the name of a lane to the (code, start, length) of its bars. The lanes are the
+    device or its IPUs, each stream and, if the times of the host are modelled, the host functions
+    that the device waits for.
     """
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     pieces: dict[str, list[Piece]] = {name: [] for name in names}

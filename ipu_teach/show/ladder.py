@@ -35,13 +35,15 @@ LOADS = (  # The codes of a link, by its busy time relative to that of the busie
     ),
 )
 BESIDE = (
-    "Of several IPUs the links stand below, each way by itself and as thick as its bandwidth; "
-    "beside one, how much of the run it is busy."
+    "The links between IPUs are drawn below: each direction is a line that is as thick as its "
+    "bandwidth. In a run, the text at a line is the share of the run for which it is busy."
 )
 # The width of the picture, its margin at the sides, the height of an IPU, and the space between
-# the two rows of IPUs
+# the two rows of IPUs.
 WIDE, RIM, HIGH, BETWEEN = 688.0, 20.0, 36.0, 76.0
-ROOM, TURN = 16.0, 8.0  # The margin at top and bottom; the distance of links that lead around.
+# The margin at the top and bottom, and the distance between two links that join the ends of the
+# ladder.
+ROOM, TURN = 16.0, 8.0
 NARROWER = 0.65  # A narrow page shrinks the picture to this share, but not its texts.
 THICK = 8.0  # The thickness of each direction of a rung.
 
@@ -49,7 +51,7 @@ THICK = 8.0  # The thickness of each direction of a rung.
 class Ladder:
     """The links between the IPUs of a machine, and the bytes that a run sends over each link.
 
-    Without `report`, there is no run.
+    If `report` is None, there is no run.
     """
 
     def __init__(self, target: Target, report: Report | None) -> None:
@@ -68,9 +70,7 @@ class Ladder:
         self.ran = report is not None
 
     def said(self, link: Link) -> str:
-        """Return a text with the bytes that the run sends over a link, and the time that it is
-        busy.
-        """
+        """Return a text with the bytes that the run sends over a link, and how long it is busy."""
         num_bytes = self.bytes[link]
         busy_cycles = self.busy[link]
         return (
@@ -82,12 +82,13 @@ class Ladder:
         if not self.ran:
             return ""
         if not self.bytes:
-            return " In the run nothing goes over a link between IPUs."
+            return " The run sends nothing over the links between IPUs."
         most_cycles = max(self.busy.values())
         busiest_link, *others = (link for link in self.links if self.busy[link] == most_cycles)
         return (
-            f" In the run {len(self.bytes)} of {len(self.links)} links, each way counted, carry "
-            f"{sum(self.bytes.values()):,} bytes; busiest is that from IPU {busiest_link[0]} to "
+            f" In the run, {len(self.bytes)} of {len(self.links)} links carry "
+            f"{sum(self.bytes.values()):,} bytes, if each direction counts as a link; the busiest "
+            f"is that from IPU {busiest_link[0]} to "
             f"IPU {busiest_link[1]}{f', with {len(others)} more' * bool(others)}: "
             f"{self.said(busiest_link)} of the run."
         )
@@ -96,7 +97,7 @@ class Ladder:
         return f"{100 * self.busy[link] / (self.total or 1):.2g} %"
 
     def mark(self, heading: str, first: int, plain: int, ipu: int) -> Painted:
-        """Return the mark that shows the ladder, with `heading` above it.
+        """Return the mark that shows the links between the IPUs, with `heading` above it.
 
         `first` is the index of the code `LOADS[0]`, `plain` is that of a link without a run, and
         `ipu` is that of an IPU.
@@ -129,7 +130,10 @@ class Ladder:
         )
 
     def _link_shapes(self, first: int, plain: int) -> tuple[list[Shape], list[Array]]:
-        """Return `(shapes, places)`: the boxes and texts of the links, and their areas."""
+        """Return `(shapes, places)`: the boxes and texts of the links, and the largest box of each.
+
+        `first` is the index of the code `LOADS[0]`, and `plain` is that of a link without a run.
+        """
         link_places = list[Array]()
         shapes = list[Shape]()
         most_cycles = max(self.busy.values(), default=0)
@@ -156,7 +160,7 @@ class Ladder:
         return shapes, link_places
 
     def _ipu_shapes(self, ipu: int) -> Iterator[Shape]:
-        """Yield the boxes and the names of the IPUs. `ipu` is the index of their code."""
+        """Yield the boxes and the names of the IPUs; `ipu` is the index of their colour."""
         names = [f"IPU {ipu_number}" for ipu_number in range(self.target.num_ipus)]
         max_letters = NARROWER * self._wide / LETTER
         if len(names[-1]) > max_letters:
@@ -179,7 +183,7 @@ class Ladder:
         return x, self._top + ipu % 2 * (HIGH + BETWEEN)
 
     def _parts(self, link: Link) -> list[Array]:
-        """Return the boxes of a link, the longest first: (x, y, width, height) in float[4] each."""
+        """Return the boxes of a link, the longest first: float[4] of (x, y, width, height) each."""
         thickness = min(THICK, 0.3 * self._wide) * link_rate(link, self.target)
         thickness /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         first, second = sorted(link)

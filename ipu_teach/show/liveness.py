@@ -47,7 +47,8 @@ CODES = (
     replace(palette.FIRST, name="first report (a)"),
     replace(palette.SECOND, name="second report (b)"),
 )
-ONE = 3  # the code of the first of two reports
+# If the view shows two reports, these are the codes of the first and of the second.
+ONE = 3
 TWO = 4
 
 MOST_STEPS = 2000  # If there are more steps, several share a column of the axis.
@@ -55,7 +56,8 @@ MOMENTS = 300  # An axis of cycles has this many columns.
 AXES = STEPS, CYCLES = ("steps", "cycles")
 MOST_LANES = 12  # At most this many variables have a lane.
 MOST_LISTED = 40  # The list below the picture has at most this many variables.
-LISTED = ("Constants", "Vertex state")  # That list names the variables of these categories.
+# The list below the picture has a row for each variable of these categories, not for the category.
+LISTED = ("Constants", "Vertex state")
 MOST_NAMED = 4  # The text for a step names at most this many variables.
 LEFT = 150.0
 HIGH = 104.0  # The height of a curve.
@@ -88,7 +90,8 @@ def liveness(
     """
     refuse_at_of_two("liveness", other, at)
     if axis not in AXES:
-        raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
+        raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}, which is
+            neither "steps" nor "cycles".
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
     runs = [
         _Run(checked(r, "liveness", must_have_run=False), always, axis == CYCLES)
@@ -118,7 +121,11 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, rows: list[VariableRow], num_steps: int) -> _Named:
-        """Return the entry for the variables called `name`."""
+        """Return an object for the variables `rows`, which all have the name `name`.
+
+        `num_steps` is the number of steps of the programs. If there are several variables, the name
+        includes their number.
+        """
         changes: Array = np.zeros(num_steps + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -163,11 +170,10 @@ class _Run:
 
     @cached_property
     def bytes(self) -> tuple[Array, Array]:
-        """`(all, fullest)`, both int64[3, steps]: the bytes of all tiles, and those of the fullest
-        tile.
+        """`(all, fullest)`, both int64[3, steps]: the bytes of all tiles, and of the fullest tile.
 
         The rows are the bytes of always-live variables, of other variables, and of buffers. The
-        bytes of the fullest tile include gaps.
+        bytes of the fullest tile include the unused gaps between variables.
         """
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
@@ -194,7 +200,7 @@ class _Run:
         return all_tiles, fullest_tile
 
     def fullest_text(self, step: int) -> str:
-        """Return the tiles that have the most bytes in a step, as a text."""
+        """Return a text with the numbers of the tiles that have the most bytes in a step."""
         memory = self.report.memory
         rows = memory.liveness.live[step, memory.variable]
         per_tile = memory.always_live_bytes_per_tile + sum(memory.passing[step].values())
@@ -205,28 +211,27 @@ class _Run:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """The codes of the categories of bytes that are drawn."""
+        """The codes of the bytes that are drawn: COMING, BUFFER and, if `always`, ALWAYS."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property
     def height(self) -> tuple[Array, Array]:
-        """`(all, fullest)`, both int64[steps]: the drawn bytes of all tiles, and those of the
-        fullest tile.
-        """
+        """`(all, fullest)`, both int64[steps]: the drawn bytes of all tiles, and of the fullest."""
         all_tiles, fullest_tile = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
         return all_tiles, fullest_tile
 
     @cached_property
     def edges(self) -> Array:
-        """int64[steps + 1]: the position on the axis where each step begins, and the end of the
-        axis.
+        """int64[steps + 1]: where each step begins on the axis, and the end of the axis.
+
+        Positions are in cycles or, if `cycles` is False, in steps.
         """
         if not self.cycles:
             return np.arange(self.num_steps + 1)
         profile = self.report.profile
         leaves = self.report.memory.liveness.places
         cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
-        # Cycles that depend on data are those of the run.
+        # If the cycles of a step depend on data, the largest number in the run is used.
         for step in np.unique(self.report.step_numbers).tolist():
             cycles[profile.leaf(step).step] = max(cycles[profile.leaf(step).step], cycles[step])
         return np.cumsum([0, *(cycles[leaf.step] for leaf in leaves)])
@@ -246,9 +251,7 @@ class _Run:
         return np.pad(steps, (0, count - len(steps)), constant_values=-1)
 
     def peak(self) -> str:
-        """Return a text with the steps in which all tiles together, and the fullest tile, need most
-        memory.
-        """
+        """Return a text: the steps in which all tiles, and the fullest one, need most memory."""
         of_all, of_fullest = self.height
         step = int(np.argmax(of_all))
         always = self.bytes[0][ALWAYS, step]
@@ -268,8 +271,10 @@ class _Run:
         return [self._largest_text(self._sizes(step)) for step in range(self.num_steps)]
 
     def largest_at(self, step: int) -> str:
-        """Return the two largest of the variables that come and go at a step, and of the buffers
-        of the step together; "" if there are none."""
+        """Return a text with the two largest of the variables that come and go at a step.
+
+        All buffers of the step together count as one variable. The text is "" if there are none.
+        """
         sizes = self._sizes(step)
         if buffers := int(self.bytes[0][BUFFER, step]):
             sizes.append(("buffers of the step", buffers))
@@ -286,8 +291,9 @@ class _Run:
 
     @staticmethod
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
-        """Return a text with the first entries of `sizes` (name, bytes), and the number of the
-        others.
+        """Return a text with the first entries of `sizes`, and the number of the others.
+
+        An entry is (name, bytes).
         """
         largest = ", ".join(f"{label(name, 24)} {size:,}" for name, size in sizes[:MOST_NAMED])
         rest = ""
@@ -297,8 +303,10 @@ class _Run:
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """Return (name, bytes, ranges of steps) of the `count` largest variables that come and
-        go."""
+        """Return (name, bytes, ranges of steps) of the largest variables that come and go.
+
+        At most `count` variables are included.
+        """
         return [(_lane_name(lane.name), lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
     @cached_property
@@ -312,7 +320,7 @@ class _Run:
         return sorted(named, key=lambda variables: -variables.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """Return `(rows, rest, buffers)`: the list below the picture, for the player.
+        """Return `(rows, rest, buffers)` for the list below the picture, which the player shows.
 
         - rows: [name, bytes, ranges of columns] of each of the largest variables, and of all
           always-live content. Variables of the same name that are live in the same column share a
@@ -330,7 +338,8 @@ class _Run:
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        # This maps a name to (number of live variables, bytes), each int64[columns].
+        # This maps a name to (number of live variables with that name, their bytes), both
+        # int64[columns].
         names: dict[str, tuple[Array, Array]] = {}
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
             step_ranges = ((0, self.num_steps),) if row.always_live else row.ranges
@@ -353,7 +362,10 @@ class _Run:
 
 
 def _lane_name(name: str) -> str:
-    """Return a name beside a lane: its number of variables is never cut."""
+    """Return the label of a lane: the name of its variables, which is cut if it is too long.
+
+    The number of variables, or the replica, at the end of the label is never cut.
+    """
     match = re.fullmatch(r"(.*), (?:replica (\d+ of \d+)|(\d+) (?:of them|replicas.*))", name)
     if not match:
         return label(name, 20)
@@ -362,10 +374,11 @@ def _lane_name(name: str) -> str:
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
-    """Return `(name, bytes, ranges)` for each set of variables called `name` that are live
-    together.
+    """Return `(name, bytes, ranges of columns)` of variables that are all called `name`.
 
-    `numbers` and `sizes` are int64[columns]: how many are live in a column, and their bytes.
+    There is an entry for each pair of a number of live variables and their bytes that occurs.
+    `numbers` and `sizes` are int64[columns]: how many of the variables are live in each column, and
+    their bytes.
     """
     pairs = np.stack((numbers, sizes), axis=1)
     edges = [0, *(np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1).tolist(), len(pairs)]
@@ -401,7 +414,7 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
     panels = Panels()
     if not cycles and steps_per_column > 1:
         panels.notes.append(
-            f"A place stands for {steps_per_column} steps of the programs and shows the fullest "
+            f"A column stands for {steps_per_column} steps of the programs and shows the fullest "
             "of them."
         )
     lanes, left_out = _lanes(runs, panels)
@@ -452,10 +465,10 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
 
 
 def _lanes(runs: list[_Run], panels: Panels) -> tuple[list[Lane], int]:
-    """Return `(lanes, left_out)`: the lanes of the largest variables that are not always live,
-    sorted by when they begin, and the number of variables without a lane.
+    """Return `(lanes, left_out)` of the largest variables that are not always live.
 
-    Add a note if there are such variables.
+    The lanes are sorted by when they begin, and `left_out` is the number of variables without a
+    lane. Add a note if there are such variables.
     """
     lanes = [
         (f"{name} ({'ab'[run_number]})" if len(runs) > 1 else name, size, ranges, run_number)
@@ -555,7 +568,7 @@ def _limit(runs: list[_Run]) -> int:
 
 
 def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
-    """Return the bars of the lanes: bar k is the k-th range of each lane."""
+    """Return the bars of the lanes: bar k is the k-th range of steps with live variables."""
     bars = []
     code: int | Array = (
         COMING if len(runs) == 1 else np.array([(ONE, TWO)[run_number] for *_, run_number in lanes])
@@ -573,16 +586,17 @@ def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     """Return the still of a column of the axis.
 
-    `steps` has the step of each report in this column, or -1 if it has none.
+    `steps` has the step of each report in this column, or -1 if it has none. `lanes` is whether the
+    picture has lanes.
     """
     texts = []
-    names: dict[str, str] = {}  # the name of the step in each report, and the first report with it
+    names: dict[str, str] = {}  # This maps the name of a step to its first report, "a" or "b".
     spans = [
         (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0
     ]
     for run_number, (run, step) in enumerate(zip(runs, steps, strict=True)):
         if step < 0:
-            over = "is step its end" if run.cycles else "has no such step"
+            over = "is at its end" if run.cycles else "has no such step"
             texts.append(f"{'ab'[run_number]} {over}")
             continue
         fullest = run.fullest_text(step)
@@ -623,7 +637,7 @@ def _title(runs: list[_Run]) -> str:
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     kind = "memory" if runs[0].always else "memory that comes and goes"
     if not change:
-        return f"Both runs need equally much {kind} step their peaks"
+        return f"Both runs need equally much {kind} at their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
     at = [int(np.argmax(run.height[0])) + 1 for run in runs]
     title = (

@@ -75,7 +75,11 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
 
 
 def rungs_and_rails(target: Target, num_ipus: int) -> tuple[int, int]:
-    """Return the numbers of rungs and rails in a ladder of `num_ipus` IPUs."""
+    """Return `(rungs, rails)`: the numbers of links in a machine of `num_ipus` IPUs.
+
+    The IPUs form a ladder: a rung joins the two IPUs of a pair, and a rail joins neighbouring
+    pairs.
+    """
     is_ring = target.ipu_link_topology == TORUS and num_ipus > 4
     return num_ipus // 2, max(0, num_ipus - 2) + 2 * is_ring
 
@@ -90,12 +94,11 @@ def rate(bytes_a_second: float) -> str:
 
 
 class _Pipes:
-    """The pipes of a machine in each of several sizes: connections that are drawn with their
-    bandwidth.
+    """The pipes of a machine in several sizes: connections that are drawn with their bandwidth.
 
     Attributes:
-        figures: for each pipe, the text of the constant that determines its bandwidth.
-        sources: for each pipe, the source of that constant.
+        figures: for each pipe, a text with the bandwidth of one tile, link or IPU.
+        sources: for each pipe, a text with the source of this number, such as a publication.
         stills: a still for each size.
         rows: the rows of the table.
         rates: the bandwidth of each pipe as a text, size by size.
@@ -245,7 +248,10 @@ def _figures(target: Target) -> dict[str, str]:
 
 
 def _link_rates(target: Target) -> tuple[str, str]:
-    """Return two texts: the bandwidths of a rung and of a rail in each direction."""
+    """Return the bandwidths, as texts, of a link within a pair of IPUs and between two pairs.
+
+    They are those of a rung and a rail of the ladder that the IPUs form, in each direction.
+    """
     clock = target.tile_clock_frequency
     return (
         rate(target.link_bytes_per_cycle * clock),
@@ -254,7 +260,10 @@ def _link_rates(target: Target) -> tuple[str, str]:
 
 
 def _ladder_heading(target: Target) -> str:
-    """Return the heading of the ladder: the numbers and bandwidths of its rungs and rails."""
+    """Return the heading of the links: how many rungs and rails there are, and their bandwidths.
+
+    A rung is a link within a pair of IPUs, and a rail is a link between neighbouring pairs.
+    """
     rungs, rails = rungs_and_rails(target, target.num_ipus)
     rung, rail = _link_rates(target)
     parts = [f"{counted(rungs, 'rung')} (upright) of {rung}"]
@@ -292,12 +301,15 @@ def _finding(target: Target) -> str:
 
 
 def _source(target: Target, figure: str) -> str:
-    """Return the source of a constant. A constant that the user set has no published source."""
+    """Return a text with the source of a constant of the machine, such as a publication.
+
+    A constant that the user has set has the text "set for this machine".
+    """
     if ground(target, figure) == GIVEN:
         return "set for this machine"
     return source(target.ipu_version, figure).replace("tut6", "tutorial 6")
 
 
 def unit(figure: str) -> str:
-    """Return the unit of a constant of a machine."""
+    """Return the unit of a constant of the machine, such as bytes a cycle."""
     return str(Target.__dataclass_fields__[figure].metadata["unit"])

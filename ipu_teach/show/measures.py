@@ -1,4 +1,4 @@
-"""The measures that the painter and the player share, in units of the drawing.
+"""The measures that Python's drawings and the JavaScript player share, in units of the drawing.
 
 `static/make_scripts.py` writes them to static/measures.js.
 """
@@ -14,23 +14,22 @@ MOST_SPOKES = 24  # If a message has more receivers, they get dots instead of ar
 TICK = 92.0  # The width for the name of a step below a curve.
 NAMED = 40.0  # A step that is narrower than this has no name above its lanes.
 BAR = 150.0  # The smallest width of a tree's column of bars.
-# A matrix
-MARGIN = 26.0  # The height of the bars above it, and the width of the bars beside it.
+# The bars above a matrix are this high, and the bars beside it are this wide.
+MARGIN = 26.0
 MOST_PARTNERS = 12  # A picture of a tile shows at most this many partners.
 LINK = 16.0  # The width of a link between IPUs.
-# A zoom
-SIDE = 232.0  # The side of its square.
+SIDE = 232.0  # The side of the square in which the view `machine` draws a size.
 SLOT = 58.0  # The height of a pipe with its texts.
 THICK = 24.0  # The thickness of the widest pipe.
-# A board
+# The other measures are those of a board, which has a box for each tile.
 GUTTER = 72.0  # The space for links between IPUs.
 MOST_PACKETS = 12  # If there are more messages than this, they are drawn as arrows.
-MOST_ARROWS = 256  # If there are more than this, only those of the focused tile are drawn.
+MOST_ARROWS = 256  # If there are more arrows, only those of the focused tile are drawn.
 HEAD = 20.0  # The height of the name of a box.
 ROW = 18.0  # The height of a row of cells, which has the elements of a tensor.
 BETWEEN = 6.0  # The space between boxes.
 CELL = 14.0  # The height of a cell.
 BROADEST = 44.0  # The largest width of a cell.
 DIGITS = 24.0  # A cell that is narrower than this shows no digits.
-LINE = 17.0  # The height of a line in the list of a box.
-OF_LETTER = 6.3  # The width of a digit.
+LINE = 17.0  # The height of a line in the list of the numbers of the focused box.
+OF_LETTER = 6.3  # The approximate width of a digit or a letter.

@@ -35,7 +35,7 @@ TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)
 SIDE = 246.0  # The side of the square with the tiles.
 WIDE = 688.0  # All stacks together are at most this wide.
 SHORTER = {palette.COMING.name: "temporary variables"}
-MIDDLE = 476.0  # The lanes beside the square begin here.
+MIDDLE = 476.0  # The x coordinate at which the lanes beside the square of tiles begin.
 # (key, title, effect, whether it is on); the second switch exists only if there are gaps.
 SWITCHES = (
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
@@ -87,11 +87,11 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The columns of the stacks: one for each cell, or for each of several parts of the tiles.
+    """The columns of the stacks: one for each cell, or for each of several groups of tiles.
 
-    In the second case, the parts are equal, and the tiles are sorted by their bytes first.
-    `amounts` maps "total", "always", and "part0", "part1", … (one for each category) to the bytes
-    of each column.
+    In the second case, the tiles are sorted by their bytes and divided into equal groups. `amounts`
+    maps "total", "always", and "part0", "part1", … (one for each category) to the bytes of each
+    column.
     """
 
     count: int
@@ -169,7 +169,11 @@ class _MemoryScene:
         )
 
     def _fill(self) -> tuple[tuple[Code, ...], Array]:
-        """Return `(codes, code)`: colours for how full a cell is, and int64[cells] the codes."""
+        """Return `(codes, fill)`: the colours for how full cells are, and the code of each cell.
+
+        `codes` are the colours that occur. `fill` is int64[cells]; in the scene, the categories of
+        bytes come before these colours.
+        """
         total = self.total[self.shown]
         fifth = np.minimum(np.maximum(-(-5000 * total // (self.limit * self.top)) - 1, 0), 4)
         fifth = np.where(total > self.limit, len(palette.FILL) - 1, fifth)
@@ -178,7 +182,7 @@ class _MemoryScene:
         return codes, inverse + len(self.parts)
 
     def _columns(self, amounts: Mapping[str, Array]) -> _Columns:
-        """Return the columns of the stacks: cells or, if there are many, parts of the tiles."""
+        """Return the columns of the stacks: cells or, if there are many, groups of sorted tiles."""
         count = len(self.shown)
         is_sorted = count > MOST_STACKS
         if is_sorted:
@@ -207,9 +211,7 @@ class _MemoryScene:
         panels.put(cells)
 
     def _put_gauges(self, panels: Panels) -> None:
-        """Put three lanes with the content of the fullest tile, of an average tile, and of the
-        emptiest tile.
-        """
+        """Put three lanes: the content of the fullest, an average and the emptiest tile."""
         fullest = int(np.argmax(self.total))
         emptiest = int(np.argsort(self.total, kind="stable")[0])
         gauge = np.array(
@@ -252,7 +254,10 @@ class _MemoryScene:
         panels.put(lanes, left=MIDDLE, down=100, high=SIDE - 100, drawing=drawing)
 
     def _put_stacks(self, panels: Panels, columns: _Columns) -> None:
-        """Put the stacks, with a picture for each combination of the switches."""
+        """Put the mark with a stack of categories for each column.
+
+        It has a picture for each combination of the switches.
+        """
         wide = columns.pitch * columns.count
         high = 190.0
         bars = [(i, columns.amounts[f"part{i}"]) for i in range(len(self.parts))]
@@ -330,9 +335,9 @@ def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
 
 
 def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
-    """Return the bars of lanes, each of which begins at the end of the previous bar.
+    """Return the bars of lanes: bar k of a lane begins where bar k - 1 ends.
 
-    `lengths` is int64[parts, lanes].
+    `lengths` is int64[bars, lanes].
     """
     ends = np.cumsum(lengths, axis=0)
     return tuple(
@@ -342,7 +347,7 @@ def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
 
 
 def _stack_heading(tiles_per_cell: int, columns: int, cells: int, tiles: int) -> str:
-    """Return the heading of the stacks."""
+    """Return the heading of the stacks, which says what a column stands for."""
     if columns < cells:
         return f"bytes of a tile, fullest first; each column is {number(tiles / columns)} tiles"
     if tiles_per_cell == 1:

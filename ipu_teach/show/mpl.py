@@ -170,7 +170,7 @@ def _add_words(axes: Any, shape: Words, codes: tuple[Code, ...], dark: bool) -> 
         ink_on(codes[shape.ink].colour(dark)) if isinstance(shape.ink, int) else theme[shape.ink]
     )
     anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-    text = shape.text.replace("$", r"\$")  # matplotlib would read $ as the start of a formula
+    text = shape.text.replace("$", r"\$")  # For matplotlib, $ is the start of a formula.
     text_artist = axes.text(
         shape.x,
         shape.y,

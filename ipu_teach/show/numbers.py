@@ -36,7 +36,7 @@ EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120
 MOST_TICKS = 9
 WIDE = 652.0  # The width of a picture.
-PITCH = 36.0  # The height of a row.
+PITCH = 36.0  # The height of the row of a dtype.
 TALL = 14.0  # The height of a bar.
 BELOW = 18.0  # The distance from the top of a row to its bar. The text is between them.
 Window = tuple[float, float]
@@ -111,7 +111,7 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     :raises PoplarTypeError: if a dtype is none of these.
     """
     if not dtypes or not is_finite(value):
-        subject = f"the value {shown(value)}" if dtypes else "no dtype"
+        subject = f"{shown(value)}, which is not a finite number" if dtypes else "no dtype"
         raise InvalidOptionError(f"""show.numbers() was given {subject}.
             next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1).""")
     lines = [_line(dtype, float(value)) for dtype in dtypes]
@@ -163,7 +163,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
             ("dtype", *row),
             ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
         ),
-        notes=("The negative numbers are the same again.",),
+        notes=("The negative numbers mirror the positive numbers.",),
     )
 
 
@@ -187,7 +187,11 @@ def _title(lines: list[NumberLine], value: float) -> str:
 
 
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:
-    """Return the row of a dtype in the table."""
+    """Return the columns of the table for a dtype: result, error, spacing, range, and steps.
+
+    The range is the smallest, the smallest normal and the largest number. The steps are how many
+    numbers there are from a power of two to the next.
+    """
     around = line.lands, line.lands - value, line.spacing(value)
     return *around, line.smallest, line.normal, line.largest, line.steps
 
@@ -208,12 +212,15 @@ def _rounding(line: NumberLine, value: float) -> str:
     )
 
 
-# (text, boxes), where a box is (code, begin, length), the last two as shares of the width
+# (text, boxes). A box is (code, begin, length), where begin and length are fractions of the width.
 DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 
 def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
-    """Return the row with the range of a dtype in powers of two."""
+    """Return the row with the range of a dtype in powers of two.
+
+    The axis begins at 2**`low`, and its length is `span` powers of two.
+    """
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
     description = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
     parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
@@ -221,9 +228,10 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
 
 
 def _around(line: NumberLine, window: Window, value: float) -> DtypeRow:
-    """Return the row with a mark for each number in the window, and one for the rounded value.
+    """Return the row with a narrow box for each number in the window, and one for the result.
 
-    Numbers that are too close to each other share one bar.
+    The result is the number to which the dtype rounds `value`. If there are too many numbers in the
+    window, a single box stands for all of them.
     """
 
     def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:

@@ -1,6 +1,7 @@
-"""The effect of compiled steps on a set of elements: which of them a step reads, writes and copies.
+"""The effects of compiled steps on a set of elements: which of them are read, written and copied.
 
-For each element that a step writes, it has the origin: a vertex, another element, or the host.
+Each element that a step writes has the origin of its new value: a vertex, another element, or the
+host.
 """
 
 from __future__ import annotations
@@ -19,53 +20,57 @@ from ipu_teach.graph.tile_map import expand
 from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
-HOST = -1  # This replaces a tile number if the host sends or receives.
+HOST = -1  # The tile number of a sender or receiver that is the host.
 
 Pair = tuple[int, int]  # (sending tile, receiving tile)
 
 
 class Names:
-    """The numbers of the names of variables, codelets and streams, in the order of their first use.
+    """Consecutive numbers for names of variables, codelets and streams, in order of first use.
 
-    A name whose object has elements also has a shape.
+    The name of a variable also has the shape of the variable.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def __call__(self, name: str, shape: tuple[int, ...] = ()) -> int:
-        """Return the number of a name. A new name gets the next number."""
+        """Return the number of a name with a shape. A new name gets the next number."""
         return self._numbers.setdefault((name, shape), len(self._numbers))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order of their numbers."""
+        """The names: `names[i]` is the name with the number i."""
         return tuple(name for name, _ in self._numbers)
 
     def element(self, number: int, index: int) -> str:
-        """Return the name of an element of a variable, such as u[3, 4]."""
+        """Return the name of an element of a variable, such as u[3, 4].
+
+        `number` is the number of the variable's name, and `index` is the flat index of the element.
+        """
         return element(*list(self._numbers)[number], index)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape for each name, in the order of the numbers; () for a name without elements."""
+        """The shapes: `shapes[i]` belongs to the name with the number i; () if it has none."""
         return tuple(shape for _, shape in self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The effect of a compiled step on a set of elements, which are given by their indices.
+    """The elements that a compiled step reads, writes and moves, as indices in a set of elements.
 
     Attributes:
         reads, writes: the elements that the step reads and writes.
-        origins: the origins of the elements that it writes.
-        comes: by (sending tile, receiving tile), the elements that are exchanged before the step
+        origins: the origins of the new values of the written elements.
+        comes: maps (sending tile, receiving tile) to the elements that are sent before the step
             computes.
-        goes: by (sending tile, receiving tile), the elements that the step writes and then sends.
+        goes: maps (sending tile, receiving tile) to the elements that the step writes and then
+            sends.
         after: whether the elements in `comes` get their values at the end of the step.
         by_host: whether the host sends or receives.
-        copied: by (sending tile, receiving tile), the elements of copies that belong to the step of
-            a compute set.
+        copied: maps (sending tile, receiving tile) to the elements that copies move in a step that
+            also executes a compute set.
     """
 
     reads: Array
@@ -82,11 +87,12 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """A set of elements that compiled steps read, write and copy.
+    """A set of elements whose reads, writes and copies by compiled steps can be found.
 
     `address` has the byte address of each element, and `tile` its tile.
 
-    Reads of elements on other tiles are recorded only for vertices on the tiles in `seen`.
+    Elements that vertices read from other tiles are recorded as sent only if the vertex is on a
+    tile in `seen`.
     """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
@@ -104,9 +110,9 @@ class Elements:
         return np.array([v.start for v in self.graph.variables], np.int64)
 
     def named(self, address: Array) -> tuple[Array, Array]:
-        """Return `(names, indices)`: the number of the variable's name, and the flat index in it.
+        """Return `(names, indices)`: the variable at each byte address, and the flat index in it.
 
-        Both have an entry for each byte address.
+        A variable is given by the number of its name in `self.names`.
         """
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
@@ -118,8 +124,10 @@ class Elements:
         return name, (address - self._starts[which]) // size[which]
 
     def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
-        """Return `(intervals, elements)`: for every element in byte intervals, the index of its
-        interval.
+        """Return `(intervals, elements)`: which elements begin in which byte interval.
+
+        The intervals reach from `start[i]` to before `stop[i]`. Element `elements[k]` begins in the
+        interval with the index `intervals[k]`.
         """
         low = np.searchsorted(self._sorted, start)
         high = np.searchsorted(self._sorted, stop)
@@ -127,8 +135,9 @@ class Elements:
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """Return the effect of compiled step `number`, which executes `compute_set`, or -1 for
-        none.
+        """Return the elements that compiled step `number` reads, writes and moves.
+
+        `compute_set` is the number of the compute set that it executes, or -1 for none.
         """
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
@@ -158,7 +167,7 @@ class Elements:
         return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
-        """Return the effect of the vertices in these tables."""
+        """Return the elements that the vertices in these tables read, write and exchange."""
         reads = [NONE]
         comes = [(NONE, NONE, NONE)]
         crossing_out = [(NONE, NONE, NONE)]
@@ -188,7 +197,10 @@ class Elements:
         )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
-        """Return the effect of copies. `sides` has (source, destination) of each."""
+        """Return the elements that copies read, write and move.
+
+        `sides` has (source, destination) of each copy.
+        """
         written = [(NONE, NONE, NONE, NONE)]
         comes = [(NONE, NONE, NONE)]
         reads = [NONE]
@@ -206,7 +218,11 @@ class Elements:
         return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
-        """Return the effect of a step that copies from the host or to the host."""
+        """Return the elements that a copy from or to a stream or remote buffer moves.
+
+        `into` is whether the copy writes the tensor. `name` is the handle of the stream or remote
+        buffer, and `noun` is "the stream" or "the remote buffer".
+        """
         positions = tensor.positions().reshape(-1) * tensor.dtype.size
         which, cell = self.within(positions, positions + 1)
         away = np.full(len(cell), HOST)
@@ -223,8 +239,11 @@ class Elements:
 def _touched(
     phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
-    """Return `(reads, writes, origins)`: the elements read and written, and the origins of the
-    latter.
+    """Return `(reads, writes, origins)`, which are the first fields of a `Step`.
+
+    `reads` are arrays of the elements that are read. An entry of `written` has four arrays: the
+    elements that are written, and the name, the index and the tile from which each value comes.
+    `phrase` and `element` are the fields `how` and `element` of the resulting `Origins`.
     """
     cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
     origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
@@ -232,7 +251,7 @@ def _touched(
 
 
 def _all(steps: list[Step]) -> Step:
-    """Return the effect of several steps that run at the same time."""
+    """Return the elements that several steps read, write and move together, at the same time."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
@@ -252,10 +271,10 @@ def _all(steps: list[Step]) -> Step:
 
 
 def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
-    """Return, by (sending tile, receiving tile), the distinct elements that are copied between
-    tiles.
+    """Return a dict from (sending tile, receiving tile) to the distinct elements sent between them.
 
-    A part is (sending tiles, receiving tiles, elements), with an entry for each element.
+    A part is (sending tiles, receiving tiles, elements), with an entry for each element. Elements
+    that stay on their tile are left out.
     """
     source, target, element = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.unique(np.stack((source, target, element), axis=1)[source != target], axis=0)

@@ -29,8 +29,7 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """Return integers as text in the shortest form; an int if all are equal, or "" if there are
-    none.
+    """Return integers as text in the shortest form; an int if all are equal; "" if none.
 
     An array of any shape is read row by row.
     """

@@ -128,10 +128,10 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """Return int[cells]: the code of each cell when the fraction `progress` of the still has
-    passed.
+    """Return int[cells]: the code of each cell of `mark` at a moment of a still.
 
-    A cell has its first code until its end cycle, and its second code after that.
+    `progress` (0 to 1) is the fraction of the still that has passed. A cell has its first code
+    until its end cycle, and its second code after that.
     """
     first_code, end_cycles, second_code = still.cells[mark.name]
     cycle = progress * still.cycles
@@ -223,7 +223,7 @@ def _lanes(
     if mark.heading:
         span_text = f"{number(drawing.span)} {drawing.unit}"
         needed = OF_HEADING * len(mark.heading + span_text) + 16
-        # the length is written where the lanes end, unless the heading has no room beside it
+        # The length is written where the lanes end or, if the heading needs more room, behind it.
         drawn = mark.width * (drawing.span / full_span if full_span else 1)
         right = mark.x + min(mark.width, max(drawn, needed))
         first, _, rest = mark.heading.partition("; ")
@@ -257,7 +257,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
         text = mark.labels[lane] if mark.labels else f"{lane}"
         yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
-    # names of all IPUs are in the middle of their lanes, other texts go from top to bottom
+    # The names of all IPUs are in the middle of their lanes. Other texts are distributed evenly
+    # from the top to the bottom.
     has_all = bool(mark.ends) and mark.ends[-1] == f"IPU {len(mark.ends) - 1}"
     for index, text in enumerate(mark.ends):
         baseline = (index + 0.5) / len(mark.ends) * mark.height + 4
@@ -267,10 +268,10 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """Yield the boxes of each bar in all lanes: first the second bar that follows it, then the bar.
+    """Yield the boxes of each bar in all lanes, in the order in which they are drawn.
 
-    An item is (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes]
-    ends).
+    If a second bar follows a bar, it is yielded first. An item is (whether it is drawn on top,
+    int[lanes] codes, float[lanes] begins, float[lanes] ends).
     """
     for bar in drawing.bars:
         code, begin, bar_end = bar.of(count)
@@ -320,7 +321,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     to_x, to_y = (
         (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
     )
-    if folded:  # A frame marks the sender, and a dot marks each receiver, instead of arrows.
+    if folded:  # A border marks the sender, and a dot marks each receiver, instead of arrows.
         yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
         dot_radius = cells.side * 0.15
         yield from (
@@ -340,13 +341,15 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
             else ((x + receiver_x) / 2, (y + receiver_y) / 2)
         )
         distance = ((x - receiver_x) ** 2 + (y - receiver_y) ** 2) ** 0.5
-        is_near = distance < 1.5 * cells.side  # then the arrow begins in the middle of the sender
+        # An arrow to a near cell begins in the middle of the sender.
+        is_near = distance < 1.5 * cells.side
         line = (
             _toward((x, y), middle, 0.0 if is_near else 0.28 * cells.side),
             middle,
             _toward((receiver_x, receiver_y), middle, half_side + min(1, 0.03 * cells.side)),
         )
-        # a head is five times as long as its line is wide, and shorter than the arrow
+        # An arrowhead is five times as long as its line is wide, and must be shorter than the
+        # arrow.
         width = min(width, 0.05 * distance)
         yield Stroke(
             line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True
@@ -384,10 +387,10 @@ def track_edges(scene: Scene) -> Array:
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """Return `(codes, cycles)`, int[n] and float[n], of the pieces of which the strip of a run
-    consists.
+    """Return `(codes, cycles)`: the pieces of the strip of a run, in order.
 
-    The pieces are the phases in the drawings of a tape, if there is one; else they are the frames.
+    `codes` (int[n]) has the code of each piece, and `cycles` (float[n]) has its length. A piece is
+    a bar of a `Tape` mark in the drawing of a frame or, if there is no tape, the frame itself.
     """
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -455,10 +458,11 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """Yield the columns of a long run's strip, which begin and end at the cycles `edges`.
+    """Yield the boxes of a long run's strip, which is divided into columns at the cycles `edges`.
 
-    In a column, the shares of the codes are stacked. Neighbouring boxes that are equal become one
-    box.
+    In a column, the boxes are stacked: the height of a box is the share of its code in the cycles
+    of the column. `codes` and `cycles` are the result of `pieces`. Neighbouring boxes that are
+    equal become one box.
     """
     end_cycles = np.append(0.0, np.cumsum(cycles))
     codes_present = np.unique(codes)
@@ -587,12 +591,11 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """Yield the bars of `drawings` up to `shown`; a drawing is given with the cycle at which it
-    begins.
+    """Yield the bars of `drawings` up to `shown`, which is a position on the axis.
 
-    Equal bars in neighbouring lanes become one box, with lines in the colour of the background
-    between the lanes. A bar is drawn on top of the second bar that follows it, which is as long as
-    both, because that takes less data.
+    An entry of `drawings` is (cycle at which it begins, drawing). Equal bars in neighbouring lanes
+    become one box, with lines in the colour of the background between the lanes. A bar is drawn on
+    top of the second bar that follows it, which is as long as both, because that takes less data.
     """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
@@ -633,7 +636,9 @@ def _tape_raster(
 ) -> Iterator[Shape]:
     """Yield the rasters of a run that is too long to be drawn bar by bar.
 
-    `run` has (frame, drawing) pairs. In each lane, every code gets its share of the pixels.
+    `run` has (frame, drawing) pairs, `before` is the cycle at which each frame begins, `scale` is
+    the width of a cycle, and `codes` is the number of codes. In each lane, every code gets its
+    share of the pixels.
     """
     first_frame = run[0][0]
     end_frame = run[-1][0] + 1
@@ -667,17 +672,15 @@ def _tape_raster(
     if cycles_so_far.sum(axis=1).all():
         yield Raster(mark.x, mark.y, width, mark.height, codes=pixels)
         return
-    for lane in np.flatnonzero(
-        cycles_so_far.sum(axis=1)
-    ).tolist():  # The other lanes belong to another tape.
+    # A lane without cycles is left out, because it belongs to the tape of another run.
+    for lane in np.flatnonzero(cycles_so_far.sum(axis=1)).tolist():
         yield Raster(mark.x, mark.y + lane * pitch, width, pitch, codes=pixels[lane : lane + 1])
 
 
 def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Array:
-    """Return float[lanes, codes, times]: the cycles of each code in each lane up to each of
-    `times`.
+    """Return float[lanes, codes, times]: how long each lane has had each code at some times.
 
-    `times` are in cycles from the beginning of the drawing.
+    The result is in cycles. `times` are in cycles from the beginning of the drawing.
     """
     cycles_by_code = np.zeros((num_lanes, num_codes, len(times)))
     lanes = np.arange(num_lanes)
@@ -735,9 +738,10 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 
 
 def bar_width(mark: Tree) -> float:
-    """Return the width of the longest bar of a tree: the room that its texts leave.
+    """Return the width of the longest bar of a tree, which depends on the width of its texts.
 
-    It is at most half of the tree's width. static/tree.js has the same formula.
+    It is the width that the texts leave free, but at least `BAR` and at most half of the tree's
+    width. static/tree.js has the same formula.
     """
     columns = len(mark.columns)
     labels_and_depths = zip(mark.labels, mark.depth.tolist(), strict=True)
@@ -818,20 +822,26 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 
 
 LEGEND_ROW = 20.0
-OF_HEADING = 6.6  # the approximate width of a letter in a heading
+OF_HEADING = 6.6  # The approximate width of a letter in a heading.
 TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # Font size, height of a line, letters in a line.
 LINE = 18.0  # The height of a line of text.
 MOST_LINES = 3  # The note has at most this many lines.
 
 
 def legend_words(scene: Scene) -> dict[int, str]:
-    """Return the name of each code of the legend, after its letter if cells have that."""
+    """Return a dict from each code in the legend to its text.
+
+    The text is the name of the code, after its letter if a cell shows the letter.
+    """
     codes = ((code, scene.codes[code]) for code in scene.legend)
     return {i: f"{code.letter * (i in scene.lettered)} {code.name}".strip() for i, code in codes}
 
 
 def legend_places(scene: Scene) -> list[tuple[int, str, float, int]]:
-    """Return `(code, words, x, row)` of each entry of the legend."""
+    """Return `(code, text, x, row)` of each entry of the legend.
+
+    `x` is in units of the drawing, and `row` is the number of its line in the legend.
+    """
     entries = []
     x = 16.0
     row = 0

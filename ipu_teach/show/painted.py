@@ -1,4 +1,4 @@
-"""Encode the shapes of painted marks for the player, and equal shapes once.
+"""Encode the shapes of painted marks for the player; equal shapes are stored once.
 
 static/painted.js draws them. Lengths are in tenths of a unit. Neighbouring shapes of the same style
 are the columns of one list. The first entry of a list is the kind of its shapes: "b" for boxes of a
@@ -29,8 +29,9 @@ class Once:
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """Store the shapes of a picture, and return [number of shapes, their packed indices in
-        `all`].
+        """Store the shapes of a picture, and return `[count, indices]` of them in `all`.
+
+        `indices` are packed.
         """
         shape_numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(shape_numbers), pack(np.array(shape_numbers))]

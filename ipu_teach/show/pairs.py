@@ -1,5 +1,4 @@
-"""The view `bsp` of two runs with `paired`: the lanes of a tile in both runs are next to each
-other.
+"""The view `bsp` of two runs with `paired`: the two lanes of a tile are next to each other.
 
 The picture rests at the step whose cycles differ most.
 """
@@ -86,7 +85,7 @@ def _differs(scene: Scene) -> tuple[str, int]:
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
     """Return values for twice as many lanes.
 
-    `values` are those of every second lane, from lane `which` on; all other lanes have
+    `values` are those of every second lane, from lane `which` (0 or 1) on; all other lanes have
     `base_value`.
     """
     spread = np.empty((lanes, 2), np.int64)
@@ -96,7 +95,10 @@ def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
 
 
 def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
-    """Return a copy of a drawing whose bars are in every second lane; other lanes are empty."""
+    """Return a copy of a drawing whose bars are in every second lane, from lane `which` on.
+
+    `which` is 0 or 1. The other lanes are empty.
+    """
     bars = []
     for bar in drawing.bars:
         begin = _spread(bar.start, which, lanes, bar.end)

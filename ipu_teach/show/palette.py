@@ -129,11 +129,10 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """Return code `fifth` of the five-step colour scale `FILL`, named by its percentages of the
-    limit.
+    """Return a code of the colour scale `FILL`, with a name that says how full a tile is.
 
-    The scale ends at `top` / 10 % of the limit and has five equal steps. The code after the fifth
-    step is returned unchanged.
+    The scale has five equal steps up to `top` / 10 % of the limit, and `fifth`, from 0 to 4, is the
+    index of a step. If `fifth` is 5, the code for more than the limit is returned.
     """
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
@@ -183,7 +182,7 @@ DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c5
 
 
 def ink_on(colour: str) -> str:
-    """Return the colour of black or white, whichever is easier to read on `colour`.
+    """Return "#000000" or "#ffffff", whichever is easier to read on `colour`.
 
     The relative luminance is computed as in WCAG 2.2.
     """

@@ -1,4 +1,4 @@
-"""Place the marks of a picture below each other.
+"""Place the marks of a picture, such as lanes and cells, below each other.
 
 For example:
 
@@ -50,14 +50,14 @@ BROAD, NAMED = 52.0, 14.0
 Cell = tuple[int, int, int, tuple[str, ...], str]
 
 
-Piece = tuple[int, int, int]  # code, start, length
+Piece = tuple[int, int, int]  # (code, start, length) of one bar of a lane
 
 
 class Panels:
     """The marks of a picture, which are placed from the top to the bottom.
 
-    The next mark is placed at `y`. `lanes` has the form of `Still.lanes`: it makes a still show the
-    complete drawing of each mark. `notes` are sentences about what the picture leaves out.
+    `y` is the y coordinate of the next mark. `lanes` can be used as `Still.lanes` for a still that
+    shows all bars of all marks. `notes` are sentences about what the picture leaves out.
     """
 
     def __init__(self) -> None:
@@ -77,9 +77,10 @@ class Panels:
         down: float = 0,
         drawing: Drawing | None = None,
     ) -> None:
-        """Place a mark from `left` to `right`, `down` units below `y`, with the height `high`.
+        """Place a mark between the x coordinates `left` and `right`.
 
-        A mark that already has a width or height keeps it. `drawing` contains the bars of the mark.
+        Its upper edge is `down` units below the current `y`, and its height is `high`. A mark that
+        already has a width or height keeps it. `drawing` contains the bars of the mark.
         """
         y = self.y + down
         place_fields: dict[str, Any] = {"x": left, "y": y}
@@ -110,9 +111,9 @@ class Panels:
     ) -> None:
         """Put a mark with a lane for each entry of `rows` below the other marks.
 
-        `rows` maps the name of a lane to the (code, start, length) of its pieces. `say` is a text
-        with placeholders: "long" is the total length of a lane's pieces without those of the code
-        `without`, and "pieces" is the number of its pieces.
+        `rows` maps the name of a lane to its pieces, (code, start, length). `say` is a text about a
+        lane with placeholders: {long} is the total length of its pieces without those of the code
+        `without`, and {pieces} is the number of its pieces.
         """
         lengths = [
             sum(length for code, _, length in pieces if code != without) for pieces in rows.values()
@@ -139,7 +140,11 @@ class Panels:
         self.y = self.bottom + gap if self.marks else self.y
 
     def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
-        """Add a note that only the first `shown` items are shown, if `shown` is less than `of`."""
+        """Add a note that the picture shows only the first items, if `shown` is less than `of`.
+
+        `shown` and `of` are numbers of items, and `noun` is their name in the plural. The note
+        begins with `whose`.
+        """
         if shown < of:
             self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
@@ -180,7 +185,10 @@ class Panels:
 
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
-    """Return bars for lanes with the pieces `rows`: bar k consists of piece k of each lane."""
+    """Return the bars of lanes: bar k consists of piece k of each lane.
+
+    `rows` has the pieces, (code, start, length), of each lane.
+    """
     max_pieces = max(map(len, rows))
     padded_rows: Array = np.array([[*row] + [(0, 0, 0)] * (max_pieces - len(row)) for row in rows])
     return tuple(
@@ -330,10 +338,11 @@ def painted(
     say: str = "",
     **options: Any,
 ) -> Painted:
-    """Return a mark of fixed shapes. Each of `pictures` is an iterable of shapes.
+    """Return a mark of fixed shapes, which shows one of `pictures` at a time.
 
-    `places`, `labels` and `say` describe the areas that a reader can point at, as in `Painted`. If
-    `places` is None, there are no such areas. `options` are fields of `Painted`.
+    Each picture is an iterable of shapes. `places`, `labels` and `say` describe the areas that a
+    reader can point at, as in `Painted`. If `places` is None, there are no such areas. `options`
+    are fields of `Painted`.
     """
     places = side_by_side(0, width, height) if places is None else places
     options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}

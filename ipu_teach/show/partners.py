@@ -68,16 +68,21 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 
 
 def links(mark: Matrix, codes: Array) -> Array:
-    """Return int[n, 2]: the (receiver, sender) of each pair of IPUs that use a link."""
+    """Return int[n, 2]: (receiver, sender) of each pair of IPUs that exchange bytes.
+
+    `codes` has the code of each square of the matrix, where 0 means no bytes.
+    """
     ipus = mark.bins // mark.ipu
     sectors = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
     return np.argwhere(sectors & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """Return `(partner, received, sent)` for each partner of bin `middle`, in bytes.
+    """Return `(partner, received, sent)`: with whom a group of tiles exchanges how many bytes.
 
-    Partners with the most bytes come first. `sizes` is int[receivers, senders], in bytes.
+    `middle` is the index of the group, which is a row and a column of the matrix, and `partner` is
+    that of another group. Partners with the most bytes come first. `sizes` is int[receivers,
+    senders], in bytes.
     """
     received = sizes[middle]
     sent = sizes[:, middle]
@@ -88,13 +93,16 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """Return the bin that sends and receives the most bytes; the first one of equal bins."""
+    """Return the index of the row and column that sends and receives the most bytes.
+
+    If several are equal, it is the first of them.
+    """
     delivered, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(delivered + received))
 
 
 def bin_name(mark: Matrix, which: int) -> str:
-    """Return a text with the tiles of a row or a column."""
+    """Return a text with the numbers of the tiles that share row or column `which`."""
     first = which * mark.each
     last = min((which + 1) * mark.each, mark.tiles) - 1
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"

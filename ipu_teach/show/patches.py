@@ -54,12 +54,14 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
                 tensor.
                 next:  give an image tensor, and a matrix that is a view of that image.""")
     if x.rank != 4 or x.shape[0] != 1 or not 0 < x.num_elements <= MOST_ELEMENTS:
-        raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape}.
-            next:  give one of shape [1, rows, columns, channels], with at most {MOST_ELEMENTS}
+        raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape}, which
+            it cannot draw.
+            next:  give an image of shape [1, rows, columns, channels] with at most {MOST_ELEMENTS}
             elements.""")
     if matrix.rank != 2 or not matrix.num_elements:
-        raise InvalidOptionError(f"""show.patches() was given a matrix of shape {matrix.shape}.
-            next:  give one with a row for each window.""")
+        raise InvalidOptionError(f"""show.patches() was given a matrix of shape {matrix.shape},
+            which does not have rows and columns.
+            next:  give a matrix of shape [windows, numbers], with a row for each window.""")
     if other is not None and other.shape != x.shape:
         raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape} and
             another image of shape {other.shape}.
@@ -83,7 +85,7 @@ class _Layout:
 
     @classmethod
     def of(cls, tensor: Tensor) -> _Layout:
-        """Return the positions of the elements of a tensor."""
+        """Return the positions of the elements of an image in memory."""
         address = (tensor.offset + tensor.layout.positions).reshape(-1)
         tile = tensor.graph.tile_map().at(address * tensor.dtype.size).astype(np.int64)
         place = np.zeros(len(address), np.int64)
@@ -102,7 +104,11 @@ class _Layout:
 
 
 class _Windows:
-    """The rows of the matrix: the index of the image element at each place, -1 for none."""
+    """The windows over an image, each of which is a row of the matrix of patches.
+
+    `rows`, int64[windows, numbers], has the flat index of the image element for each number of the
+    matrix, or -1 for a number that is not in the image.
+    """
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
         self.x = x
@@ -119,14 +125,15 @@ class _Windows:
                 next:  give a matrix that is a view of the image.""")
 
     def elements(self, row: int) -> tuple[Array, Array]:
-        """Return `(elements, shared)` of a window; `shared` are also in the window before it."""
+        """Return `(elements, shared)`: the flat indices of the image elements in window `row`.
+
+        `shared` are those of the elements that are also in the window before it.
+        """
         elements = np.unique(self.rows[row][self.rows[row] >= 0])
         return elements, np.intersect1d(elements, self.rows[row - 1]) if row else elements[:0]
 
     def description(self, row: int) -> tuple[str, str]:
-        """Return two texts: the rows and columns of a window, and the pieces of memory that it
-        occupies.
-        """
+        """Return two texts about window `row`: its rows and columns, and its pieces of memory."""
         elements, shared = self.elements(row)
         _, down, across, channels = self.x.shape
         _, i, j, _ = np.unravel_index(elements, (1, down, across, channels))
@@ -140,13 +147,15 @@ class _Windows:
         return where, f"{text}{f', in the other layout {other[0]}' if other else ''}{before}"
 
     def _mean_pieces(self) -> list[float]:
-        """Return, for each layout, the mean number of contiguous pieces of memory of a window."""
+        """Return, for each layout, the mean number of contiguous pieces of memory in a window."""
         elements = [self.elements(row)[0] for row in range(len(self.rows))]
         return [float(np.mean([layout.pieces(e) for e in elements])) for layout in self.layouts]
 
     def sentence(self) -> str:
-        """Return a sentence: the numbers in the matrix and in memory, and the pieces of memory of a
-        row.
+        """Return a sentence: how many numbers the matrix and the memory contain.
+
+        A row of the matrix is picked from several contiguous pieces of memory; the sentence has
+        their mean number.
         """
         windows, numbers = self.rows.shape
         pieces, *other = self._mean_pieces()
@@ -158,13 +167,13 @@ class _Windows:
         return f"{text}, in the other layout from {other[0]:.3g}." if other else f"{text}."
 
     def _title(self) -> str:
-        """Return the title: the mean number of pieces of memory from which a window is copied."""
+        """Return the title: from how many pieces of memory a window is picked on average."""
         pieces, *other = self._mean_pieces()
         text = f"A window is picked from {pieces:.3g} pieces of memory on average"
         return f"{text}, in the other layout from {other[0]:.3g}" if other else text
 
     def scene(self) -> Scene:
-        """Return the scene, with a frame for each window."""
+        """Return the scene, with a frame for each window over the image."""
         panels = Panels()
         shown_ = min(len(self.rows), MOST_ROWS)
         panels.first(shown_, len(self.rows), "windows")
@@ -196,7 +205,11 @@ class _Windows:
         )
 
     def _mark(self, shown_: int) -> Painted:
-        """Return the mark with a picture for each of the first `shown_` windows, in each layout."""
+        """Return a mark with the image, the matrix and the memory.
+
+        It has a picture for each of the first `shown_` windows in each layout. A switch selects the
+        layout.
+        """
         _, down, across, channels = self.x.shape
         side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
         _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)

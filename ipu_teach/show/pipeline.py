@@ -105,8 +105,9 @@ def held(every: Ticks, stages: int) -> Array:
 
 
 def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
-    """Return the boxes of the first `rows` stages in the given ticks. `high` is the height of a
-    row.
+    """Return a mark with a row for each of the first `rows` stages, and a box for each tick.
+
+    `shown` are the ticks of the schedule that are drawn, and `high` is the height of a row.
     """
     ticks = len(shown)
     wide = WIDE / ticks
@@ -169,9 +170,7 @@ def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
 
 
 def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
-    """Return the scene of the first `max_ticks` ticks and the first `max_ticks` supersteps of the
-    run.
-    """
+    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
     stages = 1 + max(work.stage for now in every for work in now)
     works = sum(map(len, every))
     most_held = stash(every, stages)
@@ -217,7 +216,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _most_held(most_held: list[int]) -> str:
-    """Return which stages hold the most micro-batches, and which the fewest."""
+    """Return a text: which stages hold the most micro-batches, and which the fewest."""
 
     def holders(n: int) -> str:
         stages = [f"{stage}" for stage, most in enumerate(most_held) if most == n]

@@ -72,7 +72,8 @@ def picture(figure: Figure, alt: str) -> Picture:
     _check_alt(alt)
     if not hasattr(figure, "savefig"):
         raise InvalidOptionError(
-            f"picture() was given {shown(figure)}.", next_step="give a matplotlib figure."
+            f"picture() was given {shown(figure)}, which is not a matplotlib figure.",
+            next_step="give a matplotlib figure.",
         )
     return Picture(_png(figure), alt)
 
@@ -118,9 +119,9 @@ def images(
     _check_alt(alt)
     image_array = _stack(pictures)
     if titles is not None and np.asarray(titles, object).shape[:1] != (len(image_array),):
-        raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of
-            {len(image_array)} pictures.
-            next:  give one for each.""")
+        raise InvalidOptionError(f"""images() was given titles={shown(titles)}, which is not a
+            title for each of {len(image_array)} pictures.
+            next:  give a list with a title for each picture.""")
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
@@ -172,14 +173,17 @@ def _stack(pictures: Array) -> Array:
         image_array = np.asarray(pictures)
     except ValueError:
         raise InvalidOptionError("""images() was given pictures of different sizes.
-            next:  give (n, height, width).""") from None
+            next:  give an array of the shape (n, height, width).""") from None
     if image_array.ndim != 3 or image_array.size == 0:
         raise InvalidOptionError(
-            f"images() was given shape {image_array.shape}.", next_step="give (n, height, width)."
+            f"images() was given an array of the shape {image_array.shape}, which is not a list of "
+            "pictures.",
+            next_step="give an array of the shape (n, height, width).",
         )
     if image_array.dtype.kind not in "buif":
         raise InvalidOptionError(
-            f"images() was given values of type {image_array.dtype}.", next_step="give numbers."
+            f"images() was given an array of dtype {image_array.dtype}, which it cannot draw.",
+            next_step="give an array of real numbers.",
         )
     return image_array
 

@@ -55,7 +55,8 @@ def program(report: Report) -> View:
     places = [place for root in walk.roots for place in root.walk()]
     if not places:
         raise InvalidOptionError(
-            "show.program() was given a report without a program.", next_step="compile one with it."
+            "show.program() was given a report without a program.",
+            next_step="give it the report of a compiled program, Engine(graph, program).report.",
         )
     rows = {
         place.node.step: row
@@ -66,7 +67,7 @@ def program(report: Report) -> View:
 
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
-    """Return the scene of the parts `all_places`, of which the first 1,000 are drawn."""
+    """Return the scene of the parts of the programs, `all_places`; the first 1,000 are drawn."""
     places = all_places[:MOST_ROWS]
     several = report.target.num_sets > 1
     clocks = _kinds(report, walk)
@@ -130,7 +131,7 @@ def _tree(
 ) -> Tree:
     """Return the tree of the program, with a row for each part in `places`.
 
-    `cells` are the texts in the columns, row by row. `kinds` has the cycles of each part by the
+    `cells` are the texts in the columns, row by row. `kinds` has, for each part, its cycles by the
     kind of phase.
     """
     depth = np.array([place.depth for place in places])
@@ -159,9 +160,11 @@ def _cells(
     total: float,
     ipus: tuple[str, ...],
 ) -> list[str]:
-    """Return the texts in the columns of the tree, row by row.
+    """Return the texts in the columns of the tree, row by row, for the parts in `places`.
 
-    `ipus` are the names of the IPUs, or () if there is only one.
+    The columns are the executions, the IPU with the most cycles (if there are several IPUs), the
+    cycles in `cycles_of`, and their share of `total`. `spent` has the cycles of each part on each
+    IPU. `ipus` are the names of the IPUs, or () if there is only one.
     """
     cells: list[str] = []
     for place in places:
@@ -186,7 +189,8 @@ def _finding(
 ) -> tuple[Tree, str]:
     """Return `(tree, title)`: the tree, unfolded to the step that takes longest, and the title.
 
-    `places` are the parts that are drawn; there are `num_places` parts.
+    `places` are the parts of the program that are drawn, and `num_places` is the number of all
+    parts.
     """
     opened = tree.open
     largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
@@ -217,14 +221,14 @@ def _notes(walk: Walk, has_overlap: bool) -> list[str]:
         )
     if has_overlap:
         notes.append(
-            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
-            "it, and what share they are of that IPU's clock."
+            "IPUs work at the same time: a part has the cycles of the IPU with the most work in "
+            "it, and their share of that IPU's time."
         )
     return notes
 
 
 def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
-    """Return a text with the number of parts and their modelled cycles, and how these add up."""
+    """Return a text: the number of parts of the program, their cycles, and how these add up."""
     note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
     if has_overlap:
         note += (
@@ -284,7 +288,8 @@ def _by_content(place: WalkPlace) -> str:
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
     """Return the name of the IPU with the most cycles, or how many IPUs have that many.
 
-    It is "" if there are no cycles.
+    `cycles` has the cycles on each IPU, and `sets` has the names of the IPUs. The text is "" if all
+    cycles are 0.
     """
     busiest = [ipu for ipu, cycles_of_ipu in enumerate(cycles) if cycles_of_ipu == max(cycles) > 0]
     several = (
@@ -307,12 +312,11 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
-    """Return the cycles of each part for each IPU, by the kind of phase.
+    """Return the cycles of each part of the program on each IPU, by the kind of phase.
 
-    The key is the `id` of the part's place.
-
-    If a step with cycles that depend on data occurs in several places, each place gets the same
-    share of every kind of phase as of the total.
+    The key is the `id` of a part's place. The value has a Counter for each IPU, which maps a kind
+    of phase to cycles. If a step occurs in several places, its cycles of every kind are divided
+    among them in proportion to their `place.cycles`.
     """
     executions = report.executions.tolist() if report.num_steps else []
     ipus = report.target.num_sets
@@ -324,11 +328,11 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
         for ipu, clock in enumerate(
             clocks_of_leaf.setdefault(leaf, [Counter() for _ in range(ipus)])
         ):
-            # An IPU that does not take part in a step of all IPUs has no cycles in it.
+            # If an IPU does not take part in a step of all IPUs, the step costs it no cycles.
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     clocks_of_place: dict[int, list[Counter[str]]] = {}
-    # This order visits the parts of a place before the place.
+    # In this order, the parts of a program come before the program that contains them.
     for place in reversed([place for root in walk.roots for place in root.walk()]):
         share = place.cycles / (cycles_of_leaf[place.node.step] or 1)
         clocks_of_place[id(place)] = [
@@ -346,7 +350,8 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     """Return int64[rows] for each kind of phase: the thousandths of the run spent in it.
 
-    The key is the code of the kind. The rounded numbers of a row add up to its rounded sum.
+    The key is the code of the kind. The numbers are rounded so that each row adds up to the rounded
+    thousandths of all its phases.
     """
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
@@ -357,10 +362,11 @@ CyclesOf = Mapping[WalkPlace, Sequence[float]]  # This maps a place to its cycle
 
 
 class Spent(NamedTuple):
-    """All steps with the same name. The names of a variable's replicas are the same name.
+    """All steps with the same name, and the cycles that they take.
 
-    `cycles` has their cycles on each IPU. `places` are the places of these steps in the tree; the
-    place with the most cycles comes first.
+    Names that differ only in the replica of a variable count as the same. `cycles` has the cycles
+    of these steps on each IPU, and `runs` is the number of their executions. `places` are their
+    places in the tree; the place with the most cycles comes first.
     """
 
     title: str
@@ -388,13 +394,12 @@ def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
 
 
 def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
-    """Return int64[parts]: 1 for each part that contains `target`, else 0.
+    """Return int64[places]: 1 for each part of the program that contains `target`, else 0.
 
-    If these parts are unfolded, the row of `target` is visible. `places` are in the order of the
-    rows.
+    If these parts are unfolded, the row of `target` is visible. `places` has the part in each row.
     """
     path: Array = np.zeros(len(places), np.int64)
-    depth = 0  # The level of the last part found on the path. It is 0 before the row of the target.
+    depth = 0  # The level of the last part that was found, or 0 before the target is found.
     for row in reversed(range(len(places))):
         if places[row] is target:
             depth = target.depth

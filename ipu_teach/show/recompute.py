@@ -59,8 +59,10 @@ def recompute(
         names.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
-        raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
-            next:  name one to {MOST} of them: {{"all": range(8), "every 2nd": range(0, 8, 2)}}.""")
+        raise InvalidOptionError(f"""show.recompute() was given kept={shown(kept)}, which is not
+            a dict of one to {MOST} choices.
+            next:  give the layers of each choice by its name: {{"all": range(8), "every 2nd":
+            range(0, 8, 2)}}.""")
     if reports is not None and (not isinstance(reports, Mapping) or reports.keys() != kept.keys()):
         names = ", ".join(map(repr, kept))
         raise InvalidOptionError(f"""show.recompute() was given reports whose names differ from
@@ -143,7 +145,7 @@ class _Choices:
 
 
 def _scene(choices: _Choices) -> Scene:
-    """Return the scene: which inputs are alive with each choice, and the cost of the choices."""
+    """Return the scene: for each choice of kept inputs, which inputs are alive, and the cost."""
     names, peaks = choices.names, choices.peaks
     title_text = (
         ("bytes of the fullest tile", "modelled cycles")
@@ -174,8 +176,10 @@ def _scene(choices: _Choices) -> Scene:
 
 
 def _title(choices: _Choices, cheapest: int) -> str:
-    """Return what the choice that needs the least memory saves and costs, compared with the choice
-    that keeps the most inputs alive."""
+    """Return a title: the saving and the cost of the choice that needs the least memory.
+
+    It is compared with the choice that keeps the most inputs alive.
+    """
     name = f"{choices.names[cheapest][:1].upper()}{choices.names[cheapest][1:]}"
     base = choices.peaks_alive.index(max(choices.peaks_alive))
     alive_text = f"{choices.peaks_alive[cheapest]} of {choices.layers}"
@@ -247,11 +251,11 @@ def _costs(choices: _Choices, peak_text: str, cost_text: str) -> Painted:
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return `(layer, begin, end, code)` of each layer input that is alive, in half steps of the
-    plan.
+    """Return `(layer, begin, end, code)` for each time in which the input of a layer is alive.
 
-    The result of a step exists from the middle of the step on. Its operand is discarded at the end
-    of the last step that needs it.
+    Times are in half steps: step k of `plan` lasts from 2k to 2k + 2. The result of a step exists
+    from the middle of the step on. Its operand is discarded at the end of the last step that needs
+    it. The code is KEPT, BRIEF (discarded after the next layer has used it) or AGAIN (recomputed).
     """
     recomputed = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
     begin_of = {0: (0, KEPT)}
@@ -301,14 +305,14 @@ def _dots(
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
-    named: list[tuple[float, float, float]] = []  # the places of names: left, right, baseline
+    named: list[tuple[float, float, float]] = []  # (left, right, baseline) of each name so far
     for i in sorted(range(len(names)), key=lambda i: (i != chosen, beaten[i])):
-        # a name is above its dot, or below it where the heading is
+        # A name is above its dot, or below its dot if it would overlap the heading.
         at = (float(x[i]), float(y[i]) + (-10 if y[i] > 12 else 20))
         same = [k for k in range(len(names)) if (x[k], y[k]) == (x[i], y[i])]
         if i != chosen and (chosen in same or i != same[0]):
             continue
-        # choices in one place share a name
+        # If several choices have the same dot, a single text has all their names.
         text = ", ".join(names[k] for k in (i, *(k for k in same if k != i)))
         end = "end" if x[i] > WIDE / 2 else "start"
         text_width = LETTER * len(text) * (-1 if end == "end" else 1)
@@ -316,7 +320,7 @@ def _dots(
         if any(left < b and a < right and abs(at[1] - v) < 16 for a, b, v in named):
             continue
         named.append((left, right, at[1]))
-        # the line through the best choices does not strike the name through
+        # This stroke covers the line through the best choices, which would cross the name out.
         shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
         shapes.append(Words(*at, text, 11, end, "ink" if i == chosen else "soft"))
     for choice in (int(np.argmin(x)), int(np.argmax(x))):

@@ -1,4 +1,4 @@
-"""Functions about a report for several views: checks, names, texts about waiting, and rests."""
+"""Functions about a report for several views: checks, names, texts about waiting, and links."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MOST_SHARES = 8  # A sentence lists the share of at most this many IPUs.
 
 
 def checked(report: object, call: str, must_have_run: bool = True) -> Report:
-    """Return `report`.
+    """Return `report`, if it is a report.
 
     :raises InvalidOptionError: if it is not a report, or if nothing has run and `must_have_run` is
-    True.
+        True.
     """
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is not a report.
@@ -56,12 +56,11 @@ def linked(
     tile: int | None = None,
     only: int | None = None,
 ) -> Scene:
-    """Return a copy of the scene that follows other scenes of the same report on a page, and leads
-    them.
+    """Return a copy of the scene that is linked with other scenes of the same report on a page.
 
-    Scenes are linked by the chosen tile and by the current cycle. `tiles` are the names of the
-    marks in which a tile can be chosen; a mark in which an item is not exactly one tile is left
-    out.
+    If the reader chooses a tile or moves to a cycle in one of these scenes, the others do the same.
+    `tiles` are the names of the marks in which a tile can be chosen; a mark in which an item is not
+    exactly one tile is left out.
 
     If the frames of the scene are not those of the run, `parts` maps the number of a compiled step
     to the frame, or the row of the tree, that shows it. Only the first 500 supersteps are then
@@ -99,12 +98,15 @@ def linked(
 
 
 def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
-    """Return, for each compiled step, the index of the frame that shows it, or -1."""
+    """Return, for each compiled step, the index of the frame that shows it, or -1.
+
+    `parts` maps the number of a compiled step, or of its leaf in the program, to that frame.
+    """
     steps = range(len(report.profile.steps))
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
 
-At = int | str | None  # the number of a superstep, the name of a step, or a kind of phase
+At = int | str | None  # The number of a superstep, the name of a step, or a kind of phase.
 
 
 def frames_at(
@@ -117,10 +119,12 @@ def frames_at(
     """Return bool[frames]: whether each frame shows `at`.
 
     `at` is the number of a superstep of the run, the name of a step, or a kind of phase. `stills`
-    has the still of each frame. A group of frames begins with each still that is `first`, and
-    `begins` has the number of the superstep with which each group begins. By default, each
-    superstep is a group or, on several IPUs, each stretch. `parts` has the same meaning as in
-    `linked`; if it is given, `at` cannot be a kind of phase.
+    has the still of each frame. Consecutive frames form groups: each frame whose still is `first`
+    begins a group. `begins` has the number of the superstep with which each group begins. By
+    default, each superstep is a group or, on several IPUs, each stretch.
+
+    If `parts` is given, it maps the number of a compiled step to the frame that shows it, and `at`
+    cannot be a kind of phase.
     """
     order = report.step_numbers
     supersteps: Array = np.arange(len(order))
@@ -142,8 +146,9 @@ def frames_at(
 
 
 def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
-    """Return the index of the longest frame that shows `at`; `options` are arguments of
-    `frames_at`.
+    """Return the index of the longest frame that shows `at`.
+
+    `view` is the name of the view, for the error. `options` are further arguments of `frames_at`.
 
     :raises InvalidOptionError: if no frame shows `at`.
     """
@@ -176,9 +181,9 @@ def refuse_at_of_two(call: str, second: object, at: At) -> None:
     :raises InvalidOptionError: if both `second` and `at` are given.
     """
     if second is not None and at is not None:
-        raise InvalidOptionError(f"""show.{call}() was given at= with two runs, which are shown as
-            a whole.
-            next:  leave out at=.""")
+        raise InvalidOptionError(f"""show.{call}() was given at= and two runs, but at= selects a
+            superstep of a single run.
+            next:  leave out at=, or give one run.""")
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
@@ -237,10 +242,10 @@ def model_of(report: object, call: str) -> CostModel:
 
 
 def run_names(report: Report, program: int | None = None) -> str:
-    """Return the distinct names that were passed to `Engine.run`, joined by commas; "" without
-    names.
+    """Return the distinct names that were passed to `Engine.run`, joined by commas.
 
-    If `program` is not None, only the runs of the program with that number count.
+    The text is "" if there are none. If `program` is not None, only the runs of the program with
+    that number count.
     """
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
@@ -296,9 +301,7 @@ def short_name(name: str, longest: int) -> str:
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """Return the code of the kind of the longest phase; 0, the code of rest, if there are no
-    phases.
-    """
+    """Return the code of the kind of the longest phase, or 0 (rest) if there are no phases."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
@@ -332,20 +335,19 @@ def tiles_named(tiles: Array, noun: str = "tile") -> str:
 
 
 def slowest(busy: Array) -> tuple[str, bool]:
-    """Return `(text, is_plural)`: the tiles that are at work longest, and whether there are
-    several.
+    """Return `(text, is_plural)`: the tiles that work longest, and whether there are several.
 
-    `busy` is int64[tiles], in cycles.
+    `busy` is int64[tiles]: the cycles for which each tile works.
     """
     busiest = np.flatnonzero(busy == busy.max())
     return tiles_named(busiest), len(busiest) > 1
 
 
 def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
-    """Return `(tiles, waits)`: the numbers of the tiles that take part in a phase, and their
-    waiting.
+    """Return `(tiles, waits)`: the tiles that take part in a phase, and how long each waits.
 
-    `waits` is int64 in cycles. `members` is bool[tiles]; None stands for all tiles.
+    `tiles` has tile numbers, and `waits` has cycles, both int64. `members` is bool[tiles]: the
+    tiles that take part; None stands for all tiles.
     """
     assert phase.busy is not None
     tiles = np.arange(len(phase.busy)) if members is None else np.flatnonzero(members)
@@ -387,10 +389,9 @@ def waited_for(phase: Phase, members: Array | None = None, whose: str = "the til
 
 
 def waits_title(phase: Phase, members: Array | None = None) -> str:
-    """Return the beginning of a title: which tiles of a phase make how many others wait, and how
-    long.
+    """Return the beginning of a title: which tiles make how many others wait, and how long.
 
-    `members` is bool[tiles]: the tiles that take part; None stands for all tiles.
+    `members` is bool[tiles]: the tiles that take part in the phase; None stands for all tiles.
     """
     tiles, waits = _in_phase(phase, members)
     if waits.min() == waits.max():
@@ -409,8 +410,7 @@ def waits_title(phase: Phase, members: Array | None = None) -> str:
 
 @dataclass(frozen=True)
 class IPUWait:
-    """The longest waiting in a stretch: a group of IPUs that wait for the same IPUs until the same
-    cycle.
+    """A group of IPUs that wait in a stretch for the same IPUs until the same cycle.
 
     Attributes:
         last: the names of the IPUs that the others wait for.
@@ -459,7 +459,7 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
     waiting = {ipu for ipu, _ in waits}
     longest = max(cycles for _, cycles in waits)
     begin = end - longest
-    steps: set[int] = set()  # steps that the last IPU executes while the others wait for it
+    steps: set[int] = set()  # The steps that the last IPU executes while the others wait for it.
     holders = {last}
     for part in stretch.parts:
         ipus = range(len(stretch.ends)) if part.ipu is None else (part.ipu,)
@@ -484,8 +484,9 @@ def longest_wait_of(
 ) -> tuple[int, IPUWait] | None:
     """Return `(place, wait)` of the longest waiting of IPUs in a run, or None if no IPU waits.
 
-    `stretches` are the distinct stretches, and `order` has the index of the stretch at each place
-    of the run, or of the first part of the run. The first of several equal waits is returned.
+    `place` is the position in the run of the stretch in which they wait. `stretches` are the
+    distinct stretches, and `order` has the index in `stretches` of each stretch of the run, or of
+    the first part of the run. The first of several equal waits is returned.
     """
     waits = {which: longest_wait(stretches[which]) for which in set(order)}
     places = [(place, wait) for place, which in enumerate(order) if (wait := waits[which])]

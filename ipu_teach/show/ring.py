@@ -4,9 +4,9 @@ The left panel shows the IPUs in ring order, and the chunks that they send in on
 panel shows all rounds, with a row for each pair of IPUs.
 
 A chunk is a region of the tensor that the collective sums. The module `chunks` follows it byte by
-byte. It has the same number and colour in all rounds. A fraction says how many of the IPUs have
-been added to it, and a sum over all IPUs has a border. Data that is not summed has the colour of
-the IPU from which it came.
+byte. A chunk has the same number and colour in all rounds. A fraction says how many of the IPUs
+have contributed to its sum, and a sum over all IPUs has a border. Data that is not summed has the
+colour of the IPU from which it came.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ipu_teach.types import Array
 MOST_ROUNDS = 32
 MOST_PAIRS = 32
 MOST_TOLD = 4  # The text for a round describes at most this many messages.
-MOST_BRIEF = 28  # It names the chunks of at most this many others.
+MOST_BRIEF = 28  # The text for a round also names the chunks of this many further messages.
 MOST_TRACED = 256
 SIDE = 264.0
 LEFT = 400.0
@@ -106,8 +106,7 @@ def ring(run: Report | Recording) -> View:
 
 
 def _in_rings(crossing: list[Round]) -> list[Round]:
-    """Return the rounds that form a ring, or an exchange of all IPUs with all; [] if there are
-    none.
+    """Return the rounds that form a ring, or an exchange of all IPUs with all; [] if none does.
 
     `crossing` contains all supersteps in which IPUs send data to each other.
     """
@@ -126,7 +125,7 @@ def _in_rings(crossing: list[Round]) -> list[Round]:
 def _is_even(rounds: list[Round]) -> bool:
     """Return whether all IPUs of a group send to, and receive from, equally many IPUs.
 
-    A group is a set of IPUs that are connected by the pairs of the rounds.
+    Two IPUs belong to the same group if a message connects them, directly or through other IPUs.
     """
     pairs = {pair for round_ in rounds for pair in round_.sizes}
     out = Counter(source for source, _ in pairs)
@@ -137,7 +136,7 @@ def _is_even(rounds: list[Round]) -> bool:
 
 
 def _groups(pairs: Iterable[Pair]) -> list[set[int]]:
-    """Return the sets of IPUs that are connected by the pairs."""
+    """Return the sets of IPUs that are connected by pairs, directly or through other IPUs."""
     groups: list[set[int]] = []
     for pair in pairs:
         joined = set(pair).union(*(group for group in groups if group & set(pair)))
@@ -165,8 +164,9 @@ class _RingScene:
     """The rounds of a run with the chunks of each message, from which the scene is built.
 
     Attributes:
-        groups: the IPUs of each collective.
-        chunks: for each round, the chunks of each message; the largest comes first.
+        groups: the sets of IPUs that take part in the same collective.
+        chunks: for each round, a dict from (sending IPU, receiving IPU) to the chunks of the
+            message; the largest comes first.
         after: for each round, the name of the compute set that follows it, or "".
         links: the bytes over each link, added up over all rounds.
     """
@@ -190,8 +190,10 @@ class _RingScene:
                     self.links[link] += size
 
     def _follow(self, model: CostModel) -> tuple[list[dict[Pair, list[Chunk]]], list[str]]:
-        """Return `(chunks, after)`: for each round, the chunks of each message, and the next
-        compute set.
+        """Follow the chunks through the run, and return `(chunks, after)`.
+
+        `chunks` has, for each round, a dict from (sending IPU, receiving IPU) to the chunks of the
+        message. `after` has, for each round, the name of the compute set that follows it, or "".
         """
         masks = [(group, sum(1 << ipu for ipu in group)) for group in self.groups]
         chunks = Chunks(
@@ -209,7 +211,7 @@ class _RingScene:
         steps = steps[: min(ends, default=len(steps))]
         sent_in: list[dict[Pair, list[Chunk]]] = [{} for _ in self.rounds]
         after = [""] * len(self.rounds)
-        current = -1  # the index of the round that is followed
+        current = -1  # the index of the latest round, or -1 before the first
         begin = 0
         while begin < len(steps):  # Each pass of this loop follows one collective.
             end = _end_of_collective(chunks, steps, begin)
@@ -223,7 +225,8 @@ class _RingScene:
                     sent_in[current] = sent
             begin = end
         for round_, sent in zip(self.rounds, sent_in, strict=True):
-            for pair in list(sent):  # A message with an unknown part is treated as unknown.
+            # If the chunks of a message do not add up to its bytes, its chunks count as unknown.
+            for pair in list(sent):
                 if sum(chunk.size for chunk in sent[pair]) != round_.sizes[pair]:
                     del sent[pair]
         return sent_in, after
@@ -233,12 +236,13 @@ class _RingScene:
         return next(iter(self.chunks[k].get(pair, ())), None)
 
     def _origin(self, k: int, pair: Pair) -> str:
-        """Return a text about the chunks of a message in round `k`."""
+        """Return a text that describes all chunks of a message in round `k`."""
         return " and ".join(map(self._described, self.chunks[k].get(pair, ())))
 
     def _described(self, chunk: Chunk) -> str:
-        """Return a text: the number of a chunk, or its first IPU, and how many IPUs were added to
-        it.
+        """Return a text: the number of a chunk, and how many IPUs contributed to its sum.
+
+        Without a number, the text names the IPU on which the chunk began.
         """
         name = f"chunk {chunk.number}" if chunk.number >= 0 else f"data from IPU {chunk.began}"
         if chunk.complete:
@@ -246,9 +250,10 @@ class _RingScene:
         return f"{name}, the sum of {chunk.parts} IPUs" if chunk.parts > 1 else name
 
     def _place(self, pair: Pair) -> tuple[bool, int, int]:
-        """Return the sort key of a pair: clockwise pairs come first, then the others.
+        """Return a key that sorts pairs of IPUs around the ring.
 
-        Both groups are sorted in the direction in which they follow the ring.
+        Clockwise pairs come first, in the clockwise order of their senders. The other pairs follow,
+        in the counterclockwise order of their senders.
         """
         count = len(self.order)
         source_place, target_place = map(self.order.index, pair)
@@ -294,15 +299,14 @@ class _RingScene:
 
     @cached_property
     def _keys(self) -> list[tuple[int, int]]:
-        """The keys of the chunks that have a colour: (number, -1), or (-1, IPU) for data without a
-        number.
-        """
+        """The keys of chunks with a colour: (number, -1), or (-1, IPU) without a number."""
         every = (chunk for sent in self.chunks for chunks in sent.values() for chunk in chunks)
         return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
 
     def _codes(self) -> tuple[tuple[Code, ...], int]:
-        """Return `(codes, chunks per code)`: the colours of the chunks; neighbours may share a
-        colour.
+        """Return `(codes, chunks per code)`: the colours of the chunks.
+
+        If there are too many chunks, neighbouring chunks share a colour.
         """
         hues, per_colour = of_tiles(max(1, len(self._keys)))
         codes = []
@@ -316,15 +320,19 @@ class _RingScene:
         return tuple(codes), per_colour
 
     def _code(self, chunk: Chunk | None, codes: int, chunks_per_code: int) -> int:
-        """Return the code of a chunk; the code after the first `codes` ones stands for unknown
-        chunks.
+        """Return the index of the colour of a chunk, or `codes` if the chunk is None (unknown).
+
+        `codes` is the number of colours, each of which stands for `chunks_per_code` chunks.
         """
         return codes if chunk is None else self._keys.index(_key(chunk)) // chunks_per_code
 
     def _put_ring(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], chunks_per_code: int
     ) -> None:
-        """Put the panel with the IPUs in ring order, which has a picture for each round."""
+        """Put the panel with the IPUs in ring order, with a picture for each of the `shown` rounds.
+
+        `codes` are the colours of the chunks, each of which stands for `chunks_per_code` chunks.
+        """
         count = len(self.order)
         angle = 2 * np.pi * np.argsort(self.order) / count - np.pi / 2
         unit = np.stack((np.cos(angle), np.sin(angle)), axis=1)
@@ -340,7 +348,11 @@ class _RingScene:
     def _put_rounds(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], chunks_per_code: int
     ) -> None:
-        """Put the panel with a row for each pair of IPUs and a column for each round."""
+        """Put the panel with a row for each pair of IPUs and a column for each round.
+
+        `shown` is the number of rounds. `codes` are the colours of the chunks, each of which stands
+        for `chunks_per_code` chunks.
+        """
         pairs = self.pairs[:MOST_PAIRS]
         wide = WIDE / shown
         pitch = min(33.0, SIDE / len(pairs))
@@ -405,11 +417,10 @@ class _RingScene:
         return next(len(group) for group in self.groups if pair[0] in group)
 
     def _heading(self, wide: float, chunks_per_code: int) -> str:
-        """Return the heading of the panel of all rounds, which explains the texts in boxes `wide`
-        wide.
+        """Return the heading of the panel of all rounds, which explains the texts in its boxes.
 
-        If the boxes have no texts, it explains their colours, each of which stands for
-        `chunks_per_code` chunks.
+        The boxes are `wide` wide. If they have no room for texts, the heading explains their
+        colours, each of which stands for `chunks_per_code` chunks.
         """
         sent = [
             (pair, chunk)
@@ -428,8 +439,9 @@ class _RingScene:
         return f"all rounds; {text}: {chunk}the sum of {example.parts} of {self._count(pair)} IPUs"
 
     def _fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
-        """Return texts for a chunk, from long to short: its number, and how many IPUs are in its
-        sum.
+        """Return texts for the box of a chunk, the longest first.
+
+        Each says how many IPUs contributed to its sum; the longer ones also have its number.
         """
         count = self._count(pair)
         parts = f"{chunk.parts} of {count}"
@@ -439,7 +451,10 @@ class _RingScene:
         return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the table: one for each chunk, or message with unknown chunks."""
+        """Yield the rows of the table: one for each chunk of each message.
+
+        A message whose chunks are unknown has one row.
+        """
         for k, (superstep, cycles, sizes) in enumerate(self.rounds):
             for pair, size in sizes.items():
                 numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
@@ -447,9 +462,7 @@ class _RingScene:
                     yield (*numbers, *self._columns(pair, chunk), f"{cycles:,}")
 
     def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
-        """Return four texts: the number of a chunk, the IPUs in its sum, its first IPU, and its
-        bytes.
-        """
+        """Return four texts about a chunk: its number, IPUs in its sum, first IPU, and bytes."""
         number = "" if chunk.number < 0 else f"{chunk.number}"
         parts = f"{chunk.parts} of {self._count(pair)}" if chunk.parts else ""
         began = "" if chunk.began < 0 or chunk.complete else f"{chunk.began}"
@@ -469,7 +482,9 @@ class _RingScene:
         return complete.index(True) if True in complete else 0
 
     def _title(self) -> str:
-        """Return the title: the round after which the sums are complete, or else the number of
+        """Return the title: the round after which the sums are complete.
+
+        If no round sends only complete sums, or the first round does, the title is the number of
         rounds.
         """
         complete = self._complete
@@ -528,10 +543,10 @@ class _RingScene:
     def _round(
         self, k: int, middles: Array, ipus: Boxes, chunks_per_code: int
     ) -> tuple[Shape, ...]:
-        """Return the shapes of round `k`: the IPUs, an arrow for each message, and its largest
-        chunk.
+        """Return the shapes of round `k`: the IPUs, and an arrow for each message.
 
-        The width of an arrow is proportional to the bytes of its message.
+        The largest chunk of the message is a square on the arrow. The width of an arrow is
+        proportional to the bytes of its message.
         """
         sizes = self.rounds[k].sizes
         shapes: list[Shape] = [ipus]
@@ -580,16 +595,16 @@ def _key(chunk: Chunk) -> tuple[int, int]:
 
 
 def _end_of_collective(chunks: Chunks, steps: list[tuple[int, int, str, str]], begin: int) -> int:
-    """Return the end of the collective that begins with the step at position `begin`.
+    """Return the position in `steps` after the last step of the collective that begins at `begin`.
 
-    `steps` has the round (or -1) and the compiled step of each superstep. `chunks` is set to the
-    state at `begin` with the numbers of the chunks, so that the steps can be followed again from
-    there.
+    An entry of `steps` is (index of the round or -1, number of the compiled step, kind, name), one
+    for each superstep. At the end, `chunks` has the labels with which the collective begins,
+    including the numbers of the chunks, so that the caller can follow the same steps again.
     """
     chunks.begin()
     current = -1
     round_begin = begin
-    joins = 0  # the number of joins before the current round
+    joins = 0  # the number of entries of `chunks.joined` before the current round
     end = len(steps)
     for place in range(begin, len(steps)):
         round_number, step, *_ = steps[place]

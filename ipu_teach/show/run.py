@@ -112,10 +112,9 @@ class _Picture:
         self.steps = RecordedSteps(cells)
 
     def scene(self, max_frames: int, at: At = None) -> Scene:
-        """Return the scene of the first supersteps, which together change at most `max_frames`
-        cells.
+        """Return the scene of the first supersteps, which rests at the superstep `at`.
 
-        It rests at the superstep `at`.
+        The supersteps together change at most `max_frames` cells.
         """
         frames, changed_in, device_steps, clock = self.steps.frames(max_frames)
         values = CellValues(self.steps, changed_in)
@@ -191,16 +190,16 @@ class _Picture:
         bounds: tuple[tuple[float, ...], ...],
         rims: Iterable[int],
     ) -> Board:
-        """Return the boxes of the tiles with their cells.
+        """Return the mark with a box for each tile, and the cells in it.
 
         `spans` has the range of each tensor's values as a text, `bounds` has the values that
-        separate its colours, and `rims` has the code of its rim.
+        separate its colours, and `rims` has the index of the code that is drawn around its cells.
         """
         changes_of_cell = np.bincount(numbers.cell, minlength=len(self.cells.box))
         count = len(self.cells.tiles)
         heading = counted(count, "tile")
         ipu = self.cells.tiles // self.report.target.tiles_per_ipu
-        widest = int(np.bincount(ipu).max())  # each IPU has rows of its own
+        widest = int(np.bincount(ipu).max())  # Each IPU has its own rows of boxes.
         if count < len(self.cells.held):
             heading = f"{count} of {counted(len(self.cells.held), 'tile')}"
         if len(self.cells.titles) == 1:
@@ -233,8 +232,7 @@ class _Picture:
         )
 
     def _put(self, panels: Panels, board: Board) -> None:
-        """Put the board, and beside it the tensor as an image and the list of the numbers of a
-        tile.
+        """Put the board, and beside it the tensor as an image and the numbers of a tile.
 
         Below them are the history of one element and the strip of the run.
         """
@@ -319,7 +317,7 @@ class _Picture:
         return tuple(notes)
 
     def _title(self, frames: Array, poster: int) -> str:
-        """Return what moves and what changes in the superstep at which the picture rests.
+        """Return the title: the messages and changes in the superstep at which the picture rests.
 
         `poster` is the frame at which it rests.
         """
@@ -362,10 +360,11 @@ class _Picture:
         return f"{messages}; then {numbers}{marked}"
 
     def _changing(self, place: int) -> tuple[int, int, str]:
-        """Return `(changing, drawn, names)`: how many recorded elements a step changes, how many of
-        them are drawn, and the variables of those that change.
+        """Return `(changing, drawn, names)`: the changes in a step.
 
-        `place` is the position of the step in the recording.
+        `changing` is the number of recorded elements that the step changes, `drawn` is how many of
+        them are drawn, and `names` is a text with their variables. `place` is the position of the
+        step in the recording.
         """
         changing = drawn = 0
         names: dict[str, None] = {}
@@ -419,9 +418,10 @@ def _variables(names: Sequence[str]) -> str:
 
 
 def _bytes_moved(still: Still, is_resting: bool) -> tuple[bool, int]:
-    """Return the sort key by which the title chooses among the stills of a superstep.
+    """Return the sort key by which the title chooses one of the stills of a superstep.
 
-    The still at rest comes first if it has messages between tiles; then the number of bytes counts.
+    If the still at which the picture rests has messages between tiles, it has the highest key.
+    Otherwise, the still with the most bytes between tiles has it.
     """
     messages = still.flows.get("messages", ())
     size = sum(m.size for m in messages if m.source >= 0 <= int(m.receivers[0]))

@@ -64,10 +64,11 @@ class DrawnCells:
         distinct_tiles = np.unique(np.concatenate(tiles))
         self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
-        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # the rank of each tile on its IPU
+        # The rank of each tile among the tiles of its IPU that contain elements.
+        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)
         self.most = max(1, MOST_TILES // self.ipus)
         self.tiles = self.held[rank < self.most][:MOST_TILES]
-        # int[boxes, tensors]: the number of elements
+        # int[boxes, tensors]: the number of elements of each tensor on each tile
         counts = np.array(
             [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
         )
@@ -128,8 +129,9 @@ class DrawnCells:
         return cells[cells >= 0]
 
     def origins(self, origins: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
-        """Return `{"board": origins}`, restricted to the elements that are drawn; {} if there are
-        none.
+        """Return `{"board": origins}` with the origins of the drawn elements; {} if there are none.
+
+        The argument refers to elements by their numbers, and the result refers to cells.
         """
         drawn = []
         for origin in origins:

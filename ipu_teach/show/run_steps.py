@@ -67,8 +67,9 @@ class RecordedSteps:
         self.begins = int(self.recording.steps[0] == BY_HOST)
 
     def _count_rounds(self) -> None:
-        """Find the steps that a Repeat contains, and count their executions before and in the
-        recording.
+        """Set `repeated` and `times`: the steps in a Repeat, and the numbers of their executions.
+
+        `times` has the executions before the recording, and the executions in the whole run.
         """
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
@@ -110,7 +111,7 @@ class RecordedSteps:
         * supersteps: the number of supersteps that are shown.
         * clock: the cycle at which each frame begins, followed by the end of the last frame.
 
-        The supersteps that are shown together change at most `max_frames` cells.
+        All supersteps that are shown change at most `max_frames` cells together.
         """
         # This maps the position of a step to the number of cells that it changes.
         changing: Counter[int] = Counter()
@@ -125,8 +126,8 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # These are the cycles by which each frame makes the run longer. Where steps overlap in
-        # time, their last frames count.
+        # The cycles by which each frame makes the run longer. If a step makes the run longer by
+        # less than its own cycles, because it overlaps another one, its last frames get them.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
@@ -152,8 +153,9 @@ class RecordedSteps:
     def _kind(self, step: int) -> tuple[list[int], int]:
         """Add the stills of a step, and return `(indices, change)`.
 
-        `indices` are those of the stills of its phases, and `change` is the index of the still
-        after them, which shows the written values.
+        `indices` are the indices of the stills of its phases, and `change` is the index of the
+        still after them, which shows the written values. `step` is the number of a compiled step,
+        or HOST.
         """
         first = len(self.stills)
         if step == BY_HOST:
@@ -187,10 +189,10 @@ class RecordedSteps:
     def _phase_still(
         self, step: int, phase: Phase, does: Step, taking_part: Array, first: int
     ) -> Still:
-        """Return the still of a phase of a step. `first` is the index of the step's first still.
+        """Return the still that shows a phase of a compiled step.
 
-        `does` contains what the step reads, writes and copies. `taking_part` is bool[tiles]:
-        whether the IPU of a tile takes part in the step.
+        `first` is the index of the step's first still. `does` contains what the step reads, writes
+        and copies. `taking_part` is bool[tiles]: whether the IPU of a tile takes part in the step.
         """
         carried = list(self._messages(phase, does))
         messages = tuple(message for message, _ in carried)
@@ -228,8 +230,10 @@ class RecordedSteps:
     def _touches(
         self, phase: Phase, does: Step, messages: tuple[Message, ...]
     ) -> dict[str, tuple[Array, Array]]:
-        """Return `{"board": (cells, written)}`: the drawn cells that a phase reads or sends, and
-        the drawn cells that its step writes; {} if a phase without messages is not a compute phase.
+        """Return `{"board": (cells, written)}`: the cells that a phase marks.
+
+        `cells` are the drawn cells that the phase reads or sends, and `written` are the drawn cells
+        that its step writes. If a phase without messages is not a compute phase, the result is {}.
         """
         if phase.kind == COMPUTE:
             return {"board": (self.cells.drawn(does.reads), self.cells.drawn(does.writes))}
@@ -283,8 +287,8 @@ class RecordedSteps:
     def _largest(self, phase: Phase, carried: list[tuple[Message, Array]]) -> str:
         """Return a text with the bytes of all drawn messages of a phase, and the largest of them.
 
-        `carried` has (message, elements) of each drawn message. With fewer than two, the text is
-        "".
+        `carried` has (message, elements) of each drawn message. The text is "" if there are fewer
+        than two messages, or if they are not between tiles or IPUs.
         """
         if len(carried) < 2 or phase.kind not in (EXCHANGE, LINKS):
             return ""
@@ -325,11 +329,11 @@ class RecordedSteps:
     def _undrawn(
         self, step: int, phase: Phase, messages: tuple[Message, ...], by_host: bool
     ) -> str:
-        """Return a text about the bytes that arrive in a phase and that no message in `messages`
-        contains.
+        """Return a text about the bytes that arrive in a phase without a drawn message.
 
-        Such bytes are of tensors that are not shown, or they are sent from or to a tile that is not
-        drawn. `by_host` is whether the step copies from or to the host.
+        No message in `messages` contains them: they are of tensors that are not shown, or they are
+        sent from or to a tile that is not drawn. `by_host` is whether the step copies from or to
+        the host.
         """
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
@@ -361,7 +365,8 @@ class RecordedSteps:
     def _source(self, step: int) -> int:
         """Return the index of the text that is shown below a step, or -1 if there is none.
 
-        The text contains the learner's line and the source of the codelets that the step executes.
+        The text contains the line of the user's program that added the step, and the source of the
+        codelets that the step executes.
         """
         profile = self.report.profile
         facts = profile.steps[step]

@@ -80,10 +80,10 @@ class CellValues:
     def ramp(
         self,
     ) -> tuple[list[str], tuple[tuple[float, ...], ...], tuple[palette.Code, ...]]:
-        """Return `(spans, bounds, colours)`.
+        """Return `(spans, bounds, colours)`: how numbers are shown as colours.
 
         `spans` has the range of each tensor's values as a text, and `bounds` has the values that
-        separate its colours. Both are of all recorded elements, drawn or not, over the whole
+        separate its colours. Both cover all recorded elements, drawn or not, over the whole
         recording. Each tensor has a scale of its own. If there are values below zero, the middle
         colour, white, stands for values near zero.
         """
@@ -112,7 +112,7 @@ class CellValues:
 def _range(track: Recorded) -> tuple[float, float] | None:
     """Return the lowest and the highest finite value of a recorded tensor.
 
-    It is None if no element of the tensor ever had one.
+    It is None if no element of the tensor ever had a finite value.
     """
     written = [(track.first, track.first_written), *(change[2:] for change in track.changes)]
     values = np.concatenate([track.readable(v[is_written]) for v, is_written in written])
@@ -122,7 +122,7 @@ def _range(track: Recorded) -> tuple[float, float] | None:
 
 
 def span(ends: tuple[float, float] | None) -> str:
-    """Return a range of values as a text, with six significant digits as in the list of a tile."""
+    """Return a range of values as a text, with six significant digits."""
     if ends is None:
         return "without a value"
     low, high = (f"{end:.6g}" for end in ends)

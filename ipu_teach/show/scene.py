@@ -53,7 +53,7 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A mark with a heading; its upper left corner is at (x, y). `Panels.put` sets x and y."""
+    """A mark with a heading. Its upper left corner is at (x, y), which `Panels.put` sets."""
 
     name: str
     heading: str = ""
@@ -139,7 +139,9 @@ class Cells(Placed):
 class Lanes(Box):
     """Horizontal lanes below each other, with bars in them.
 
-    - `key`, `labels`, `say` and `values` have the same meaning as in `Cells`.
+    - `key` has a number for each lane. Cells and lanes with the same key are highlighted together.
+    - `labels` has a text for each lane, which is drawn if there is room.
+    - If `say` and `values` are not empty, they replace those of the still for these lanes.
     - With `whole`, all bars are visible from the first frame on, and only the cursor moves.
     - `ends` are the texts beside the first and the last lane.
     - If `limit` is not 0, a line is drawn at that length.
@@ -159,11 +161,15 @@ class Lanes(Box):
 
 @dataclass(frozen=True, eq=False)
 class Bar:
-    """A bar in each lane, which begins at `start`, has the length `length` and the colour of
-    `code`.
+    """A bar in each lane of a mark, which may be followed by a second bar.
 
-    A second bar with the code `rest` follows and ends at `end`; there is none if `rest` is -1. A
-    field is a number for all lanes, or an array with a value for each lane.
+    The first bar begins at `start`, is `length` long, and has the colour of the code with the index
+    `code`. The second bar begins where the first bar ends, ends at `end`, and has the code `rest`.
+    If `rest` is -1, there is no second bar. The strip of a run shows the time from `start` to
+    `end`.
+
+    A field is a number for all lanes, or an array with a value for each lane. Positions and lengths
+    are in the unit of the `Drawing`.
     """
 
     code: int | Array
@@ -173,8 +179,9 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """Return `(code, begin, end)` of the first bar: three arrays with a value for each of
-        `count` lanes.
+        """Return `(code, begin, end)` of the first bar, as three arrays of length `count`.
+
+        `count` is the number of lanes.
         """
         code = np.broadcast_to(np.asarray(self.code), count)
         begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
@@ -183,8 +190,9 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """The bars of all lanes of a mark. The full width stands for `span`, which is measured in
-    `unit`.
+    """The bars of all lanes of a mark.
+
+    The full width stands for `span`. It is measured in `unit`, such as "bytes".
     """
 
     span: float
@@ -245,9 +253,10 @@ class Tape(Box):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One curve of a `Curve` mark: a value for each frame, in the colour of `code`.
+    """One curve of a `Curve` mark: a value for each frame.
 
-    The area between `values` and `base` is filled. If `base` is None, a line is drawn instead.
+    `code` is the index of its colour in `Scene.codes`. The area between `values` and `base` is
+    filled. If `base` is None, a line is drawn instead.
     """
 
     name: str
@@ -278,11 +287,14 @@ class Curve(Box):
 class Painted(Box):
     """A mark that consists of fixed shapes; coordinates are relative to its upper left corner.
 
-    `Still.pictures` has the index of the picture that a still shows, by default 0. `places`,
-    float[count, 4], is (x, y, width, height) of each area that a reader can point at. `key`,
-    `labels`, `say` and `values` have the same meaning as in `Cells`. If a page changes the width of
-    the mark, the shapes are stretched, but texts keep their size and neighbouring marks keep their
-    distance.
+    `pictures` has the shapes of each picture. `Still.pictures` has the index of the picture that a
+    still shows, by default 0. `places`, float[count, 4], is (x, y, width, height) of each area that
+    a reader can point at. If a page changes the width of the mark, the shapes are stretched, but
+    texts keep their size and neighbouring marks keep their distance.
+
+    These fields describe the areas in `places`: `key` has a number for each, and areas, cells and
+    lanes with the same key are highlighted together. `labels` has a text for each. If `say` and
+    `values` are not empty, they replace those of the still.
 
     `switches` let the reader choose between pictures with keys of the keyboard. A switch is (key,
     title, effect of the key, whether it is on at first). With k switches, each still has 2^k
@@ -325,7 +337,7 @@ class Tree(Rows):
 
     def visible(self) -> list[int]:
         """Return the indices of the rows that are visible at first."""
-        # Rows at the level `hidden` or below are folded, unless it is 0.
+        # A row is invisible if its level is at least `hidden`, unless `hidden` is 0.
         visible_rows, hidden = [], 0
         for row, (depth, is_open) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
@@ -351,8 +363,8 @@ class Zoom(Box):
     it is drawn as wide as its bandwidth.
 
     - `names` and `counts` are the name and the number of parts of each size.
-    - `labels`, `figures` and `codes` are the label, the figure with its source, and the code of
-      each pipe.
+    - `labels` and `codes` are the name and the code of each pipe. `figures` has a text for each
+      pipe: the bandwidth of one tile, link or IPU, and the source of this number.
     - `rates` is the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has it as
       a number.
     - `told` has a sentence for each pipe, size by size.
@@ -372,14 +384,14 @@ class Zoom(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matrix(Box):
-    """A matrix of `bins` x `bins` squares for `tiles` tiles: senders are columns, receivers are
-    rows.
+    """A matrix of squares for `tiles` tiles, whose columns are senders and rows are receivers.
 
-    `each` neighbouring tiles share a row and a column. `Still.cells` has the codes of the squares.
-    `Still.lanes` has a drawing with two bars: the first is drawn above each column and shows the
-    bytes that the column sends; the second is drawn beside each row and shows the bytes that the
-    row receives. `ticks` are tile numbers at equal distances, or IPU numbers if there are several
-    IPUs. Each IPU has `ipu` rows, and `link` is the code of messages between IPUs.
+    It has `bins` x `bins` squares, so `each` neighbouring tiles share a row and a column.
+    `Still.cells` has the codes of the squares. `Still.lanes` has a drawing with two bars: the first
+    is drawn above each column and shows the bytes that the column sends; the second is drawn beside
+    each row and shows the bytes that the row receives. `ticks` are tile numbers at equal distances,
+    or IPU numbers if there are several IPUs. Each IPU has `ipu` rows, and `link` is the code of
+    messages between IPUs.
     """
 
     bins: int
@@ -455,8 +467,9 @@ class Board(Box):
         return self.element(int(self.named[cell]), int(self.index[cell]))
 
     def element(self, name: int, index: int) -> str:
-        """Return the name of the element with the flat index `index` of variable `name`, such as
-        u[3, 4].
+        """Return the name of an element, such as u[3, 4].
+
+        `name` is the number of the variable, and `index` is the flat index of the element.
         """
         return element(self.names[name], self.shapes[name], index)
 
@@ -545,8 +558,9 @@ class CellTexts:
 class Origins:
     """The sources of the values that are written into the cells `cell` of a board.
 
-    `how` is a text with the placeholders {name}, {index} and {tile}, each of which has a value for
-    each cell. With `element`, the name and the index are written together, such as u[3, 4].
+    `how` is a text with the placeholders {name}, {index} and {tile}. The arrays `name`, `index` and
+    `tile` have the value of each placeholder for each cell; `name` has numbers of names. With
+    `element`, the name and the index are written together, such as u[3, 4].
     """
 
     how: str
@@ -682,7 +696,7 @@ class Scene:
 
     @cached_property
     def lettered(self) -> set[int]:
-        """The indices of the codes whose letters are in cells, in one still or another."""
+        """The indices of the codes whose letters are in cells, in at least one still."""
         names = {
             mark.name
             for mark in self.marks
@@ -697,8 +711,7 @@ class Scene:
 
     @cached_property
     def legend(self) -> list[int]:
-        """The indices of the codes in the legend: those that a mark, bar or still of the scene
-        shows.
+        """The indices of the codes in the legend: those that a mark, bar or still shows.
 
         A code without a letter is left out, unless it is `listed`.
         """
@@ -736,9 +749,7 @@ class Scene:
         ]
 
     def json(self) -> str:
-        """Return the scene as JSON for the player: a line of ASCII that is safe in a `<script>`
-        element.
-        """
+        """Return the scene as JSON for the player: one ASCII line, safe in a `<script>` element."""
         shapes = Once()
         data: dict[str, Any] = {
             "v": VERSION,
@@ -782,10 +793,10 @@ class Scene:
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """Return `(first frame, frames per repetition, repetitions)` of the longest repetition in a
-    run.
+    """Return `(first frame, frames per repetition, repetitions)` of the longest repetition.
 
-    The number of repetitions is 0 if no sequence of frames repeats.
+    It is the sequence of frames that covers most of a run by its repetitions. The number of
+    repetitions is 0 if no sequence of frames repeats.
     """
     longest = (0, 0, 0)
     if not len(frames):
@@ -803,7 +814,7 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
     return longest
 
 
-# the name of several copies in one step, after its kind
+# The name of a step with several copies, which follows the kind of the step.
 COPIES = re.compile(r"(?:\bCopy )?\b([\d,]+) copies: (.*), …$")
 
 
@@ -817,8 +828,9 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
 
 
 def element(name: str, shape: tuple[int, ...], index: int) -> str:
-    """Return the name of the element with the flat index `index` of variable `name`, such as u[3,
-    4].
+    """Return the name of an element of a variable, such as u[3, 4].
+
+    `name` and `shape` are those of the variable, and `index` is the flat index of the element.
     """
     return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
@@ -1012,5 +1024,5 @@ def _messages(items: Sequence[Message]) -> list[Any]:
 
 
 def _listed(items: Array) -> Any:
-    """Return the item of an array of length 1, or else [number of items, packed items]."""
+    """Return an array for the player: its only item, or else [number of items, packed items]."""
     return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

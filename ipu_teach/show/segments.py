@@ -34,7 +34,7 @@ MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Return names as a text; of more than four, the first two and the number of the others."""
+    """Return names as a text, such as "a, b and 3 others"; up to four names are all listed."""
     listed = [*names]
     if len(listed) == 1:
         return listed[0]
@@ -47,8 +47,8 @@ def listed_names(names: Sequence[str]) -> str:
 class IPUStep:
     """The execution of a step by one IPU, or by all IPUs together (`ipu` is None).
 
-    `start` is in cycles from the beginning of the stretch. `idle` are the IPUs that do not take
-    part in a step that the others execute together.
+    `start` is in cycles from the beginning of the stretch, a group of consecutive steps. `idle` are
+    the IPUs that do not take part in a step that the others execute together.
     """
 
     step: int
@@ -60,11 +60,11 @@ class IPUStep:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A stretch of a run: consecutive steps between two points at which all IPUs wait for each
-    other.
+    """A stretch of a run: consecutive steps between two points at which all IPUs wait.
 
-    `parts` are the executions of the steps by the IPUs. `ends` has the cycle at which each IPU has
-    finished its parts, from the beginning of the stretch.
+    At these points, all IPUs wait for each other. `parts` are the executions of the steps by the
+    IPUs. `ends` has the cycle at which each IPU has finished its parts, from the beginning of the
+    stretch.
     """
 
     parts: tuple[IPUStep, ...]
@@ -120,7 +120,7 @@ class Segment:
         """A tuple for each wait: (IPU, begin cycle, end cycle, IPU that it waits for)."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        # This maps a cycle to the lowest IPU that finished a part then.
+        # This maps a cycle to the lowest number of an IPU that finished a step at that cycle.
         ipu_by_end: dict[int, int] = {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:
@@ -142,15 +142,14 @@ class Segment:
 
     @property
     def summary(self) -> str:
-        """A text for a stretch of several steps: the number of steps."""
+        """A text about a stretch of several steps, which says how many steps it has."""
         unit = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
         return f"{counted(len(self.steps), 'step')}, each {unit} by itself"
 
     def ends_text(self, after: str = " ") -> str:
-        """Return a text with the name of each IPU and the cycle at which it ends, for the first 16
-        IPUs.
+        """Return a text with the name of each IPU and the cycle at which it ends.
 
-        `after` is the text between a name and its cycle.
+        At most 16 IPUs are included. `after` is the text between a name and its cycle.
         """
         ends = zip(self.names, self.ends[:MOST_TOLD], strict=False)
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
@@ -174,8 +173,10 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """A phase of a stretch, which the tiles `tiles` (bool[tiles]) begin at cycle `start` of the
-    stretch.
+    """A phase in a stretch of a run: which tiles execute it, and when it begins.
+
+    A stretch is a group of consecutive supersteps between two syncs of all IPUs. `tiles` is
+    bool[tiles], and `start` is in cycles from the beginning of the stretch.
     """
 
     part: IPUStep
@@ -193,10 +194,10 @@ def at_work(report: Report, step: int) -> Array:
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
     """Return the executions of a compiled step: one for each IPU, or one for all IPUs together.
 
-    `clocks` has the cycle at which each IPU is free for the step; None stands for 0. It is changed
-    to the cycles at which they have finished. There is no execution for an IPU that does not take
-    part in the step. If such an IPU waits for the step, its clock advances, but not beyond the
-    start of a step that all IPUs execute together.
+    `clocks` has the cycle at which each IPU is free for the step; None stands for 0. Afterwards, it
+    has the cycle at which each IPU has finished the step. There is no execution for an IPU that
+    does not take part in the step. If such an IPU waits for the step, its clock advances, but not
+    beyond the start of a step that all IPUs execute together.
     """
     ipus = report.target.num_sets
     cycles_of_ipus = report.overlap.lasts[step].tolist()
@@ -351,16 +352,15 @@ class LanesOf:
         return np.concatenate(lanes_of_sets, axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
-        """Return int64[lanes]: the busy cycles in all phases of the kind `kind`, or None if there
-        are none.
-        """
+        """Return int64[lanes]: the busy cycles in all phases of a kind; None if there are none."""
         busy_per_tile = [p.busy for p in phases if p.kind == kind and p.busy is not None]
         return self.of(np.sum(busy_per_tile, axis=0)) if busy_per_tile else None
 
     def drawing(self, stretch: Segment) -> Drawing:
         """Return the bars of a stretch in all lanes.
 
-        The phases of the IPU `last` determine where the bars of all lanes end.
+        In the strip of the run, only the bars of the IPU `stretch.last` have a width: `Bar.end` of
+        all other bars equals their start.
         """
         bar_by_key: dict[tuple[object, ...], Bar] = {}
         for span in stretch.spans:
@@ -380,7 +380,11 @@ class LanesOf:
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, is_last: bool) -> list[Bar]:
-        """Return the bars of a phase; `is_last` is whether the last IPU, or all, execute it."""
+        """Return the bars of a phase in all lanes.
+
+        `is_last` is whether the IPU that ends the stretch last, or all IPUs together, execute the
+        phase.
+        """
         phase = span.phase
         start_cycle = span.start
         code = STATE[phase.kind]

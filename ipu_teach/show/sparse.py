@@ -1,9 +1,9 @@
 """Two views of sparse products: `sparse` shows the buckets, and `crossing` the cycles by density.
 
-Each tile has a bucket for the blocks of its part of the sparse matrix. The blocks drop into the
-buckets of their parts, one row of blocks after another. If a bucket is full, a block spills into
-the nearest earlier bucket with room. At run time, buckets are exchanged step by step until every
-block has met its part; these steps are shown at the bottom.
+The sparse matrix is divided into parts. Each tile has a bucket, which is memory for the blocks of
+its part. The blocks drop into the buckets of their parts, one row of blocks after another. If a
+bucket is full, a block spills into the nearest earlier bucket with room. At run time, buckets are
+exchanged step by step until every block has met its part; these steps are shown at the bottom.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, 
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# These are codes. The first four are the states of a block.
+# The codes of the view `sparse`. The first four are the states of a block.
 WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)
 CODES = (
     palette.GAPS.lettered("W", "not dropped yet"),
@@ -42,7 +42,8 @@ CODES = (
 BINS = 64  # A matrix is drawn with at most this many rows and columns of squares.
 MOST = 128  # At most this many buckets are drawn.
 MOST_WHENCE = 24  # The text for the last frame names at most this many buckets that spill.
-DROPS, STEPS = 8, 24  # At most this many frames show blocks that drop, and steps.
+# At most DROPS frames show blocks that drop, and at most STEPS frames show exchanged buckets.
+DROPS, STEPS = 8, 24
 SIDE = 236.0
 LEFT = 40.0
 RIGHT = 324.0
@@ -76,15 +77,16 @@ class _Buckets:
     First, the blocks drop into their buckets. Then, the spilled blocks are exchanged step by step.
 
     Attributes:
-        part, bucket: for each block, the part to which it belongs, and the bucket that contains it.
+        part, bucket: for each block, the part of the matrix to which it belongs, and the bucket
+            that contains it.
         steps_away: for each block, the step in which it meets its part; 0 if it is in the bucket of
             its part.
-        moments: for each frame, (drop, step).
-        states: for each frame, the state of each block.
+        moments: for each frame, (number of drops so far, number of steps so far).
+        states: for each frame, the state of each block, which is a code.
         matrices, rings, bars: for each frame, the pictures of the matrix, the buckets and the
             steps.
-        shares: for each frame, int[3, buckets]: the blocks in their own bucket, spilled, without
-            room.
+        shares: for each frame, int[3, buckets]: the number of blocks in their own bucket, of
+            spilled blocks, and of blocks without room.
     """
 
     def __init__(self, partitioner: Partitioner, csr: CSRMatrix) -> None:
@@ -125,16 +127,16 @@ class _Buckets:
         ]
 
     def _state(self, drop_frame: Array, frame: int, step: int) -> Array:
-        """Return the state of each block in a frame and a step.
+        """Return the state of each block, a code, after `frame` drops and `step` steps.
 
-        `drop_frame` is the frame in which each block drops.
+        `drop_frame` is the number of the drop with which each block falls into its bucket.
         """
         away = self.steps_away
         state = np.where(away == 0, OWN, np.where(away <= step, GUEST, OVER))
         return np.where(drop_frame > frame, WAITS, state)
 
     def stills(self, num_shown: int) -> list[Still]:
-        """Return a still for each frame, with the numbers of the first `num_shown` buckets."""
+        """Return a still for each frame, with the block counts of the first `num_shown` buckets."""
         say = "{label}: {own} of its own, {guests} of others, {over} beside it"
         stills = []
         for i, ((frame, step), share) in enumerate(zip(self.moments, self.shares, strict=True)):
@@ -215,9 +217,9 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
 
 
 def _from(spilled: Array) -> str:
-    """Return from which buckets blocks spill, and how many; "" if none does.
+    """Return a text: from which buckets blocks spill, and how many; "" if none does.
 
-    `spilled` is int64[buckets].
+    `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
     order = _spilling(spilled)
     if not order:
@@ -229,9 +231,9 @@ def _from(spilled: Array) -> str:
 
 
 def _whence(spilled: Array) -> str:
-    """Return the buckets from which blocks spill, the most first; "" if none does.
+    """Return a text with the buckets from which blocks spill, the most first; "" if none does.
 
-    `spilled` is int64[buckets].
+    `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
     order = _spilling(spilled)
     parts = [f"{i} ({spilled[i]})" for i in order[:MOST_WHENCE]]
@@ -242,21 +244,29 @@ def _whence(spilled: Array) -> str:
 
 
 def _spilling(spilled: Array) -> list[int]:
-    """Return the buckets from which blocks spill, the most first."""
+    """Return the numbers of the buckets from which blocks spill, the most first.
+
+    `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
+    """
     return [i for i in np.argsort(-spilled, kind="stable").tolist() if spilled[i]]
 
 
 def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
-    """Return int[count]: the number of blocks in each bucket that have a code.
+    """Return int[count]: the number of blocks with the state `code` in each of `count` buckets.
 
-    A block without room counts at the bucket of its own part.
+    `state`, `part` and `bucket` have an entry for each block. Spilled blocks count at the bucket
+    that contains them, and all other blocks count at the bucket of their part.
     """
     bucket_of_block = bucket if code == GUEST else part
     return np.bincount(bucket_of_block[state == code], minlength=count)
 
 
 def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
-    """Return the shapes of a matrix: its blocks, and the lines between its parts."""
+    """Return the shapes of the matrix: its blocks, and the lines between its parts.
+
+    `row` and `column` are the positions of the blocks, and `state` has the code of each block.
+    `cut` has the intervals of rows and of columns that are the parts.
+    """
     high = csr.block_rows
     wide = csr.block_columns
     rows, columns = min(high, BINS), min(wide, BINS)
@@ -283,7 +293,8 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
     """Return the shapes of the buckets next to each other, with a line at their capacity.
 
-    Blocks without room are above the line. `top` is the number of blocks at the full height.
+    `part`, `bucket` and `state` have an entry for each block. Blocks without room are above the
+    line. `top` is the number of blocks at the full height.
     """
     count = cut.num_buckets
     pitch = WIDE / min(count, MOST)
@@ -310,7 +321,10 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
 
 
 def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
-    """Return the bars of the first multiplication and of each step, by modelled cycles."""
+    """Return a bar for the first multiplication and for each of `rounds` steps, by modelled cycles.
+
+    `done` is the number of steps done; -1 means that the multiplication is not done either.
+    """
     wide = RIGHT + WIDE - LEFT
     ends = np.cumsum([0, cut.cycles] + [cut.step_cycles] * rounds)
     ends = ends / ends[-1] * wide
@@ -391,7 +405,8 @@ def _checked_curves(
 ) -> tuple[list[str], list[dict[float, float]]]:
     """Return `(names, curves)`: the names of the products, and the cycles of each by density.
 
-    :raises InvalidOptionError: if `cycles` is not as `crossing` describes it.
+    :raises InvalidOptionError: unless there are two to six products, with positive numbers for the
+        same 2 to 32 densities.
     """
     names = list(cycles) if isinstance(cycles, Mapping) else []
     curves = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
@@ -440,7 +455,11 @@ def _above_0(n: object) -> bool:
 def _curves(
     x: Array, y: Array, names: list[str], labels: list[str], position: int
 ) -> tuple[Shape, ...]:
-    """Return the curves, a vertical line at one density, and a dot where it crosses each curve."""
+    """Return the curves, a vertical line at one density, and a dot where it crosses each curve.
+
+    `x` is float[densities] and `y` is float[products, densities]. `position` is the index of the
+    density of the line.
+    """
     wide = WIDE + 150
     shapes = list[Shape]()
     shapes += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]
@@ -448,7 +467,7 @@ def _curves(
     for code, line in enumerate(y):
         shapes.append(Outline(code, np.stack((x, line), axis=1), False, 3.0))
         shapes.append(Boxes(code, rectangles(x[position] - 5, line[position] - 5, 10.0, 10.0)))
-    below = -np.inf  # names at the end of the curves keep apart
+    below = -np.inf  # The names at the ends of the curves must not overlap.
     for code in np.argsort(y[:, -1], kind="stable").tolist():
         below = max(float(y[code, -1]) + 4, below + 13)
         shapes.append(Words(wide + 6, below, label(names[code], 24), 11))

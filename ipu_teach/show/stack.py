@@ -25,13 +25,13 @@ def stacks(
     limit: float = np.inf,
     level: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return the shapes of stacks in a box of the size `width` x `height`, whose height stands for
-    `top`.
+    """Return the shapes of stacks in a box of the size `width` x `height`.
 
-    `parts` has (code, float[stacks] amounts) of each layer, from the bottom up. A line marks
-    `limit` if it is not above `top`. `level`, float[stacks], is the height at which each stack has
-    a line, or 0 for none. `ends` are the texts below the first and the last stack; they are used if
-    there is no room for the numbers of all stacks.
+    The height of the box stands for `top`, which is measured in `unit`. `parts` has (code,
+    float[stacks] amounts) of each layer, from the bottom up. A line marks `limit` if it is not
+    above `top`. `level`, float[stacks], is the height at which each stack has a line, or 0 for
+    none. `ends` are the texts below the first and the last stack; they are used if there is no room
+    for the numbers of all stacks.
     """
     count = len(parts[0][1])
     scale = height / (top or 1)
@@ -68,7 +68,12 @@ def stacks(
 def _layers(
     parts: Sequence[tuple[int, Array]], pitch: float, height: float, scale: float
 ) -> Iterator[Shape]:
-    """Yield the boxes of each layer of the stacks, without those that are too small to be seen."""
+    """Yield the boxes of each layer of the stacks, without boxes that are too small to be seen.
+
+    `parts` has (code, float[stacks] amounts) of each layer, from the bottom up. `pitch` is the
+    distance between stacks, `height` is that of the picture, and `scale` is the height of an amount
+    of 1.
+    """
     bar_width = stack_width(pitch)
     lower: Array = np.zeros(len(parts[0][1]))
     for code, heights in parts:
@@ -83,7 +88,11 @@ def _layers(
 
 
 def _level_lines(level: Array, pitch: float, height: float, scale: float) -> Iterator[Shape]:
-    """Yield a line across each group of neighbouring stacks that have the same level above 0."""
+    """Yield a line across each group of neighbouring stacks that have the same level above 0.
+
+    `pitch` is the distance between stacks, `height` is that of the picture, and `scale` is the
+    height of a level of 1.
+    """
     bar_width = stack_width(pitch)
     first_stacks = np.flatnonzero(np.append(True, np.diff(level) != 0))
     end_stacks = np.append(first_stacks[1:], len(level))
@@ -94,9 +103,7 @@ def _level_lines(level: Array, pitch: float, height: float, scale: float) -> Ite
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: (x, y, width, height) of the area in which a pointer selects each
-    stack.
-    """
+    """Return float[count, 4]: (x, y, width, height) of the area that selects each stack."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
@@ -110,7 +117,11 @@ def stack_width(pitch: float) -> float:
 
 
 def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
-    """Return int[rows, columns]: the code of each pixel, with row 0 at the top."""
+    """Return int[rows, columns]: the code of each pixel of many stacks, with row 0 at the top.
+
+    `parts` has (code, float[columns] amounts) of each layer, from the bottom up. The full height
+    stands for `top`.
+    """
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
     # Codes are sorted from below. Empty rows come first, so they are at the top.
@@ -120,11 +131,11 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """Return int[rows, columns]: columns of pixels, each with the index of an amount, or -1 if
-    empty.
+    """Return int[rows, columns]: for each pixel of stacked amounts, the index of its amount.
 
-    `amounts`, float[amounts, columns], are heights in pixels. The rounding error of a column is
-    subtracted in the next column, so that the shares over all pixels are right.
+    The index is -1 for a pixel that stays empty. `amounts`, float[amounts, columns], are heights in
+    pixels. The rounding error of a column is subtracted in the next column, so that the shares over
+    all pixels are right.
     """
     # Row 0 of the amounts is the height that stays empty.
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))

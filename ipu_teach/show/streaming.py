@@ -1,5 +1,4 @@
-"""The view `streaming`: which rows of remote buffers are on the chip, and which transfers are
-hidden.
+"""The view `streaming`: which rows of remote buffers are on the chip, and hidden transfers.
 
 The upper lanes show loads, other work and stores on an axis of modelled time. A load is hidden
 while there is work in the lane below it. Further down, each row has a lane with its transfers, and
@@ -82,7 +81,7 @@ class _Run:
         hidden: the part of `moving` in which other work is done.
         working: the begin of the first work and the end of the last, or None.
         bare: int64[n, 2]: the intervals in which everything waits for a transfer.
-        rows: for each (buffer, row), the pieces of its lane.
+        rows: for each (buffer, row), the bars of its lane: (code, start, length).
         sums: for each (buffer, row), (loads, stores, bytes, cycles of transfers, hidden cycles).
     """
 
@@ -121,7 +120,8 @@ class _Run:
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
         hidden = np.diff(edges) * (is_moving & is_working)
-        self._hidden = np.append(0, np.cumsum(hidden))  # the cycles that work hides up to each edge
+        # For each edge, the cycles up to it in which work hides a transfer.
+        self._hidden = np.append(0, np.cumsum(hidden))
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
         self.sums: dict[tuple[str, int], list[int]] = {}
@@ -130,7 +130,7 @@ class _Run:
         self._find_rows()
 
     def _find_rows(self) -> None:
-        """Find the pieces of each row: its transfers, and its time on the chip.
+        """Find the bars in the lane of each row: its transfers, and its time on the chip.
 
         A row is on the chip from a load until the last step that needs the variable, or until
         another row is loaded into that variable.
@@ -138,7 +138,8 @@ class _Run:
         order = self.report.step_numbers[: len(self.ends)]
         memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
-        # For each variable: bool[steps], whether it is live, and the superstep of its next load.
+        # The keys are variables. `is_live` has bool[steps]: whether the variable is live, and
+        # `next_load` has the superstep of the next load into it.
         is_live: dict[int, Array] = {}
         next_load: dict[int, int] = {}
         for move in reversed(self.moves):
@@ -171,7 +172,7 @@ class _Run:
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return a sentence: the share of the run that is transfer, and its hidden share."""
+        """Return a sentence: which share of the run is transfer, and how much of it is hidden."""
         moving = self.moving
         total = self.total
         subject = "Rows of streaming memory move"
@@ -203,7 +204,10 @@ class _Run:
 def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
-    """Put lanes, given by their labels and pieces. The lengths in their texts exclude waiting."""
+    """Put lanes, given by their labels and the (code, start, length) of their bars.
+
+    The lengths in the texts about the lanes exclude waiting.
+    """
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(
         name, heading, rows, span, unit, left=LEFT, pitch=PITCH, say=say, without=WAITING
@@ -234,7 +238,7 @@ def _scene(run: _Run, max_steps: int) -> Scene:
     end_shown = int(run.ends[:max_steps].max())
 
     def cut(pieces: Iterable[Piece]) -> list[Piece]:
-        """Return the pieces up to the end of the part of the run that is shown."""
+        """Return the bars, (code, start, length), cut at the end of the shown part of the run."""
         return [(c, a, min(long, end_shown - a)) for c, a, long in pieces if a < end_shown]
 
     def pieces_of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:
@@ -255,7 +259,9 @@ def _scene(run: _Run, max_steps: int) -> Scene:
         heading = "rows on the chip, from load to last use"
         put_lanes(panels, "rows", heading, shown_rows, span=end_shown, unit="modelled cycles")
     else:
-        panels.notes.append("Which rows these were is not known: the report's file is older.")
+        panels.notes.append(
+            "The report's file has an older format, which does not contain the rows that moved."
+        )
     colours = [
         replace(
             NESTED[i % len(NESTED)], name=f"row of {label(b, 24)} on the chip", letter=f"{i + 1}"

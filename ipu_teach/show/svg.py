@@ -31,9 +31,10 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """Return the SVG source of frame number `frame`, by default of the poster.
+    """Return the SVG source of a picture that shows frame number `frame`.
 
-    The moment within the frame is `Still.at`. The lanes of the poster are complete.
+    By default, it is the poster, the frame at which the picture rests. The picture shows the moment
+    `Still.at` of the frame. The lanes of the poster are complete.
     """
     frame_number = scene.poster if frame is None else frame
     title_height = headline_height(scene)
@@ -199,10 +200,10 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 
 
 def _line(words: list[Words]) -> str:
-    """Return the SVG element of texts on one line: a single text, or several texts of one
-    character.
+    """Return the SVG element of texts on one line.
 
-    The element contains the position of each text.
+    It is a single text, or several texts of one character. The element contains the position of
+    each text.
     """
     places = " ".join(_n(word.x) for word in words)
     text = "".join(word.text for word in words)
@@ -219,8 +220,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     boxes_by_dash = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
     first_box = 0
-    # A box is even if it differs from the box before it as that one differs from its own
-    # predecessor. It is aligned if it differs from the box before it only along the axis.
+    # Box k is even if its distance from box k - 1 equals the distance of box k - 1 from box k - 2.
+    # It is aligned if it differs from box k - 1 only in its position along the axis.
     differences = np.diff(shape.boxes, axis=0, prepend=np.nan)
     is_even = np.abs(np.diff(differences, axis=0, prepend=np.nan)).max(axis=1) < 0.02
     is_aligned = np.abs(np.delete(differences, axis, axis=1)).max(axis=1) < 0.02

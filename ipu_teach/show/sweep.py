@@ -38,7 +38,8 @@ MOST = 64  # At most this many runs are shown.
 FEW = 6  # With fewer runs, no bar is cut off at the top.
 WIDE, HIGH = 652.0, 190.0  # The size of the picture.
 
-# (value on the axis, name of the run, report or number; None if the program does not fit)
+# (value on the axis, name of the run, report or number). The last is None if the program does not
+# fit into the memory.
 Run = tuple[str, str, Report | float | None]
 
 
@@ -102,7 +103,8 @@ def _checked(run: object) -> Report | float:
     if not isinstance(run, Real) or isinstance(run, bool):
         return checked(run, "sweep")
     if not isfinite(run) or run < 0:
-        raise InvalidOptionError(f"""show.sweep() was given the figure {shown(run)}.
+        raise InvalidOptionError(f"""show.sweep() was given {shown(run)} as a run, which is
+            neither a report nor a number of 0 or more.
             next:  give reports, or numbers that are 0 or more.""")
     return float(run)
 
@@ -117,7 +119,8 @@ class _Times:
         part_names: the index and the name of each part that occurs.
         valid_runs: the indices of the runs that fit.
         best, worst: the indices of the runs with the smallest and the largest time.
-        word_of: the words for `best` and `worst`; empty if all runs take the same time.
+        word_of: a dict from `best` and `worst` to words such as "quickest" and "slowest"; empty if
+            all runs take the same time.
         rows: for each run, its name, its time and its parts, as texts.
         descriptions: a sentence about each run.
     """
@@ -144,7 +147,7 @@ class _Times:
         self._describe()
 
     def _describe(self) -> None:
-        """Set the attributes that are texts."""
+        """Set the attributes that are texts, such as `rows` and `descriptions`."""
         best, worst, times = self.best, self.worst, self.times
         self.best_word, self.worst_word, self.verb = (
             ("quickest", "slowest", "long") if self.reports else ("least", "most", "much")
@@ -195,7 +198,7 @@ class _Times:
         return headline, note
 
     def _limit(self, run: int) -> str:
-        """Return what takes the largest share of a run's time on its average tile."""
+        """Return a text: on which part the average tile spends most of a run, and the share."""
         largest = max(self.part_names, key=lambda part: int(self.parts[run, part]))
         share = 100 * self.parts[run, largest] / (self.times[run] or 1)
         return f"{share:.0f} % of it {self.part_names[largest]}"
@@ -295,7 +298,10 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 
 
 def _above(maximum: float) -> float:
-    """Return a round number above `maximum`, with room for texts."""
+    """Return the top of an axis: a round number that is at least 15 % above `maximum`.
+
+    The room above the curve is for texts.
+    """
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0
 

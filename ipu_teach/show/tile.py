@@ -68,7 +68,7 @@ MOST_CODELETS = 3
 
 
 class Held(NamedTuple):
-    """A vertex of the tile.
+    """A vertex on a tile, and when it runs.
 
     Attributes:
         number: the number of the vertex in the compute set.
@@ -109,11 +109,13 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     steps = [n for n in runs if step is None or step in (n, report.step_cost(n).name)]
     if not steps:
         requested = (
-            f"was asked for {shown(step)}, which no step of the run is"
+            f"was given step={shown(step)}, which is not a step that executes vertices"
             if runs
             else "was given a run without vertices"
         )
-        advice = f"there are {', '.join(names)}" if names else "execute a compute set"
+        advice = (
+            f"choose one of these steps: {', '.join(names)}" if names else "execute a compute set"
+        )
         raise InvalidOptionError(f"""show.tile() {requested}.
             next:  {did_you_mean(step, names)}{advice}.""")
     costly = max(steps, key=lambda n: runs[n] * report.step_cost(n).compute_duration)
@@ -212,11 +214,11 @@ class _Steps:
 
     @property
     def all_vertices(self) -> list[Held]:
-        """The vertices of all steps."""
+        """The vertices of the tile in all steps."""
         return [vertex for vertices_held in self.vertices.values() for vertex in vertices_held]
 
     def _add(self, n: int, vertices_held: list[Held], panels: Panels) -> None:
-        """Add the still of step `n`, its drawing and its rows."""
+        """Add the still of step `n`, the bars of its worker threads, and its rows of the table."""
         report, tile = self.report, self.tile
         cost = report.step_cost(n)
         memory = panels.drawings[0]
@@ -486,9 +488,8 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
         total = worker_cycles(vertex)
         rows.append(row(0, f"{codelet.__name__}, vertex {vertex.number}", 1, total, total, PART))
         rows_of_codelet = line_rows(codelet, lines, start_of(codelet, model.target), total)
-        counted_ = [
-            vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
-        ]  # `show.code` shows more details.
+        # Only lines with a cost are shown. `show.code` shows all lines, and the kinds of work.
+        counted_ = [vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])]
         reason = why(codelet, bool(has_estimate(vertex.group)[vertex.group.rows == vertex.row]))
         rows += counted_ or [row(1, reason, None, total, total, PART)]
         formula = None if counted_ else formula_of(codelet, vertex.group.shapes, model.target)

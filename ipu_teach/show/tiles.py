@@ -39,7 +39,9 @@ from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-EMPTY, NOWHERE, BYTES = range(3)  # The codes of the tiles follow these.
+# The codes of a tile without elements, of an unmapped element, and of a bar that stands for bytes.
+# The colours of the tiles are the codes after them.
+EMPTY, NOWHERE, BYTES = range(3)
 MOST_LANES = 64  # If there are more tiles, they are sorted and share lanes.
 MOST_NAMED = 20  # If several IPUs have more tiles, there is no room for tile numbers.
 MOST_ACROSS = 64  # A sheet has at most this many rows and columns of cells.
@@ -92,7 +94,7 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
         if not tensor_shown.num_elements:
             raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which has
                 no elements.
-                next:  give it one that has some.""")
+                next:  give a tensor that has elements.""")
         if tensor_shown.graph is not tensor.graph:
             raise InvalidOptionError(
                 "show.tiles() was given tensors of two graphs.",
@@ -164,9 +166,10 @@ def _tiles_heading(target: Target, tiles_per_colour: int) -> str:
 
 
 def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> None:
-    """Put a lane for each tile with a bar of its bytes, or lanes of tiles sorted by their bytes.
+    """Put lanes with a bar for the bytes on each tile.
 
-    `sizes` has the bytes on each tile, and `codes` the colour of each.
+    If there are more than `MOST_LANES` tiles, they are sorted by their bytes, and several tiles
+    share a lane. `sizes` has the bytes on each tile, and `codes` has the colour of each tile.
     """
     largest = int(sizes.max())
     heading = "bytes, tile by tile"
@@ -213,10 +216,10 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 
 
 def _order(tensor: Tensor) -> str:
-    """Return how a tensor of two dimensions is divided among tiles, or "" if there is no simple
-    rule.
+    """Return a text: how a matrix is divided among tiles; "" if there is no simple rule.
 
-    Rows or columns are divided if each is on a single tile, and no two of them are on the same.
+    Rows or columns are divided if each is on a single tile, and no two of them are on the same
+    tile.
     """
     if tensor.rank != 2 or not 1 < tensor.num_elements <= MOST_FOLLOWED:
         return ""
@@ -240,14 +243,14 @@ def _order(tensor: Tensor) -> str:
 
 
 class _Sheets(NamedTuple):
-    """The order in which a tensor is drawn: as `num_sheets` sheets of rows and columns of cells.
+    """The division of a tensor into `num_sheets` sheets, each with rows and columns of cells.
 
     Attributes:
         shape: the shape of the tensor, or of the view of it that is drawn.
         axes: the dimensions of `shape` in the order of the picture; the last two are the rows and
             the columns of a sheet.
         channels: the size of the dimension before these two, or 1 if there is a single sheet.
-        tall, wide: a cell stands for `tall` x `wide` elements.
+        tall, wide: a cell shows `tall` x `wide` elements, by the tile of the first.
     """
 
     shape: tuple[int, ...]
@@ -258,7 +261,10 @@ class _Sheets(NamedTuple):
     wide: int
 
     def text(self) -> str:
-        """Return the size of a sheet and its dimensions, or "" if there is a single sheet."""
+        """Return a text: the size of a sheet and the dimensions that it shows.
+
+        It is "" if there is a single sheet.
+        """
         if self.num_sheets <= 1:
             return ""
         down, across = (self.shape[axis] for axis in self.axes[-2:])
@@ -266,7 +272,7 @@ class _Sheets(NamedTuple):
         return f"sheets of {down:,} x {across:,}, {by}"
 
     def chosen(self) -> Array:
-        """Return int64[..., rows, columns]: the flat index of the first element of each cell."""
+        """Return int64[..., rows, columns]: the flat index of the first element in each cell."""
         steps = [1] * (len(self.axes) - 2) + [self.tall, self.wide]
         chosen: Array = np.zeros((), np.int64)
         for axis, step in zip(self.axes, steps, strict=True):
@@ -413,7 +419,7 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
 
 
 def _still(codes: Array) -> tuple[Array, int, int]:
-    """Return an entry of `Still.cells` for cells that keep their codes."""
+    """Return an entry of `Still.cells`, (codes, end cycle, later code), for codes that stay."""
     return codes, 1, int(codes[0])
 
 
@@ -423,9 +429,10 @@ def _code(tile: Array, tiles_per_colour: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """Return the name of a tensor: its variable, and the call that makes the tensor of it.
+    """Return a text for a tensor: its variable and an operation, such as "x[3]".
 
-    If no single call does, it is "a view of" the variable.
+    The operation, such as a transpose, is the one with which the program can make the tensor from
+    the variable. If it takes more than one, the text is "a view of x".
     """
     graph = tensor.graph
     layout = tensor.layout

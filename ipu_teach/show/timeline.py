@@ -102,8 +102,8 @@ def timeline(
         blocks are filtered but no tile is given, or if no frame shows `at`.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
-        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but no
-            blocks= with these filters, or an unknown filter.
+        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but it
+            takes only the filters {" and ".join(WHICH)}, and only together with blocks=.
             next:  give the tile, blocks=0, and filter its blocks by {", ".join(WHICH)}.""")
     reports = [
         checked(each_run, "timeline") for each_run in (report, report if other is None else other)
@@ -180,8 +180,8 @@ def _below(first: Scene, second: Scene) -> Scene:
 def _short(place: WalkPlace) -> str:
     """Return the text in the box of a program.
 
-    It is only the name for a compute set, which its colour identifies, and for a Sequence with a
-    name.
+    For a compute set, whose box has a colour, and for a Sequence with a name, it is only the name.
+    For any other program, it also has the kind.
     """
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
@@ -202,7 +202,7 @@ class _Maker:
     Attributes:
         runs: for each compiled step, how often it ran in these supersteps.
         stretches: the distinct stretches.
-        order: int64: the index of the stretch at each place of the run.
+        order: int64: for each stretch of the run, its index in `stretches`.
     """
 
     def __init__(self, report: Report, steps: int, tiles: object, filters: dict[str, Any]) -> None:
@@ -219,7 +219,7 @@ class _Maker:
         self._codes: dict[tuple[int, int | None], int] = {}
 
     def _tape(self) -> Tape:
-        """Return the lanes of the tiles."""
+        """Return the mark with a lane for each tile, or for several tiles, over the whole run."""
         count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         sets = self.report.target.sets
@@ -307,7 +307,7 @@ class _Maker:
         return iterations[0] if iterations and len(self.order) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """Return a text: the shares of the steps in the supersteps from `first` to before `last`.
+        """Return a text: the shares of the steps in the supersteps from `first` to `last` - 1.
 
         The step with the largest share comes first.
         """
@@ -374,7 +374,7 @@ class _Maker:
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """Return the code of the colour of a step, which is that of its longest phase."""
+        """Return the code of the longest phase of a step; the step is drawn in its colour."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
@@ -441,7 +441,7 @@ class _Maker:
         return stretch.summary, note
 
     def _heading(self) -> str:
-        """Return the heading of the lanes."""
+        """Return the heading above the lanes of the tiles."""
         stretch = f"; {STRETCH}" * self.several
         if not self.lanes.is_sorted:
             return f"the tiles, each by its number{stretch}"
@@ -498,7 +498,7 @@ class _Maker:
         spent_by_name, _ = self._by_name
         worst, cycles = spent_by_name.most_common(1)[0]
         share = 100 * cycles / spent_by_name.total()
-        # The picture rests at the first of the longest supersteps with that name.
+        # The picture rests at the first of the longest supersteps of the step `worst`.
         is_worst = [_full_name(self.report, s.parts[0].step) == worst for s in self.stretches]
         lengths = [s.cycles * named for s, named in zip(self.stretches, is_worst, strict=True)]
         place = int(np.argmax(np.array(lengths)[self.order]))
@@ -517,7 +517,10 @@ class _Maker:
         return spent
 
     def _title_at(self, place: int, name: str) -> str:
-        """Return the title of a picture that rests at a chosen place: its share of the time."""
+        """Return the title of a picture that rests where the caller chose: its share of the time.
+
+        `place` is the position of the superstep or stretch in the run, and `name` is its title.
+        """
         cycles = [stretch.cycles for stretch in self.stretches]
         share = 100 * cycles[int(self.order[place])] / sum(cycles[i] for i in self.order.tolist())
         unit = "Stretch" if self.several else "Superstep"

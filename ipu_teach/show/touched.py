@@ -32,8 +32,7 @@ MOST = 24  # A row shows at most this many elements.
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """Return a view of the elements of one variable that the given vertices read and write, or
-    None.
+    """Return a view of the elements of one variable that some vertices read and write, or None.
 
     The variable is one on which the vertices conflict, or else one that all of them use, or else
     one that one of them writes. The result is None if the vertices use no variable. `vertices` are
@@ -61,7 +60,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
         panels.notes.append(f"The picture shows {len(where)} of {len(clash):,} elements.")
     count = len(where)
     table = []
-    title = f"Who touches {label(name, 24)}"
+    title = f"Elements of {label(name, 24)} that the vertices read and write"
     same: dict[str, Any] = {"columns": count, "count": count, "block": count, "key": where}
     same |= {"side": min(30.0, 688 / count), "labels": tuple(map(str, where))}
     for k, row in zip(vertices, rows, strict=True):
@@ -76,7 +75,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     note = (
         f"Both touch {_ranges(clash)}, and at least one of them writes there."
         if clash.any()
-        else "Nothing that one of them writes is touched by the other."
+        else "Neither vertex writes an element that the other reads or writes."
     )
     scene = panels.scene(
         "touched",

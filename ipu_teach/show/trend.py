@@ -77,7 +77,10 @@ class _Places:
         self.points = list(zip(self.middle.tolist(), y.tolist(), strict=True))
 
     def bars(self, parts: Mapping[int, Array]) -> list[Shape]:
-        """Return the stacked bar of each place. A bar that is cut off has a gap near its top."""
+        """Return a stack of bars below each point. A stack that is cut off has a gap near its top.
+
+        `parts` maps a code to the values of one layer, from the bottom up.
+        """
         shapes = list[Shape]()
         half = self.bar_width / 2
         below: Array = np.zeros(len(self.middle))
@@ -92,9 +95,7 @@ class _Places:
         return shapes
 
     def line(self, line: Array, thick: float, role: str) -> Iterator[Shape]:
-        """Yield the segments of a curve through the values `line`, as far as they are inside the
-        box.
-        """
+        """Yield the segments of a curve through the values `line`, clipped to the box."""
         y = self.height - line * self.scale
         is_above = line > self.top
         is_drawn = self.has_value[1:] & self.has_value[:-1] & ~(is_above[1:] & is_above[:-1])
@@ -139,10 +140,9 @@ def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[floa
 
 
 def _within(width: float, x: float, text: str) -> float:
-    """Return the middle of a text that should be at `x`, moved so that the text is inside the
-    drawing.
+    """Return the x coordinate of the middle of a text, which should be `x`.
 
-    The drawing is a little wider than the box.
+    It is moved if the text would leave the drawing, which is a little wider than the box.
     """
     half = LETTER * len(text) / 2
     return max(half - 30, min(x, width + 12 - half))

@@ -119,7 +119,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
 
 
 def _found(name: str, observation: Observed) -> str:
-    """Return how many iterations ran, their share of the cycles, and what the last one stored."""
+    """Return a text: how many iterations ran, their share of the cycles, and what they stored."""
     spent = sum(turn.cycles for turn in observation.turns if not turn.depth)
     spent *= len(observation.turns) == observation.turned
     of_all = (
@@ -136,8 +136,7 @@ def _found(name: str, observation: Observed) -> str:
 def _sentence(
     who: str, observation: Observed, start: int, num_rows: int, place: str, wrote: list[Turn]
 ) -> str:
-    """Return a sentence about a vertex: its cycles, its iterations, and the last one that wrote
-    `place`.
+    """Return a sentence about a vertex: its cycles, iterations, and the last writer of `place`.
 
     `who` is the name of the vertex. The table shows `num_rows` iterations from number `start` on.
     """
@@ -221,13 +220,13 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
             if stored_value != ()
         )
         those = (
-            "those that were written are "
+            "choose an element that was written: "
             f"{', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}."
             if stored
             else ""
         )
-        none = f"no turn wrote {field} at all: look at the lines outside of the loops."
-        raise InvalidOptionError(f"""No turn of a loop of {observation.codelet.__name__} wrote
-            {place}.
+        none = f"look at the lines outside of the loops, because no iteration wrote {field}."
+        raise InvalidOptionError(f"""show.turns() found no iteration of a loop of
+            {observation.codelet.__name__} that wrote {place}.
             next:  {those or none}""")
     return place, wrote

@@ -48,7 +48,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         reads or writes was not recorded, or if it now writes other values than in the run.
     """
     if step is not None and not is_whole(step):
-        raise InvalidOptionError(f"""show.turns() was given step={shown(step)}.
+        raise InvalidOptionError(f"""show.turns() was given step={shown(step)}, which is not a
+            whole number.
             next:  give the number of a step of the report, such as 0, or leave it out.""")
     model = model_of(recording.report, "turns")
     execution = _execution(recording, vertex, step, model)
@@ -149,11 +150,11 @@ def _execution(
 
 
 class _VertexMemory:
-    """A memory with the recorded values of the fields of a vertex, at some position of the
-    recording.
+    """A memory with the values of a vertex's fields at some position of a recording.
 
     Attributes:
-        positions: for each field, the positions in memory of each of its parts.
+        positions: for each field, the positions of its elements in memory, as one array for each
+            vector of the field.
     """
 
     def __init__(self, recording: Recording, table: FrozenTable, row: int) -> None:
@@ -165,8 +166,9 @@ class _VertexMemory:
         self.positions = {name: _places(self.graph, table, row, name) for name in table.fields}
 
     def put(self, place: int) -> None:
-        """Write the values of the recorded tensors before the step at position `place` to the
-        memory.
+        """Write the values of the recorded tensors, as they were before a step, to the memory.
+
+        `place` is the position of the step in the recording.
         """
         for track in self.recording.tracks:
             flat_memory = self.memory.flat(track.tensor.dtype)
@@ -176,7 +178,10 @@ class _VertexMemory:
                 flat_memory[positions[elements]] = values
 
     def repeat(self, place: int) -> None:
-        """Run the vertex on the values before the step at `place`, and keep its new state."""
+        """Run the vertex on the values before a step, and keep its new state in the memory.
+
+        `place` is the position of the step in the recording.
+        """
         self.put(place)
         regions = self.regions()
         run_on(self.table.codelet, regions)
@@ -205,7 +210,12 @@ class _VertexMemory:
     def parts_of_kinds(
         self, regions: dict[str, Any], *kinds: str
     ) -> list[tuple[Array, Array, Array]]:
-        """Return `(memory, positions, content)` of each part of the fields of the given kinds."""
+        """Return `(memory, positions, content)` of each vector of the fields of some kinds.
+
+        `kinds` are kinds of fields, such as "output". `memory` is the flat memory of the field's
+        dtype, `positions` has the positions of the vector's elements in it, and `content` is the
+        vector in `regions`.
+        """
         memory_by_field = {
             field: self.memory.flat(declaration.dtype)
             for field, declaration in self.table.fields.items()
@@ -225,9 +235,10 @@ class _VertexMemory:
 
 
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
-    """Return the positions in memory of a field's parts: an array in the shape of each part.
+    """Return the positions of a field's elements in memory, as one array for each vector.
 
-    Positions count elements of the field's dtype. A field that is not a list has one part.
+    Positions count elements of the field's dtype. A field that is not a list of vectors has one
+    array, with the shape of the field.
     """
     layout = graph.layouts[table.layouts[name][row]]
     start = int(table.offsets[name][row])

@@ -63,9 +63,7 @@ class View:
 
     @property
     def data(self) -> list[dict[str, str]]:
-        """The table of the picture: a dict for each row, which maps each heading to the text in its
-        cell.
-        """
+        """The table of the picture: a dict for each row, from a heading to the text in its cell."""
         headings, rows = self.scene.table
         return [dict(zip(headings, row, strict=True)) for row in rows]
 
@@ -99,8 +97,9 @@ class View:
         width: int | None = None,
         dark: bool = False,
     ) -> Path:
-        """Write the picture to a file, and return its path. The suffix of `path` selects the
-        format.
+        """Write the picture to a file, and return its path.
+
+        The suffix of `path` selects the format:
 
         - html: a page in a single file, with the live picture.
         - svg, png, pdf: frame number `frame`, by default the poster.
@@ -123,10 +122,12 @@ class View:
                 {", ".join("." + f for f in FORMATS)}.""")
         num_frames = len(self.scene.frames)
         if frame is not None and not (is_whole(frame) and 0 <= frame < num_frames):
-            raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
+            raise InvalidOptionError(f"""save() was given frame={shown(frame)}, which is not a frame
+                of this picture.
                 next:  give a whole number from 0 to {num_frames - 1:,}.""")
         if width is not None and not (is_whole(width) and 100 <= width <= 10_000):
-            raise InvalidOptionError(f"""save() was asked for a width of {shown(width)}.
+            raise InvalidOptionError(f"""save() was given width={shown(width)}, which is not a
+                possible width.
                 next:  give a whole number of pixels from 100 to 10,000.""")
         if file_format == "html":
             file_path.write_text(page(self), encoding="utf-8")
@@ -217,7 +218,7 @@ def script(scene: Scene) -> str:
 def compressed(view: str, default_script: str = "player") -> bytes:
     """Return the gzipped script of a view: the player, followed by the additions of that view.
 
-    `static/make_scripts.py` compressed it. A view without additions gets the script with the name
+    `static/make_scripts.py` wrote it. If the view has no additions, it is the script with the name
     `default_script`.
     """
     static = resources.files("ipu_teach.show").joinpath("static")

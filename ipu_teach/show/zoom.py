@@ -14,9 +14,9 @@ SMALLEST = 3.0  # There are no lines between smaller parts.
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
-    """Yield the parts of a machine in its size number `level`, and the pipes next to them.
+    """Yield the parts of a machine in one of its sizes, and the pipes next to them.
 
-    The first part shows its own parts.
+    `level` is the index of the size. The first part shows its own parts.
     """
     yield Words(mark.x, mark.y - 8, mark.names[level], ink="soft")
     yield from _parts(mark, level, mark.x, mark.y, side=SIDE)
@@ -42,10 +42,11 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
-    """Yield the parts of a size in a square at (x, y), row by row; the last rows may not be full.
+    """Yield a square at (x, y) with the parts of a machine, row by row.
 
-    Parts that are at least `SMALLEST` wide are separated by lines in the colour of the background.
-    The first part shows its own parts if it is large enough.
+    `level` is the index of the machine's size in `mark`. The last rows may not be full. Parts that
+    are at least `SMALLEST` wide are separated by lines in the colour of the background. The first
+    part shows its own parts if it is large enough.
     """
     num_parts = mark.counts[level]
     columns = int(np.ceil(np.sqrt(mark.counts[level])))

@@ -38,7 +38,7 @@ ALSO = {  # This maps a file to the views that need it.
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-# It matches a template up to its end or to an inserted expression.
+# This matches a template up to its end or to an inserted expression.
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # These characters separate words without a space.
 # A plus sign separates words, too, unless it is next to another one.
@@ -70,7 +70,7 @@ def squeezed(text: str) -> str:
     code = ""
     pieces = list[str]()
     at = 0
-    braces: list[int] = []  # the number of open braces in each nested template expression
+    braces: list[int] = []  # The number of open braces in each nested template expression.
     while at < len(text):
         match = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
         match = match or PIECE.match(text, at)
@@ -98,7 +98,7 @@ def squeezed(text: str) -> str:
 
 
 def measures_js() -> str:
-    """Return measures.py, and the colours of texts in both themes, as JavaScript."""
+    """Return the numbers of measures.py, and the colours of texts in both themes, as JavaScript."""
     sys.path.insert(0, str(HERE.parents[2]))
     from ipu_teach.show import measures, palette
 
@@ -131,7 +131,10 @@ def scripts() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the files that are missing or out of date."""
+    """Write measures.js and the compressed scripts, as far as they are missing or out of date.
+
+    With `--check`, write nothing, and return 1 if a file is out of date.
+    """
     measures = HERE / "measures.js"
     if not measures.is_file() or measures.read_text(encoding="utf-8") != measures_js():
         print(measures.name)
