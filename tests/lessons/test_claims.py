@@ -28,11 +28,11 @@ from ipu_course.checking.naming import lesson_of
 
 HERE = Path(__file__).parent
 SOLVED = {lesson_of(path.stem): path for path in notebooks.lessons(solved=True)}
-NUMBER = re.compile(r"(?<![\w.,])\d[\d,_]*(?:\.\d+)?(?!\w)")
-# Links, headings of exercises, numbers of lessons and the minutes are not statements.
+NUMBER = re.compile(r"(?<![\w.,])(?<![A-Za-z]-)\d[\d,_]*(?:\.\d+)?(?!\w)")
+# Links, headings of exercises, numbers of lessons, the minutes and a paper's year are not statements.
 NOT_STATED = re.compile(
     r"\]\([^)]*\)|\*\*Exercise [^*]*\*\*|^\*\d+ minutes\b|\b[Ll]essons? \w+((,| to| and) \d\w+)*|^# .*"
-    r"|arXiv:[\d.]+|\b\d\d\.w?\d\b",
+    r"|arXiv:[\d.]+|\b\d\d\.w?\d\b|\b(19|20)\d\d(?=\))",
     re.MULTILINE,
 )
 
