@@ -378,7 +378,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: written down layer by layer
-# not yet: each layer still has vertices and results of its own
+# not yet: each layer still has its own vertices
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)

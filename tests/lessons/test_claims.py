@@ -31,7 +31,7 @@ SOLVED = {lesson_of(path.stem): path for path in notebooks.lessons(solved=True)}
 NUMBER = re.compile(r"(?<![\w.,])(?<![A-Za-z]-)\d[\d,_]*(?:\.\d+)?(?!\w)")
 # Links, headings of exercises, numbers of lessons, the minutes and a paper's year are not statements.
 NOT_STATED = re.compile(
-    r"\]\([^)]*\)|\*\*Exercise [^*]*\*\*|^\*\d+ minutes\b|\b[Ll]essons? \w+((,| to| and) \d\w+)*|^# .*"
+    r"\]\([^)]*\)|\*\*Exercise [^*]*\*\*|^\*\d+ minutes\b|\b[Ll]essons?\s\w+((,| to| and) \d\w+)*|^# .*"
     r"|arXiv:[\d.]+|\b\d\d\.w?\d\b|\b(19|20)\d\d(?=\))",
     re.MULTILINE,
 )
