@@ -21,7 +21,9 @@ def no_gain_from_single_values(outputs: dict[str, str]) -> None:
 def densities_on_the_curves(outputs: dict[str, str]) -> None:
     """At 1/2 only blocks of 16 are faster, from 1/4 on blocks of 4 as well, and from 1/16 on single
     values, too."""
-    assert "by blocks of 16 at 1/2, by blocks of 4 at 1/4, by single values at 1/16" in outputs["c30"]
+    assert (
+        "by blocks of 16 at 1/2, by blocks of 4 at 1/4, by single values at 1/16" in outputs["c30"]
+    )
 
 
 def block_size_matters_more(outputs: dict[str, str]) -> None:
