@@ -3,10 +3,6 @@
 import re
 
 
-def _numbers(text: str) -> list[float]:
-    return [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
-
-
 def steps_need_sync_and_exchange(outputs: dict[str, str]) -> None:
     """The tiles share the computation, but each step still needs the sync and an exchange."""
     rows = re.findall(r"sync (\d+), exchange (\d+), compute ([\d,]+)", outputs["c18"])
@@ -27,8 +23,10 @@ def the_middle_stays_hot(outputs: dict[str, str]) -> None:
 
 def computes_longer_than_it_exchanges(outputs: dict[str, str]) -> None:
     """here a step computes for much longer than it exchanges."""
-    exchange, compute = _numbers(outputs["c18"].splitlines()[1])[3:5]
-    assert compute > 2 * exchange
+    (_, compute), *_ = re.findall(r"exchange (\d+), compute ([\d,]+)", outputs["c18"])
+    cycles_per_number = int(compute.replace(",", "")) / (92 * 92 / 13)
+    exchanges = [int(cycles) for cycles in re.findall(r"exchange (\d+) modelled", outputs["c26"])]
+    assert 24 * 24 * cycles_per_number > 20 * max(exchanges)
 
 
 def strips_fetch_more(outputs: dict[str, str]) -> None:
