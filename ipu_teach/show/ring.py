@@ -475,7 +475,7 @@ class _RingScene:
         panels.put(replace(table, height=low + 20, pictures=pictures), left=LEFT)
 
     def _notes(self, has_frames: bool) -> Iterator[str]:
-        """Yield the notes below the picture: what a chunk and a frame are, and what is left out."""
+        """Yield the notes below the picture, about chunks, frames and omitted supersteps."""
         if any(number >= 0 for number, _ in self._keys):
             yield (
                 "A chunk is a part of the tensor that is summed. Chunks are numbered in the order "
