@@ -666,6 +666,23 @@ def _kills(answer: Test) -> Passed:
         explanation[compute] = of(answer, _codelet(compute))
     right = [explanation[compute] for compute in RIGHT]
     alive = [(fault, advice) for compute, fault, advice in MUTANTS if explanation[compute]]
+    _refuse_rejected(answer, description, right, alive)
+    _refuse_accepted(answer, description, alive)
+    evidence = [bool(explanation[compute]) for compute in candidates]
+    return Passed(f"{description}: all six were found", evidence=evidence)
+
+
+def _refuse_rejected(
+    answer: Test,
+    description: str,
+    right: Sequence[bool | EllipsisType],
+    alive: list[tuple[str, str]],
+) -> None:
+    """Raise `NotYet` if a test says no to a right codelet.
+
+    `right` has the test's verdicts on the right codelets, and `alive` the fault and the advice of
+    each faulty codelet that it accepts.
+    """
     if not any(right) and len(alive) == len(MUTANTS):
         raise NotYet(
             description,
@@ -705,6 +722,13 @@ def _kills(answer: Test) -> Passed:
             why=why,
             next_step="look at values alone: x and out after the run.",
         )
+
+
+def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]]) -> None:
+    """Raise `NotYet` if a test says yes to a faulty codelet.
+
+    `alive` has the fault and the advice of each such codelet.
+    """
     if len(alive) == len(MUTANTS) and not _survives(answer, _codelet(_nothing_right)):
         raise NotYet(
             description,
@@ -733,8 +757,6 @@ def _kills(answer: Test) -> Passed:
             why=f"the first of them {fault}".replace("..", "."),
             next_step=advice,
         )
-    evidence = [bool(explanation[compute]) for compute in candidates]
-    return Passed(f"{description}: all six were found", evidence=evidence)
 
 
 def _survives(answer: Test, codelet: type[Vertex]) -> bool:

@@ -1103,13 +1103,8 @@ def _counting_up(answer: Answer) -> Passed:
     return Passed("two streams of 3 numbers, each fetched 5 times", evidence=firsts)
 
 
-def _counted_up(callback: StreamCallback, description: str) -> list[float]:
-    """Run a program that fetches 5 arrays of the callback, and return the first number of each.
-
-    :raises NotYet: if the arrays are not filled with 1, 2, …, 5.
-    """
-    size = 3
-    rounds = 5
+def _fetched(callback: StreamCallback, description: str, size: int, rounds: int) -> list[Array]:
+    """Run a program that fetches `rounds` arrays of `size` elements, and return the arrays."""
     graph = graph_of()
     received = list[Array]()
     batch = graph.add_variable(FLOAT, size, "batch")
@@ -1123,6 +1118,17 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
     with answering(description):
         engine.connect_stream_to_callback("numbers", _Marked(callback))
         engine.run()
+    return received
+
+
+def _counted_up(callback: StreamCallback, description: str) -> list[float]:
+    """Run a program that fetches 5 arrays of the callback, and return the first number of each.
+
+    :raises NotYet: if the arrays are not filled with 1, 2, …, 5.
+    """
+    size = 3
+    rounds = 5
+    received = _fetched(callback, description, size, rounds)
     firsts = [float(row[0]) for row in received]
     if all((row == n).all() for n, row in enumerate(received, 1)):
         return firsts

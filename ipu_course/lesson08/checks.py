@@ -25,7 +25,7 @@ from ipu_course.checking.programs import SYNC, TILES, device_of, run_once, tiles
 from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
-from ipu_course.checking.verdicts import MODELLED, Draws, NotYet, Passed, refusing
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
@@ -596,13 +596,33 @@ def _undropped(
 
     `runs` has for each run {step: result}.
     """
+    results = runs[0]
+    is_kept = {step: actual != 0 for step, actual in results.items()}
+    if refusal := _misscaled(description, results, x):
+        return refusal
+    if not np.array_equal(results[FORWARD, 0], runs[-1][FORWARD, 0]):
+        why = "both runs had the same seed, so the draws do not depend on it."
+        return NotYet(
+            description,
+            "other masks in two runs with one seed",
+            "the same",
+            why,
+            "pass `seed` to each draw.",
+        )
+    return (
+        _unlike_forward(description, is_kept)
+        or _shared_mask(description, is_kept)
+        or _unseeded(description, runs)
+    )
 
-    def refused(
-        actual: str, expected: str, why: str, advice: str, draws: Draws | None = None
-    ) -> NotYet:
-        return NotYet(description, actual, expected, why=why, next_step=advice, draws=draws)
 
-    for (kind, layer), actual in runs[0].items():
+def _misscaled(description: str, results: dict[tuple[str, int], Array], x: Array) -> NotYet | None:
+    """Return the refusal if not half of the numbers are dropped, or the others are not doubled.
+
+    `results` is {step: result} of a run.
+    """
+    refused = partial(NotYet, description)
+    for (kind, layer), actual in results.items():
         is_kept = actual != 0
         if is_kept.all():
             return refused(
@@ -619,39 +639,49 @@ def _undropped(
             place = tuple(int(i) for i in np.argwhere(is_kept)[0])
             message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
             return refused(message, quoted(2 * x[place]), why, "pass 1 / 0.5 as the scale.")
-    drawn = np.array([actual != 0 for actual in runs[0].values()][: len(DRAWING)])
+    drawn = np.array([actual != 0 for actual in results.values()][: len(DRAWING)])
     if abs(drawn.mean() - 0.5) > 5 * 0.5 / drawn.size**0.5:
         message = f"{100 * drawn.mean():.1f} % of {drawn.size:,} numbers are kept"
         return refused(message, "about 50 %", "", "pass 0.5 as the keep_probability.")
-    kept_of_step = {step: actual != 0 for step, actual in runs[0].items()}
-    if not np.array_equal(runs[0][FORWARD, 0], runs[-1][FORWARD, 0]):
-        why = "both runs had the same seed, so the draws do not depend on it."
-        return refused(
-            "other masks in two runs with one seed", "the same", why, "pass `seed` to each draw."
-        )
+    return None
+
+
+def _unlike_forward(description: str, is_kept: dict[tuple[str, int], Array]) -> NotYet | None:
+    """Return the refusal if a step of a layer drops other numbers than the forward pass."""
     for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
-        if not np.array_equal(kept_of_step[kind, layer], kept_of_step[FORWARD, layer]):
+        if not np.array_equal(is_kept[kind, layer], is_kept[FORWARD, layer]):
             step_name = "recompute" if kind == RECOMPUTE else "backward"
             why = f"the {step_name} step drops other numbers than the forward step did."
             advice = "compute the modifier from `layer` only: it is the same in all of its steps."
             message = f"{kind} {layer} drops others than forward {layer}"
             steps = (FORWARD, kind)
-            masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
+            masks = {f"{step} {layer}": is_kept[step, layer] for step in steps}
             draws = partial(_masks, masks)
-            return refused(message, "the same", why, advice, draws=draws)
+            return NotYet(description, message, "the same", why, advice, draws=draws)
+    return None
+
+
+def _shared_mask(description: str, is_kept: dict[tuple[str, int], Array]) -> NotYet | None:
+    """Return the refusal if two layers drop the same numbers."""
     for first, second in combinations(DRAWING, 2):
-        if np.array_equal(kept_of_step[FORWARD, first], kept_of_step[FORWARD, second]):
+        if np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, second]):
             why = f"layers {first} and {second} drop the same elements."
             alike = all(
-                np.array_equal(kept_of_step[FORWARD, first], kept_of_step[FORWARD, layer])
+                np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, layer])
                 for layer in DRAWING
             )
-            return refused(
+            return NotYet(
+                description,
                 f"one mask for {'all' if alike else 'two'} layers",
                 "one for each",
                 why,
                 "use the number of the layer as the modifier.",
             )
+    return None
+
+
+def _unseeded(description: str, runs: list[dict[tuple[str, int], Array]]) -> NotYet | None:
+    """Return the refusal if another seed drops the same numbers. There is a run for each seed."""
     same = [
         seed
         for seed, run in zip(SEEDS[1:-1], runs[1:-1], strict=True)
@@ -665,7 +695,7 @@ def _undropped(
         if len(same) == len(SEEDS) - 2:
             why = "other seeds drop the same numbers: the draw does not depend on `seed`."
             message = "the same mask for all seeds"
-        return refused(message, "another one", why, "draw on the device, with `seed`.")
+        return NotYet(description, message, "another one", why, "draw on the device, with `seed`.")
     return None
 
 

@@ -552,42 +552,46 @@ def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
         )
 
 
+def _moved(
+    answer: Callable[..., tuple[Array, Array]], description: str, layer: Regrowth
+) -> tuple[Array, Array]:
+    """Return the `(present, weights)` that an answer returns for a layer.
+
+    :raises NotYet: if they have other shapes or another dtype than in the layer.
+    """
+    returned_value = call(answer, *layer)
+    parts = [*returned_value] if isinstance(returned_value, (tuple, list)) else []
+    shapes = [np.shape(part) for part in parts]
+    if shapes != [layer[0].shape, layer[1].shape]:
+        actual = f"shapes {shapes}" if parts else returned(returned_value, "")
+        wanted = f"there and weights, of shapes {layer[0].shape} and {layer[1].shape}"
+        raise NotYet(
+            description,
+            actual,
+            expected=wanted,
+            next_step="return both, separated by a comma.",
+        )
+    is_present = np.asarray(parts[0])
+    if is_present.dtype != bool:
+        raise NotYet(
+            description,
+            f"there is an array of {is_present.dtype}",
+            expected="an array of bool",
+            why="an array of numbers selects other elements than an array of bool, and ~ "
+            "of it is no mask.",
+            next_step="return there.astype(bool), or start from there.copy().",
+        )
+    return is_present, np.asarray(parts[1])
+
+
 def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
     answers = []
-    for case in (
-        (6, 7, 4, 18, 5),
-        (5, 4, 2, 9, 1),
-        (3, 8, 1, 10, 4),
-        (4, 4, 2, 12, 4),
-        (4, 5, 2, 6, 0),
-    ):
+    for case in LAYERS:
         arguments = _layer(*case)
         description = (
             f"{case[3]} of {case[0]} x {case[1]} blocks of {case[2]} x {case[2]}, {case[4]} to move"
         )
-        layer = call(answer, *arguments)
-        parts = [*layer] if isinstance(layer, (tuple, list)) else []
-        shapes = [np.shape(part) for part in parts]
-        if shapes != [arguments[0].shape, arguments[1].shape]:
-            actual = f"shapes {shapes}" if parts else returned(layer, "")
-            wanted = f"there and weights, of shapes {arguments[0].shape} and {arguments[1].shape}"
-            raise NotYet(
-                description,
-                actual,
-                expected=wanted,
-                next_step="return both, separated by a comma.",
-            )
-        is_present = np.asarray(parts[0])
-        if is_present.dtype != bool:
-            raise NotYet(
-                description,
-                f"there is an array of {is_present.dtype}",
-                expected="an array of bool",
-                why="an array of numbers selects other elements than an array of bool, and ~ "
-                "of it is no mask.",
-                next_step="return there.astype(bool), or start from there.copy().",
-            )
-        answers.append((description, arguments, is_present, np.asarray(parts[1])))
+        answers.append((description, arguments, *_moved(answer, description, arguments)))
 
     def moves_alike(like: Callable[..., tuple[Array, Array]]) -> bool:
         pairs = (
