@@ -195,6 +195,21 @@ class PrefixMax(Vertex):
             self.out[i] = self.best
 
 
+# %% 04.1: the farthest from 0
+# why:  these are the numbers that are farthest from 0 so far: abs() takes -99 for larger than 33.
+# next: compare the numbers themselves: self.x[i] > self.best.
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = 0.0
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if abs(self.x[i]) > abs(self.best):
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
 # %% 04.1: the largest of the row
 # why:  every place holds the largest of the whole row, as if it knew what comes.
 # next: store within the loop, while the largest is still growing.
@@ -636,7 +651,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: one worker
 # clause: among the six workers
-# not yet: there are never more than 1 vertex
+# not yet: no compute set has more than 1 vertex
 def in_six(graph, x, out):
     n = x.num_elements
     whole = graph.add_compute_set("whole")
@@ -679,7 +694,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: two pieces
-# not yet: there are never more than 2 vertices
+# not yet: no compute set has more than 2 vertices
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -1035,7 +1050,7 @@ def accepts(codelet):
 
 # %% 04.4: no to everything
 # clause: Two are right
-# not yet: It says no to everything
+# not yet: it says no to the right codelets, and to all others
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
