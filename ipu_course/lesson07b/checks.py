@@ -75,9 +75,10 @@ WINDOWS = (
 def _patches(answer: Callable[..., Tensor]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
-        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
+        arguments = ", ".join(map(str, options))
+        description = f"{name_of(answer)}(x, {arguments}), where x has the shape {tuple(shape)}"
+        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
@@ -278,8 +279,10 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
         (1, 2, 3, 2, 1, HALF),
     ):
         x = np.arange(1, np.prod(shape) + 1, dtype=dtype.numpy).reshape(shape)
-        kind = "" if dtype is FLOAT else f", of {dtype.__name__}"
-        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}{kind}, {p})"
+        kind = "" if dtype is FLOAT else f", in {dtype.__name__}"
+        description = (
+            f"{name_of(answer)}(graph, x, {p}), where x has the shape {tuple(shape)}{kind}"
+        )
         variable = {"x": Var(dtype, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))

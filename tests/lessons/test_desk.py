@@ -79,7 +79,7 @@ def test_a_verdict_as_text() -> None:
         check("01.1", lambda work, i, o, sync: sync + -(-max(*i, *o) // 4) + sum(work))
     ) == (
         "01.1 The time of a superstep: not yet\n"
-        "  tried:    <lambda>([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
+        "  tried:    answer([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
         "  came:     978\n"  # 138 + ceil(891 / 4) + 479 + 25 + 113
         "  expected: 840\n"  # 138 + ceil(891 / 4) + 479
         "  why:      the work of all tiles was added up. They work at the same time, so only the "
