@@ -188,6 +188,8 @@ def quoted(value: object) -> str:
     4 significant digits. The numbers in a list or a 1-D array have no separators, because commas
     separate the items. Any other value has the format of `shown`.
     """
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, (bool, np.timedelta64)
     ):
@@ -198,6 +200,8 @@ def quoted(value: object) -> str:
     if isinstance(value, (list, np.ndarray)) and _array(value).ndim == 1:
         text = f"[{', '.join(_item(v) for v in value)}]"
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
+    if isinstance(value, tuple) and value and all(plain(item) is not None for item in value):
+        return shown(value) if len(value) == 1 else f"({', '.join(map(_item, value))})"
     return shown(value)
 
 

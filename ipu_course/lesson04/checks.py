@@ -987,7 +987,7 @@ def _borders(n: int, place: int) -> range:
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
 
-ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
+ROW = np.array([-1.5, 3, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
 # rows of 5 numbers, by where the largest of them is

@@ -1256,6 +1256,54 @@ class Halves(Vertex):
         out = self.x / 2
 
 
+# %% 04.w1: three places
+# why:  only the first three places were written.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(3):
+            self.out[i] = self.x[i] / 2
+
+
+# %% 04.w1: without the first
+# why:  the first place was left out: places count from 0.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(1, len(self.x)):
+            self.out[i] = self.x[i] / 2
+
+
+# %% 04.w1: half of the places
+# why:  the loop ends in the middle of the row. Asked is half of each number, in all places.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x) // 2):
+            self.out[i] = self.x[i] / 2
+
+
+# %% 04.w1: from the end
+# why:  these are the halves in reverse order.
+# next: store half of self.x[i] in self.out[i].
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[len(self.x) - 1 - i] = self.x[i] / 2
+
+
 # %% 04.w2: on tile 0
 # clause: on that tile
 # not yet: a vertex works where it is mapped to
@@ -1293,6 +1341,52 @@ def one_vertex(graph, x, out):
     vertex = graph.add_vertex(largest, Largest, x=x, out=out)
     graph.set_tile_mapping(vertex, 3)
     return Sequence()
+
+
+# %% 04.w2: three numbers
+# why:  the vertex gets the first three numbers alone.
+# next: connect all of the row: x=x.
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(compute_set, Largest, x=x[:3], out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(compute_set)
+
+
+# %% 04.w2: every second number
+# why:  the vertex gets every second number.
+# next: connect all of the row: x=x.
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(compute_set, Largest, x=x[::2], out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(compute_set)
+
+
+# %% 04.w2: the sum
+# why:  out is the sum of the row, and not its largest number.
+# next: give add_vertex the codelet Largest.
+class Total(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x.sum()
+
+
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("total")
+    vertex = graph.add_vertex(compute_set, Total, x=x, out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(compute_set)
+
+
+# %% 04.w2: the compute set itself
+# not yet: Execute makes a program of a compute set
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Largest, x=x, out=out), 3)
+    return compute_set
 
 
 # %% 04.w3: equal pieces

@@ -152,6 +152,7 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
         run = _built_alike(trial, answer)
+        _refuse_other_order(run, rights)
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
             if where := difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
@@ -174,6 +175,26 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
         advice = "one mat_mul for dx and one for dw, of all windows at once."
         raise NotYet(trial.tried, number(bars.yours), why=why, next_step=advice, bars=bars)
     return Passed("5 layers, compared with the sums of the definition", bars, run.report)
+
+
+def _refuse_other_order(run: Ran, rights: tuple[Array, ...]) -> None:
+    """Raise `NotYet` if the answer returned the right slopes in another order."""
+    names = ("dx", "dw", "db")
+    slopes = dict(zip(names, rights, strict=True))
+    returned_order = [
+        name
+        for n in range(len(names))
+        for name, right in slopes.items()
+        if not difference(run.came[0][f"result {n}"], right)
+    ]
+    if sorted(returned_order) == sorted(names) and returned_order != list(names):
+        raise NotYet(
+            run.trial.tried,
+            ", ".join(returned_order),
+            expected=", ".join(names),
+            why=f"{returned_order[0]} came first, and all three are right.",
+            next_step=f"return {', '.join(names)}, in this order.",
+        )
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
