@@ -510,7 +510,7 @@ def waiting_share(work):
 
 
 # %% 01.3: the median
-# why:  the median of the work was taken in place of its mean.
+# why:  this uses the median of the work in place of its mean.
 # next: sum(work) / len(work).
 from statistics import median
 

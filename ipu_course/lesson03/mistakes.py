@@ -170,8 +170,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sum of other powers
-# why:  the largest was taken away above the line only: below it is the sum of the powers of x
-#   itself.
+# why:  the numerator subtracts the largest number of the row, and the denominator does not.
 # next: add up the powers that you divide: reduce them over [1].
 def softmax(graph, x, program):
     column = (x.shape[0], 1)
@@ -193,7 +192,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: 10,000 taken away
-# why:  far too much was taken away from the ordinary rows: all their powers are 0, and 0 by 0 is no
+# why:  10,000 is far more than the ordinary numbers: all their powers are 0, and 0 by 0 is no
 #   number.
 # next: take the largest number of each row away: popops.reduce(graph, x, [1], program, "MAX").
 def softmax(graph, x, program):
@@ -643,7 +642,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: 40 not added again
-# why:  the variance is right, and 40 was taken away from the mean.
+# why:  the variance is right, and the mean is 40 too small.
 # next: add 40 to the mean at the end.
 def mean_and_variance(graph, x, program):
     near = popops.sub(graph, x, 40, program)

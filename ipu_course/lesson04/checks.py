@@ -359,9 +359,7 @@ def _through_short(answer: Callable[..., Program], trial: Trial, length: int) ->
 
 
 def _few(length: int) -> str:
-    return (
-        f"longer rows are right. What is special here: {counted(length, 'number')} for six workers."
-    )
+    return f"longer rows are right, and here are {counted(length, 'number')} for six workers."
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:

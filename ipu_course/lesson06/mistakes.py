@@ -1099,7 +1099,7 @@ def copied(report, place):
 
 
 # %% 06.w1: place 0 taken for none
-# why:  at place 0 nothing was taken away, and at the others the variables were.
+# why:  this subtracts nothing at place 0. At the other places it is right.
 # next: treat place 0 like the others.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]

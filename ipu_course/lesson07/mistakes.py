@@ -293,7 +293,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: one mean for all of the bias
-# why:  all slopes of bias are the same: the mean over the images and over the digits.
+# why:  all gradients of bias are equal: the mean over the images and the digits.
 # next: take the mean over the images alone: errors.mean(axis=0).
 def loss_slopes(images, labels, weights, bias):
     scores = images @ weights + bias
@@ -304,7 +304,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: divided by the pixels
-# why:  the slope of weights is divided by the number of pixels.
+# why:  the gradient of weights is divided by the number of pixels.
 # next: divide by the number of images, len(labels).
 def loss_slopes(images, labels, weights, bias):
     scores = images @ weights + bias

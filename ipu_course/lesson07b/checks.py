@@ -178,13 +178,13 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
 
 
 def _refuse_other_order(run: Ran, rights: tuple[Array, ...]) -> None:
-    """Raise `NotYet` if the answer returned the right slopes in another order."""
+    """Raise `NotYet` if the answer returned the right gradients in another order."""
     names = ("dx", "dw", "db")
-    slopes = dict(zip(names, rights, strict=True))
+    gradients = dict(zip(names, rights, strict=True))
     returned_order = [
         name
         for n in range(len(names))
-        for name, right in slopes.items()
+        for name, right in gradients.items()
         if not difference(run.came[0][f"result {n}"], right)
     ]
     if sorted(returned_order) == sorted(names) and returned_order != list(names):

@@ -1042,8 +1042,8 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: the share of all groups, divided
-# why:  the share is worked out with the channels of all groups, and divided by the groups at the
-#   end. But the panels of each group are rounded up by themselves.
+# why:  this is the share for the channels of all groups, divided by the groups. Each group rounds
+#   its panels up by itself.
 # next: divide ins and outs by groups first.
 def busy(places, ins, outs, groups):
     k, n = places * ins, outs
@@ -1077,8 +1077,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: from 16 outs on, full
-# why:  from 16 outs on the width counts as full. Of 33 outs, the last one is alone in a third
-#   panel.
+# why:  from 16 outs on, the width counts as full. The last of 33 outs is alone in a third panel.
 # next: the width fills outs // groups of the next multiple of 16.
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs // groups

@@ -264,8 +264,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: the chance without the grid
-# why:  the chance is worked out from the step itself, as if there were a mark at every whole
-#   number.
+# why:  the chance depends on the step alone, as if there were a mark at every whole number.
 # next: divide by grid first: step / grid % 1.
 def after(step, grid, times):
     p = step % 1

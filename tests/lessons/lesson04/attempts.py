@@ -750,7 +750,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.2: no vertices for empty pieces
-# not yet: What is special here: 5 numbers for six workers
+# not yet: here are 5 numbers for six workers
 def in_six(graph, x, out):
     n = x.num_elements
     most = graph.add_variable(FLOAT, (6,), "most")
