@@ -87,6 +87,23 @@ def test_a_verdict_as_text() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda load: min([]), "it had nothing left to choose from."),
+        (lambda load: max(iter(())), "it had nothing left to choose from."),
+        (lambda load: next(iter(())), "next() found nothing."),
+        (lambda load: np.zeros(3)[3:].max(), "a part of an array has no elements."),
+    ],
+)
+def test_an_error_of_a_call_that_got_nothing_is_explained(
+    answer: Callable[[list[int]], Any], why: str
+) -> None:
+    verdict = check("01.w2", answer)
+    rows = dict(verdict.rows)
+    assert verdict.kind is Kind.ERROR and rows["why"] == why and rows["next"].startswith("print ")
+
+
 def test_an_answers_own_error_is_a_verdict_with_its_line() -> None:
     def broken(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
         return work["sync"]
