@@ -237,12 +237,12 @@ def graphcores_guess(elements: int) -> int:
 
 def compiled_dot(elements: int) -> int:
     """Return the worker cycles of `self.a @ self.b` for `elements` elements (see docs/model.md)."""
-    return 12 + 4 * ceil(elements / 2)
+    return 12 + 4 * -(-elements // 2)
 
 
 def compiled_sum(elements: int) -> int:
     """Return the worker cycles of `self.x.sum()` for `elements` elements (see docs/model.md)."""
-    return 12 + 2 * ceil(elements / 2)
+    return 12 + 2 * -(-elements // 2)
 
 
 def quick(elements: int) -> int:

@@ -137,6 +137,9 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
         why = "the slopes of weights lie on their side: rows are pixels, as in weights."
         advice = "images.T @ errors, or .T."
+    elif shapes and shapes[1] == (1, classes):
+        why = "keepdims=True leaves a dimension of 1, which bias does not have."
+        advice = "leave keepdims out of the sum for bias."
     elif shapes and shapes[1] == (len(batch[1]),):
         why = "bias was summed over the digits, and not over the images."
         advice = "sum with axis=0."

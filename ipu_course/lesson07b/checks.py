@@ -75,9 +75,10 @@ WINDOWS = (
 def _patches(answer: Callable[..., Tensor]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
-        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
+        arguments = ", ".join(map(str, options))
+        description = f"{name_of(answer)}(x, {arguments}), where x has the shape {tuple(shape)}"
+        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
@@ -151,6 +152,7 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
         run = _built_alike(trial, answer)
+        _refuse_other_order(run, rights)
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
             if where := difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
@@ -173,6 +175,26 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
         advice = "one mat_mul for dx and one for dw, of all windows at once."
         raise NotYet(trial.tried, number(bars.yours), why=why, next_step=advice, bars=bars)
     return Passed("5 layers, compared with the sums of the definition", bars, run.report)
+
+
+def _refuse_other_order(run: Ran, rights: tuple[Array, ...]) -> None:
+    """Raise `NotYet` if the answer returned the right gradients in another order."""
+    names = ("dx", "dw", "db")
+    gradients = dict(zip(names, rights, strict=True))
+    returned_order = [
+        name
+        for n in range(len(names))
+        for name, right in gradients.items()
+        if not difference(run.came[0][f"result {n}"], right)
+    ]
+    if sorted(returned_order) == sorted(names) and returned_order != list(names):
+        raise NotYet(
+            run.trial.tried,
+            ", ".join(returned_order),
+            expected=", ".join(names),
+            why=f"{returned_order[0]} came first, and all three are right.",
+            next_step=f"return {', '.join(names)}, in this order.",
+        )
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
@@ -278,8 +300,10 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
         (1, 2, 3, 2, 1, HALF),
     ):
         x = np.arange(1, np.prod(shape) + 1, dtype=dtype.numpy).reshape(shape)
-        kind = "" if dtype is FLOAT else f", of {dtype.__name__}"
-        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}{kind}, {p})"
+        kind = "" if dtype is FLOAT else f", in {dtype.__name__}"
+        description = (
+            f"{name_of(answer)}(graph, x, {p}), where x has the shape {tuple(shape)}{kind}"
+        )
         variable = {"x": Var(dtype, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))

@@ -259,6 +259,27 @@ def windows(size, k, stride, padding):
     return (size + 2 * padding) // stride - k // stride + 1
 
 
+# %% 07b.w1: the first window divided, too
+# why:  the first window is counted before the division, and divided by stride with the others.
+# next: divide what is left behind the first window, and then add 1.
+def windows(size, k, stride, padding):
+    return (size + 2 * padding - k + 1) // stride
+
+
+# %% 07b.w1: k subtracted last
+# why:  the whole image is divided by stride, and k is subtracted afterwards.
+# next: subtract k first: only what is left behind the first window is divided.
+def windows(size, k, stride, padding):
+    return (size + 2 * padding) // stride - k + 1
+
+
+# %% 07b.w1: a window more for each zero
+# why:  each zero brings a window more here, whatever the stride is.
+# next: add the zeros to the size before you divide.
+def windows(size, k, stride, padding):
+    return (size - k) // stride + 1 + 2 * padding
+
+
 # %% 07b.1: channels before places
 # clause: for each of them all channels
 # why:  here a row has all places of the first channel, then all of the next.
@@ -631,6 +652,59 @@ def backward(graph, x, w, dy, p, program):
     return dx.reshape(x.shape), dw.reshape(w.shape), db
 
 
+# %% 07b.2: cut at the wrong end
+# why:  around dy there are k - 1 zeros, so that dx begins with p rows and columns that belong to
+#   the padding of x.
+# next: put k - 1 - p zeros around dy, and cut nothing.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1), k), turned, program)
+    dx = dx.reshape((x.shape[0], x.shape[1] + 2 * p, x.shape[2] + 2 * p, ins))
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx[:, : x.shape[1], : x.shape[2]], dw.reshape(w.shape), db
+
+
+# %% 07b.2: dw turned, too
+# why:  dw is turned in both directions. Only the kernel that makes dx is.
+# next: leave reverse() away from dw.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), turned, program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape).reverse(0).reverse(1), db
+
+
+# %% 07b.2: dw with its ins in front
+# why:  dw was read as if a patch had the channels in front. It has them behind its places.
+# next: reshape dw to w.shape, which is [k, k, ins, outs].
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    dw = dw.reshape((ins, k, k, outs)).dim_shuffle([1, 2, 0, 3])
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), turned, program)
+    return dx.reshape(x.shape), dw, popops.reduce(graph, dy, [0, 1, 2], program)
+
+
+# %% 07b.2: dw in front
+# not yet: dw came first
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), turned, program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dw.reshape(w.shape), dx.reshape(x.shape), db
+
+
 # %% 07b.3: on another tile
 # clause: It is marked on what a layer of 32 channels costs on 512 tiles
 # not yet: lie on tile 256
@@ -856,6 +930,43 @@ def pool_back(x, dy, k, stride):
     return dx
 
 
+# %% 07b.4: equals of the whole image
+# why:  the gradient of a window is divided by how many elements of the whole image equal its
+#   largest.
+# next: count them in the window alone.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        top = x[part] == x[part].max()
+        dx[part] += top * dy[i, j] / (x == x[part].max()).sum()
+    return dx
+
+
+# %% 07b.4: nothing for 0
+# why:  a largest element that is not above 0 gets nothing here, as behind a ReLU.
+# next: leave the comparison with 0 out.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        top = (x[part] == x[part].max()) & (x[part] > 0)
+        dx[part] += top * dy[i, j] / max(1, top.sum())
+    return dx
+
+
+# %% 07b.4: windows of stride x stride
+# why:  the windows have stride x stride elements here. They have k x k, and begin `stride` apart.
+# next: a window ends k elements behind its begin.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : (i + 1) * stride, j * stride : (j + 1) * stride]
+        top = x[part] == x[part].max()
+        dx[part] += top * dy[i, j] / top.sum()
+    return dx
+
+
 # %% 07b.5: as the multiplications
 # clause: The share of the units that has something to do
 # why:  this is how many multiplications are left. A panel does not care how many there are.
@@ -928,6 +1039,57 @@ def busy(places, ins, outs, groups):
 # next: what is filled, divided by what the panels hold.
 def busy(places, ins, outs, groups):
     return -(-places * ins // groups // 16) * -(-outs // groups // 16)
+
+
+# %% 07b.5: the share of all groups, divided
+# why:  this is the share for the channels of all groups, divided by the groups. Each group rounds
+#   its panels up by itself.
+# next: divide ins and outs by groups first.
+def busy(places, ins, outs, groups):
+    k, n = places * ins, outs
+    return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16)) / groups
+
+
+# %% 07b.5: outs of all groups
+# why:  the width has the outs of all groups, and the depth the ins of one.
+# next: the width is outs // groups.
+def busy(places, ins, outs, groups):
+    k, n = places * ins // groups, outs
+    return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))
+
+
+# %% 07b.5: panels that are full
+# why:  this counts the panels that are full. A panel with a few weights takes as long.
+# next: round up to the next panel: -(-k // 16).
+def busy(places, ins, outs, groups):
+    k, n = places * ins // groups, outs // groups
+    panels = max(1, k // 16) * max(1, n // 16)
+    return min(1, k * n / (256 * panels))
+
+
+# %% 07b.5: panels by their area
+# why:  the panels are counted as if each could hold any 256 weights. A panel is 16 deep and 16
+#   wide.
+# next: round depth and width up to multiples of 16, each by itself.
+def busy(places, ins, outs, groups):
+    weights = places * (ins // groups) * (outs // groups)
+    return weights / (256 * -(-weights // 256))
+
+
+# %% 07b.5: from 16 outs on, full
+# why:  from 16 outs on, the width counts as full. The last of 33 outs is alone in a third panel.
+# next: the width fills outs // groups of the next multiple of 16.
+def busy(places, ins, outs, groups):
+    k, n = places * ins // groups, outs // groups
+    return k / (16 * -(-k // 16)) * min(1, n / 16)
+
+
+# %% 07b.5: the kernel in the width
+# why:  the places of the kernel are in the width here.
+# next: they belong to the depth, with the ins: places * ins // groups.
+def busy(places, ins, outs, groups):
+    k, n = ins // groups, places * outs // groups
+    return k * n / (16 * -(-k // 16) * 16 * -(-n // 16))
 
 
 # %% 07b.6: not shuffled

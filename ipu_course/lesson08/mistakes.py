@@ -760,6 +760,53 @@ def keep_for(layers, room):
     return range(0, layers, best[1])
 
 
+# %% 08.5: the first by 08.2's formula
+# why:  L // k + k - 1 rounds down where k does not divide the number of layers. More inputs than
+#   that are in memory.
+# next: count: max(alive(schedule(…), …)) is right for any spacing.
+def keep_for(layers, room):
+    for every in range(1, layers + 1):
+        if layers // every + every - 1 <= room:
+            return list(range(0, layers, every))
+
+
+# %% 08.5: room to spare
+# why:  a spacing that needs all of the room is left out here, and it fits.
+# next: <= room.
+def keep_for(layers, room):
+    ways = []
+    for every in range(1, layers + 1):
+        steps = schedule(layers, range(0, layers, every))
+        if max(alive(steps, [1] * layers)) < room:
+            ways.append((len(steps), every))
+    return list(range(0, layers, min(ways)[1])) if ways else [0]
+
+
+# %% 08.5: spacings up to the root
+# why:  only spacings up to the square root of the layers were tried. A larger one may compute fewer
+#   layers again.
+# next: try all spacings, from 1 to layers.
+def keep_for(layers, room):
+    ways = []
+    for every in range(1, int(layers**0.5) + 1):
+        steps = schedule(layers, range(0, layers, every))
+        if max(alive(steps, [1] * layers)) <= room:
+            ways.append((len(steps), every))
+    return list(range(0, layers, min(ways)[1]))
+
+
+# %% 08.5: only spacings that divide
+# error in the answer: it had nothing left to choose from
+def keep_for(layers, room):
+    ways = [
+        (len(steps), every)
+        for every in range(1, layers + 1)
+        if layers % every == 0
+        and max(alive(steps := schedule(layers, range(0, layers, every)), [1] * layers)) <= room
+    ]
+    return list(range(0, layers, min(ways)[1]))
+
+
 # %% 08.6: a number for each call
 # clause: The same layer drops the same
 # not yet: recompute 0 drops others than forward 0

@@ -250,7 +250,7 @@ def _bytes(answer: Callable[..., int]) -> Passed:
 
     for (form, value), code in zip(cases, actual, strict=True):
         right = encoded(value, form)
-        description = f"{name_of(answer)}{(value, *BITS[form])!r}"
+        description = call_text(answer, (value, *BITS[form]))
         if code == right:
             continue
         why = ""
@@ -269,7 +269,7 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         refused = refusing("11.3", encodes_alike)
         raise refused(description, message, expected, advice, why=why)
     for (form, value), code in zip(cases, actual, strict=True):
-        refuse_floats(f"{name_of(answer)}{(value, *BITS[form])!r}", code)
+        refuse_floats(call_text(answer, (value, *BITS[form])), code)
     return Passed(f"{len(actual)} values in F143 and F152", evidence=actual)
 
 

@@ -256,6 +256,38 @@ def after(step, grid, times):
     return times * step, np.sqrt(times * up * (1 - up))
 
 
+# %% 11.2: one mark taken away
+# why:  the chance is that of a step between one mark and two. Other steps pass no mark, or several.
+# next: step / grid % 1 takes away as many marks as there are.
+def after(step, grid, times):
+    p = step / grid - 1
+    return times * step, grid * abs(times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: the chance without the grid
+# why:  the chance depends on the step alone, as if there were a mark at every whole number.
+# next: divide by grid first: step / grid % 1.
+def after(step, grid, times):
+    p = step % 1
+    return times * step, grid * (times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: the mean on a mark
+# why:  the standard deviation is right, and the mean was rounded to a mark. A mean need not be one.
+# next: times * step.
+def after(step, grid, times):
+    p = step / grid % 1
+    return round(times * step / grid) * grid, grid * (times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: the chance of the sum
+# why:  the chance is that of the whole sum. Each step is rounded by itself, and has its own.
+# next: p = step / grid % 1.
+def after(step, grid, times):
+    p = times * step / grid % 1
+    return times * step, grid * (times * p * (1 - p)) ** 0.5
+
+
 # %% 11.w2: always a whole one
 # clause: Which number does a byte stand for?
 # why:  if the exponent is 0, there is no 1 before the fraction.

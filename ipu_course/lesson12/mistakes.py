@@ -514,6 +514,43 @@ def break_even(size, n, block):
     return best if found[best] < dense_cycles(size, n) else 0
 
 
+# %% 12.3: the reciprocal
+# why:  this is 1 divided by the density.
+# next: return the density itself, such as 1 / 4.
+def break_even(size, n, block):
+    for power in range(1, 8):
+        if sparse_cycles(size, n, block, 2**-power) < dense_cycles(size, n):
+            return 2**power
+
+
+# %% 12.3: from a quarter on
+# why:  the search begins at 1/4, so that 1/2 is never tried.
+# next: begin with 1 / 2.
+def break_even(size, n, block):
+    density = 1 / 4
+    while sparse_cycles(size, n, block, density) >= dense_cycles(size, n):
+        density /= 2
+    return density
+
+
+# %% 12.3: in proportion
+# why:  the cycles at 1/16 were scaled to the other densities. They do not shrink in proportion.
+# next: call sparse_cycles for each density.
+def break_even(size, n, block):
+    ratio = dense_cycles(size, n) / sparse_cycles(size, n, block, 1 / 16)
+    return max(2**-power for power in range(1, 8) if 16 * 2**-power < ratio)
+
+
+# %% 12.3: one step too far
+# why:  at this density the dense product is already the quicker one: the loop goes a step too far.
+# next: return the density before it, which is half as large.
+def break_even(size, n, block):
+    density = 1 / 128
+    while density <= 1 / 2 and sparse_cycles(size, n, block, density) < dense_cycles(size, n):
+        density *= 2
+    return density
+
+
 # %% 12.4: an engine each
 # clause: on **one** engine
 # not yet: 8 engines compiled

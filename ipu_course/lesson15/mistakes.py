@@ -598,6 +598,67 @@ class Gives(Vertex):
         self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
 
 
+# %% 15.3: the sign of the other difference
+# why:  where mean_a is the larger, the difference is negative, and counts as near here.
+# next: take abs(self.mean_b - self.mean_a).
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(self.mean_b - self.mean_a, self.far)
+        for i in range(2):
+            self.to_a[i] = self.from_b[i] * pull / (pull + self.from_b[1])
+            self.to_b[i] = self.from_a[i] * pull / (pull + self.from_a[1])
+
+
+# %% 15.3: only lam is weakened
+# why:  lam comes through weaker, and eta as it was: so the mean grows.
+# next: multiply both numbers by the share.
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        self.to_a[0] = self.from_b[0]
+        self.to_b[0] = self.from_a[0]
+        self.to_a[1] = self.from_b[1] * pull / (pull + self.from_b[1])
+        self.to_b[1] = self.from_a[1] * pull / (pull + self.from_a[1])
+
+
+# %% 15.3: stiff below the line
+# why:  beyond far the share is the weaker pull divided by stiff + lam. The same pull is in both.
+# next: pull / (pull + lam).
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        for i in range(2):
+            self.to_a[i] = self.from_b[i] * pull / (self.stiff + self.from_b[1])
+            self.to_b[i] = self.from_a[i] * pull / (self.stiff + self.from_a[1])
+
+
 # %% 15.4: at random
 # not yet: no more often than at random
 def place(height, width, tiles, most):

@@ -209,7 +209,7 @@ def backward(graph, x, w, dy, p, program):
 
 # %% 07b.2: the slopes in another order
 # clause: The slopes (dx, dw, db)
-# not yet: dx: the shape (3, 3, 3, 4)
+# not yet: return dx, dw, db, in this order
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])

@@ -86,6 +86,21 @@ def alive(steps, sizes):
     return tuple(walk(steps)[0])
 
 
+# %% 08.1: the input of layer 0 to the end
+# passed: sets of numbers
+def alive(steps, sizes):
+    held = []
+    for place, (kind, layer) in enumerate(steps):
+        here = {0, layer} if kind == "backward" else {0, layer, layer + 1}
+        visited = set()
+        for later_kind, later in steps[place + 1 :]:
+            if later not in visited:
+                here.add(later)
+            visited |= {later} if later_kind == "backward" else {later, later + 1}
+        held.append(sum(sizes[i] for i in here if i < len(sizes)))
+    return held
+
+
 # %% 08.1: a running total
 # like: nothing is ever forgotten
 def alive(steps, sizes):
