@@ -246,7 +246,7 @@ def price(layers, every):
 
 
 # %% 08.2: a segment alone
-# clause: how many inputs are in memory at once
+# clause: How many inputs are in memory at once
 # why:  the first number has only the inputs of one segment. The saved inputs of the other segments
 #   are in memory, too.
 # next: add the saved inputs of the other segments.
@@ -761,9 +761,9 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the first by 08.2's formula
-# why:  L // k + k - 1 rounds down where k does not divide the number of layers. More inputs than
+# why:  L // k + k - 1 rounds down if k does not divide the number of layers. Then more inputs than
 #   that are in memory.
-# next: count: max(alive(schedule(…), …)) is right for any spacing.
+# next: count with max(alive(schedule(…), …)), which is right for any spacing.
 def keep_for(layers, room):
     for every in range(1, layers + 1):
         if layers // every + every - 1 <= room:
@@ -771,8 +771,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: room to spare
-# why:  a spacing that needs all of the room is left out here, and it fits.
-# next: <= room.
+# why:  a spacing that needs exactly `room` inputs is left out here, but it fits.
+# next: use <= room.
 def keep_for(layers, room):
     ways = []
     for every in range(1, layers + 1):
@@ -783,8 +783,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: spacings up to the root
-# why:  only spacings up to the square root of the layers were tried. A larger one may compute fewer
-#   layers again.
+# why:  only spacings up to the square root of the number of layers are tried. A larger one may
+#   recompute fewer layers.
 # next: try all spacings, from 1 to layers.
 def keep_for(layers, room):
     ways = []

@@ -257,15 +257,16 @@ def after(step, grid, times):
 
 
 # %% 11.2: one mark taken away
-# why:  the chance is that of a step between one mark and two. Other steps pass no mark, or several.
-# next: step / grid % 1 takes away as many marks as there are.
+# why:  this is the probability for a step between one mark and two. Other steps pass no mark, or
+#   several.
+# next: use step / grid % 1, which removes all whole marks.
 def after(step, grid, times):
     p = step / grid - 1
     return times * step, grid * abs(times * p * (1 - p)) ** 0.5
 
 
 # %% 11.2: the chance without the grid
-# why:  the chance depends on the step alone, as if there were a mark at every whole number.
+# why:  the probability depends only on the step, as if there were a mark at every whole number.
 # next: divide by grid first: step / grid % 1.
 def after(step, grid, times):
     p = step % 1
@@ -273,16 +274,18 @@ def after(step, grid, times):
 
 
 # %% 11.2: the mean on a mark
-# why:  the standard deviation is right, and the mean was rounded to a mark. A mean need not be one.
-# next: times * step.
+# why:  the standard deviation is right, but the mean was rounded to a mark. A mean need not be a
+#   mark.
+# next: return times * step.
 def after(step, grid, times):
     p = step / grid % 1
     return round(times * step / grid) * grid, grid * (times * p * (1 - p)) ** 0.5
 
 
 # %% 11.2: the chance of the sum
-# why:  the chance is that of the whole sum. Each step is rounded by itself, and has its own.
-# next: p = step / grid % 1.
+# why:  this is the probability for the whole sum. Each step is rounded separately, with its own
+#   probability.
+# next: use p = step / grid % 1.
 def after(step, grid, times):
     p = times * step / grid % 1
     return times * step, grid * (times * p * (1 - p)) ** 0.5

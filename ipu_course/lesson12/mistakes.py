@@ -524,8 +524,8 @@ def break_even(size, n, block):
 
 
 # %% 12.3: from a quarter on
-# why:  the search begins at 1/4, so that 1/2 is never tried.
-# next: begin with 1 / 2.
+# why:  the search starts at 1/4, so 1/2 is never tried.
+# next: start with 1 / 2.
 def break_even(size, n, block):
     density = 1 / 4
     while sparse_cycles(size, n, block, density) >= dense_cycles(size, n):
@@ -534,7 +534,8 @@ def break_even(size, n, block):
 
 
 # %% 12.3: in proportion
-# why:  the cycles at 1/16 were scaled to the other densities. They do not shrink in proportion.
+# why:  the cycles at 1/16 are scaled to the other densities, but cycles are not proportional to the
+#   density.
 # next: call sparse_cycles for each density.
 def break_even(size, n, block):
     ratio = dense_cycles(size, n) / sparse_cycles(size, n, block, 1 / 16)
@@ -542,7 +543,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: one step too far
-# why:  at this density the dense product is already the quicker one: the loop goes a step too far.
+# why:  at this density the dense product is faster: the loop goes one step too far.
 # next: return the density before it, which is half as large.
 def break_even(size, n, block):
     density = 1 / 128

@@ -599,8 +599,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: the sign of the other difference
-# why:  where mean_a is the larger, the difference is negative, and counts as near here.
-# next: take abs(self.mean_b - self.mean_a).
+# why:  if mean_a is larger, the difference is negative, and counts as near.
+# next: use abs(self.mean_b - self.mean_a).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -619,7 +619,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: only lam is weakened
-# why:  lam comes through weaker, and eta as it was: so the mean grows.
+# why:  only lam is multiplied by the share, so the mean grows.
 # next: multiply both numbers by the share.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
@@ -640,8 +640,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: stiff below the line
-# why:  beyond far the share is the weaker pull divided by stiff + lam. The same pull is in both.
-# next: pull / (pull + lam).
+# why:  beyond far the share is the smaller stiffness divided by stiff + lam. Both stiffnesses have
+#   to be equal.
+# next: use pull / (pull + lam).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
