@@ -71,24 +71,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda options: lab(options.lesson, options.to_jupyter), to_jupyter=[])
 
-    running = argparse.ArgumentParser(add_help=False)
-    running.add_argument(
-        "--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on"
-    )
-    running.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
-    running.add_argument(
-        "--store",
-        action="store_true",
-        help="keep the outputs in the notebook file itself (authors)",
-    )
-    running.set_defaults(
-        do=lambda options: run(options.lesson, options.data, options.html, options.store)
-    )
-    job("run", parents=[running]).add_argument(
+    run_options = _run_options()
+    job("run", parents=[run_options]).add_argument(
         "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
     )
     for name in ALIASES:
-        job(name, parents=[running]).set_defaults(lesson=name)
+        job(name, parents=[run_options]).set_defaults(lesson=name)
 
     command = job("reset")
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
@@ -121,6 +109,24 @@ def build_parser() -> argparse.ArgumentParser:
         help="write nothing; exit 1 where one is not what it should be",
     )
     command.set_defaults(do=lambda options: learner.check() if options.check else learner.write())
+    return parser
+
+
+def _run_options() -> argparse.ArgumentParser:
+    """Return the parser of the options that every command that runs a lesson has."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
+    parser.add_argument(
+        "--store",
+        action="store_true",
+        help="keep the outputs in the notebook file itself (authors)",
+    )
+    parser.set_defaults(
+        do=lambda options: run(options.lesson, options.data, options.html, options.store)
+    )
     return parser
 
 

@@ -30,60 +30,15 @@ from pack.targets import (
 from pack.wheels import ANY, Store
 
 STOPPED = 130  # the exit status that a shell reports for a program that Ctrl-C ended
+DEFAULT_FOLDER = Path("dist") / f"ipu_teach-{__version__}"  # relative to the checkout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command `pack` with its arguments, and return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python3 run.py pack",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    list_help = "several with commas or spaces between them"
-    pythons_help = f"{', '.join(PYTHONS)}; all without this option"
-    parser.add_argument(
-        "--python",
-        nargs="+",
-        metavar="VERSION",
-        help=f"for these Pythons, {list_help}: {pythons_help}",
-    )
-    systems_help = f"{', '.join(SYSTEMS)}; {', '.join(DEFAULT_SYSTEMS)} without this option"
-    parser.add_argument(
-        "--system",
-        nargs="+",
-        metavar="NAME",
-        help=f"for these systems, {list_help}: {systems_help}",
-    )
-    default_folder = Path("dist") / f"ipu_teach-{__version__}"
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        help=f"where to make it; {default_folder} of this checkout without this option",
-    )
-    parser.add_argument(
-        "--zip",
-        nargs="?",
-        type=Path,
-        const=True,
-        metavar="FILE",
-        help="pack the folder into a zip, too",
-    )
-    parser.add_argument(
-        "--tests", action="store_true", help="carry the tools for tests as well, 65 MB more"
-    )
-    trial_help = (
-        "then set up from it here, in a folder of its own, without a network and with an empty "
-        "home,\n"
-    )
-    trial_help += (
-        "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson in "
-        "JupyterLab"
-    )
-    parser.add_argument("--try", nargs="*", dest="trial", metavar="PYTHON", help=trial_help)
-    options = parser.parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
         targets = chosen(options.system, options.python)
-        folder = (options.folder or pack_folder.ROOT / default_folder).absolute()
+        folder = (options.folder or pack_folder.ROOT / DEFAULT_FOLDER).absolute()
         make(
             folder,
             targets,
@@ -109,6 +64,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pack: {error}{space_advice}", file=sys.stderr)
         return 1
     return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python3 run.py pack",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    list_help = "several with commas or spaces between them"
+    pythons_help = f"{', '.join(PYTHONS)}; all without this option"
+    parser.add_argument(
+        "--python",
+        nargs="+",
+        metavar="VERSION",
+        help=f"for these Pythons, {list_help}: {pythons_help}",
+    )
+    systems_help = f"{', '.join(SYSTEMS)}; {', '.join(DEFAULT_SYSTEMS)} without this option"
+    parser.add_argument(
+        "--system",
+        nargs="+",
+        metavar="NAME",
+        help=f"for these systems, {list_help}: {systems_help}",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help=f"where to make it; {DEFAULT_FOLDER} of this checkout without this option",
+    )
+    parser.add_argument(
+        "--zip",
+        nargs="?",
+        type=Path,
+        const=True,
+        metavar="FILE",
+        help="pack the folder into a zip, too",
+    )
+    parser.add_argument(
+        "--tests", action="store_true", help="carry the tools for tests as well, 65 MB more"
+    )
+    trial_help = (
+        "then set up from it here, in a folder of its own, without a network and with an empty "
+        "home,\n"
+    )
+    trial_help += (
+        "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson in "
+        "JupyterLab"
+    )
+    parser.add_argument("--try", nargs="*", dest="trial", metavar="PYTHON", help=trial_help)
+    return parser
 
 
 def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list[Target]:
@@ -161,8 +166,6 @@ def make(
     """
     pack_folder.check_place(folder)
     (folder / "wheels").mkdir(parents=True, exist_ok=True)
-    text = (pack_folder.ROOT / "requirements.lock").read_text(encoding="utf-8")
-    pins_of_lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
     targets_text = ", ".join(dict.fromkeys(target.system.name for target in targets))
     targets_text += " with Python " + ", ".join(dict.fromkeys(target.python for target in targets))
     bound = "about" if tests else "at most"  # The measured sizes include the tools for tests.
@@ -170,12 +173,42 @@ def make(
     start_time = time.monotonic()
     store = Store(folder)
     kept_bytes = sum((folder / name).stat().st_size for name in store.sums)
+    _refuse_full_disk(folder, targets, kept_bytes)
+    fetch_wheels(store, targets, tests)
+    fetch_seconds = time.monotonic() - start_time
+    pack_folder.copy_kit(folder)
+    pack_folder.write_starts(folder, targets)
+    _print_contents(pack_folder.write_all_sums(folder, store.sums), targets)
+    print(
+        f"\npack: {folder}; {_mb(kept_bytes)} MB were here; wheels took {fetch_seconds:.0f} s, the "
+        f"rest {_since(start_time) - fetch_seconds:.0f} s"
+    )
+    if archive is not None:
+        zip_start = time.monotonic()
+        pack_folder.write_zip(folder, archive.absolute())
+        print(f"pack: {archive}: {_mb(archive.stat().st_size)} MB, took {_since(zip_start):.0f} s")
+
+
+def _refuse_full_disk(folder: Path, targets: Sequence[Target], kept_bytes: int) -> None:
+    """Raise `PackError` if the disk has no room for the wheels that are not in `folder` yet.
+
+    `kept_bytes` is the size of those that are.
+    """
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes + kept_bytes < megabytes(targets) * 10**6:
         raise PackError(
             f"the disk has {free_bytes // 10**6:,} MB free. Make room, or name a folder on another "
             "one with --folder"
         )
+
+
+def fetch_wheels(store: Store, targets: Sequence[Target], tests: bool = False) -> None:
+    """Download the missing wheels of all targets, and delete the wheels that no target needs.
+
+    :raises PackError: if a wheel does not exist, or pip did not find it.
+    """
+    text = (pack_folder.ROOT / "requirements.lock").read_text(encoding="utf-8")
+    pins_of_lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
     used: set[str] = set()
     pins_without_wheel: list[str] = []
     for target in targets:
@@ -189,7 +222,7 @@ def make(
             raise PackError(f"pip found no wheel for {target} of {', '.join(missing_pins)}")
         print(
             f"pack: {target}: {len(wheel_by_pin)} wheels, "
-            f"{size(folder, set(wheel_by_pin.values()))}",
+            f"{size(store.folder, set(wheel_by_pin.values()))}",
             flush=True,
         )
     if pins_without_wheel:
@@ -198,10 +231,10 @@ def make(
             f"{text}\nSo there can be no pack for these. Leave them out with --system and --python"
         )
     store.keep(used)
-    fetch_seconds = time.monotonic() - start_time
-    pack_folder.copy_kit(folder)
-    pack_folder.write_starts(folder, targets)
-    bytes_by_name = pack_folder.write_all_sums(folder, store.sums)
+
+
+def _print_contents(bytes_by_name: dict[str, int], targets: Sequence[Target]) -> None:
+    """Print the megabytes of a pack: the kit, the wheels of each system, and all files."""
     kit_bytes = sum(
         num_bytes for name, num_bytes in bytes_by_name.items() if not name.startswith("wheels/")
     )
@@ -214,14 +247,6 @@ def make(
         ]
         print(f"{folder_name:<16}{_mb(sum(wheel_sizes)):>8} MB{len(wheel_sizes):>6} wheels")
     print(f"{'all':<16}{_mb(sum(bytes_by_name.values())):>8} MB{len(bytes_by_name):>6} files")
-    print(
-        f"\npack: {folder}; {_mb(kept_bytes)} MB were here; wheels took {fetch_seconds:.0f} s, the "
-        f"rest {_since(start_time) - fetch_seconds:.0f} s"
-    )
-    if archive is not None:
-        zip_start = time.monotonic()
-        pack_folder.write_zip(folder, archive.absolute())
-        print(f"pack: {archive}: {_mb(archive.stat().st_size)} MB, took {_since(zip_start):.0f} s")
 
 
 def size(folder: Path, names: set[str]) -> str:

@@ -66,12 +66,13 @@ def named(row: Row) -> str:
 # The table
 
 
-@pytest.mark.parametrize("row", NAMED, ids=named)
-def test_every_name_is_there_and_says_what_it_does(row: Row) -> None:
-    table.resolve(row.ours)
-    assert table.signature(row.ours)
-    words = table.does(row)
-    assert words.endswith(".") and "\n" not in words
+def test_every_name_is_there_and_says_what_it_does() -> None:
+    assert len(NAMED) > 400
+    for row in NAMED:
+        table.resolve(row.ours)
+        assert table.signature(row.ours), row
+        words = table.does(row)
+        assert words.endswith(".") and "\n" not in words, row
 
 
 @pytest.mark.parametrize("row", MISSING, ids=named)
@@ -214,10 +215,13 @@ def test_every_example_runs(row: Row) -> None:
     eval(row.example, sandbox())
 
 
-@pytest.mark.parametrize("row", NAMED, ids=named)
-def test_every_function_has_an_example(row: Row) -> None:
-    if table.signature(row.ours).endswith(")") and "errors." not in row.ours:
-        assert row.example
+def test_every_function_has_an_example() -> None:
+    missing = [
+        row
+        for row in NAMED
+        if table.signature(row.ours).endswith(")") and "errors." not in row.ours and not row.example
+    ]
+    assert missing == []
 
 
 # The pages

@@ -55,6 +55,10 @@ SHUT = {
 }
 
 MOST_PRIVATE_USES = 124  # of the kit's private names in all files of the tests
+LONGEST_FUNCTION = 60  # lines, without the docstring
+LONGEST_CLASS = 400  # lines
+# The public classes that may be longer: each has one method for every call that users know.
+FACADES = {"Engine", "Graph", "Model", "PoplarExecutor", "Report", "Tensor"}
 LONGEST_CELL = 25
 LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
@@ -355,6 +359,65 @@ def test_sizes_are_counted_by_the_standard_library() -> None:
     assert status == 0 and re.search(r"^known mistakes +[\d,]+ +[\d,]+", text, re.MULTILINE), text
 
 
+SOURCES = [
+    *MODULES,
+    *sorted(ROOT.glob("*.py")),
+    *(
+        path
+        for folder in ("pack", "docs", "deploy", "binder")
+        for path in (ROOT / folder).rglob("*.py")
+    ),
+]
+
+
+def length(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    """Return the lines of a class, or those of a function without its docstring."""
+    lines = (node.end_lineno or 0) - node.lineno + 1
+    if isinstance(node, ast.ClassDef) or ast.get_docstring(node) is None:
+        return lines
+    return lines - ((node.body[0].end_lineno or 0) - node.body[0].lineno + 1)
+
+
+def too_long(source: str) -> list[str]:
+    """Return the names of the functions and classes in `source` that are too long."""
+    limits = {
+        ast.FunctionDef: LONGEST_FUNCTION,
+        ast.AsyncFunctionDef: LONGEST_FUNCTION,
+        ast.ClassDef: LONGEST_CLASS,
+    }
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and length(node) > limits[type(node)]
+    ]
+
+
+def test_functions_and_classes_are_short() -> None:
+    """Split a longer one by its ideas. Only the facades are longer."""
+    names = {label(path): too_long(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert len(names) > 500
+    longer = sorted(f"{path}: {name}" for path, found in names.items() for name in found)
+    assert {entry.rpartition(" ")[2] for entry in longer} == FACADES, longer
+    assert len(longer) == len(FACADES), longer
+
+
+@pytest.mark.parametrize(
+    ("head", "lines", "is_long"),
+    [
+        ("def f():", 59, False),
+        ("def f():", 60, True),
+        ("async def f():", 60, True),
+        ('def f():\n    """Do.\n\n    A\n    b.\n    """', 59, False),
+        ('def f():\n    """Do."""', 60, True),
+        ("class A:", 399, False),
+        ("class A:", 400, True),
+    ],
+)
+def test_long_functions_and_classes_are_seen(head: str, lines: int, is_long: bool) -> None:
+    assert bool(too_long(head + "\n    x = 1" * lines)) == is_long
+
+
 # --- notebooks ------------------------------------------------------------------------------------
 
 
@@ -409,12 +472,17 @@ UNWANTED = (
 )
 
 
-@pytest.mark.parametrize("path", sorted(TEXTS), ids=label)
-def test_texts_stand_alone(path: Path) -> None:
+def test_texts_stand_alone() -> None:
     """The repository names nothing that lies outside it, and no package index: people have their
     own."""
-    text = path.read_text(encoding="utf-8")
-    assert [word for word in UNWANTED if word in text] == []
+    assert len(TEXTS) > 900
+    texts = {label(path): path.read_text(encoding="utf-8") for path in TEXTS}
+    faults = {
+        name: words
+        for name, text in texts.items()
+        if (words := [word for word in UNWANTED if word in text])
+    }
+    assert faults == {}
 
 
 def test_every_error_is_the_kits_and_explains_itself() -> None:
@@ -469,10 +537,12 @@ def faults_of_errors(source: str) -> list[str]:
     return faults
 
 
-@pytest.mark.parametrize("path", [*MODULES, *sorted((ROOT / "bench").glob("*.py"))], ids=label)
-def test_errors_have_three_labels_in_order(path: Path) -> None:
+def test_errors_have_three_labels_in_order() -> None:
     """One that is misspelt would go on with the line before it, in silence."""
-    assert faults_of_errors(path.read_text(encoding="utf-8")) == []
+    paths = [*MODULES, *(ROOT / "bench").glob("*.py")]
+    assert len(paths) > 500
+    found = {label(path): faults_of_errors(path.read_text(encoding="utf-8")) for path in paths}
+    assert {name: faults for name, faults in found.items() if faults} == {}
 
 
 GOOD = [

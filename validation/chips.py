@@ -34,6 +34,8 @@ C600_NEWS = Source(
 )
 CAMBRIAN = Source(DATASHEET, "cambrian-ai.com, Mk2 figures")
 AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
+AMP_REASON = "the limit of PopLibs' estimate for a long product"
+ROUNDED = "rounded in the source"
 
 
 class Add(Vertex):
@@ -75,15 +77,19 @@ def memory_rate(target: Target, per_element: int) -> float:
 
 def peaks() -> list[Row]:
     """Return the rows of peak rates of matrix products."""
-    ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
-    amp_reason = "the limit of PopLibs' estimate for a long product"
+    return [*_peaks_of_chips(), *_peaks_of_boards()]
+
+
+def _peaks_of_chips() -> list[Row]:
+    """Return the rows of the peak rates of the GC2, the GC200 and the Bow IPU."""
+    ipu1, ipu2, bow = (machine(version) for version in ("ipu1", "ipu2", "bow"))
     return [
         CITADEL.row(
             "GC2: fp16 peak (TFLOP/s)",
             124.5,
             modelled=peak(ipu1, HALF) / 1e12,
             tolerance=0.002,
-            why=amp_reason,
+            why=AMP_REASON,
         ),
         CITADEL.row(
             "GC2: fp32 peak (TFLOP/s)",
@@ -115,6 +121,13 @@ def peaks() -> list[Row]:
             tolerance=0.005,
             why="rounded in the slides",
         ),
+    ]
+
+
+def _peaks_of_boards() -> list[Row]:
+    """Return the rows of the peak rates of a POD, of a Bow-2000 and of a card."""
+    ipu2, bow, c600 = (machine(version) for version in ("ipu2", "bow", "c600"))
+    return [
         POD128.row(
             "IPU-POD128: fp16 peak (PFLOP/s)",
             31.955,
@@ -141,30 +154,30 @@ def peaks() -> list[Row]:
             280,
             modelled=peak(c600, HALF) / 1e12,
             tolerance=0.01,
-            why=amp_reason + ", at 1.5 GHz",
+            why=AMP_REASON + ", at 1.5 GHz",
         ),
         C600_NEWS.row(
             "C600: 8-bit floats, peak (TFLOP/s)",
             560,
             modelled=peak(c600, QUARTER) / 1e12,
             tolerance=0.01,
-            why=amp_reason + ", at 1.5 GHz",
+            why=AMP_REASON + ", at 1.5 GHz",
         ),
     ]
 
 
 def memories() -> list[Row]:
     """Return the rows of the tiles' memory: its size, its latency and its bandwidth."""
+    return [*_memory_sizes(), *_memory_rates()]
+
+
+def _memory_sizes() -> list[Row]:
+    """Return the rows of the memory of all tiles of a chip, a board or a card."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
 
     def total_bytes(target: Target) -> int:
         return target.num_tiles * target.bytes_per_tile
 
-    rounding = "rounded in the source"
-    ceiling_reason = (
-        "two loads and a store of 64 bits a cycle, reached by an addition of vectors but for its "
-        "start"
-    )
     return [
         CITADEL.row(
             "GC2: memory (MiB)", 304, modelled=total_bytes(ipu1) / 2**20, tolerance=0, why="counted"
@@ -174,7 +187,7 @@ def memories() -> list[Row]:
             900,
             modelled=total_bytes(ipu2) / 2**20,
             tolerance=0.005,
-            why=rounding,
+            why=ROUNDED,
         ),
         BOW_SLIDES.row(
             "Bow: memory (GB)",
@@ -195,8 +208,19 @@ def memories() -> list[Row]:
             900,
             modelled=total_bytes(c600) / 2**20,
             tolerance=0.01,
-            why=rounding,
+            why=ROUNDED,
         ),
+    ]
+
+
+def _memory_rates() -> list[Row]:
+    """Return the rows of the latency of a tile's memory, and of the bandwidth of all tiles."""
+    ipu1, ipu2, bow = (machine(version) for version in ("ipu1", "ipu2", "bow"))
+    ceiling_reason = (
+        "two loads and a store of 64 bits a cycle, reached by an addition of vectors but for its "
+        "start"
+    )
+    return [
         MEASURED.row(
             "GC2: latency of a tile's memory (cycles)",
             6,
@@ -230,16 +254,68 @@ def memories() -> list[Row]:
             65,
             modelled=memory_rate(bow, 12) / 1e12,
             tolerance=0.01,
-            why=rounding,
+            why=ROUNDED,
         ),
         BOW_SLIDES.row(
             "Bow-2000: memory bandwidth (TB/s)",
             260,
             modelled=4 * memory_rate(bow, 12) / 1e12,
             tolerance=0.01,
-            why=rounding,
+            why=ROUNDED,
         ),
     ]
+
+
+# Figures of which the kit has no model.
+UNMODELLED = [
+    BOW_SLIDES.unmodelled(
+        "GC200: IPU-Links (GB/s)",
+        320,
+        "the kit has the six links between two neighbours at 85 %, not all ten of an IPU",
+    ),
+    BLAKE.unmodelled(
+        "GC200: host link (GB/s)",
+        64,
+        "the kit has the 8 GB/s of Graphcore's model; 20 GB/s were seen on a chip (tut6)",
+    ),
+    MACHINE_BLOG.unmodelled(
+        "M2000: memory with streaming memory (GB)",
+        450,
+        "remote buffers are as large as the host's memory allows",
+    ),
+    Source(
+        SILICON, "thorbenlouw/lbm-graphcore, gaussian-blur-scaling/exchange-vs-compute.csv"
+    ).unmodelled(
+        "C2 board, one IPU: sync of a float stencil (cycles)",
+        117,
+        "how many syncs the figure counts is not stated",
+    ),
+    MEASURED.unmodelled(
+        "Citadel: slow-down of the exchange under load (%)",
+        24,
+        "the pattern that was measured is not described where we could read it",
+    ),
+    Source(SILICON, "BabelStream, pull request 70").unmodelled(
+        "BabelStream: largest array on one GC2 (elements)",
+        16_185_000,
+        "what lies beside the three arrays on a tile is not known",
+    ),
+    MEASURED.unmodelled(
+        "random numbers, GC2 against a V100 (times)",
+        4.9,
+        "the kit has no model of a V100, and cycles a draw are not published",
+    ),
+    Source(SILICON, "Graphcore, performance results").unmodelled(
+        "BERT-Large on 16 Bow IPUs (sequences a second)",
+        6_044,
+        "frameworks, and networks of that size, are beyond the kit",
+    ),
+    Source(SILICON, "Graphcore, Performance at scale (2021)").unmodelled(
+        "ResNet-50 on IPU-POD16, MLPerf 1.1 (minutes)",
+        28.3,
+        "frameworks, and networks of that size, are beyond the kit",
+    ),
+]
 
 
 def fabric() -> list[Row]:
@@ -278,51 +354,5 @@ def fabric() -> list[Row]:
             tolerance=0.03,
             why="7.83, rounded up in the source",
         ),
-        BOW_SLIDES.unmodelled(
-            "GC200: IPU-Links (GB/s)",
-            320,
-            "the kit has the six links between two neighbours at 85 %, not all ten of an IPU",
-        ),
-        BLAKE.unmodelled(
-            "GC200: host link (GB/s)",
-            64,
-            "the kit has the 8 GB/s of Graphcore's model; 20 GB/s were seen on a chip (tut6)",
-        ),
-        MACHINE_BLOG.unmodelled(
-            "M2000: memory with streaming memory (GB)",
-            450,
-            "remote buffers are as large as the host's memory allows",
-        ),
-        Source(
-            SILICON, "thorbenlouw/lbm-graphcore, gaussian-blur-scaling/exchange-vs-compute.csv"
-        ).unmodelled(
-            "C2 board, one IPU: sync of a float stencil (cycles)",
-            117,
-            "how many syncs the figure counts is not stated",
-        ),
-        MEASURED.unmodelled(
-            "Citadel: slow-down of the exchange under load (%)",
-            24,
-            "the pattern that was measured is not described where we could read it",
-        ),
-        Source(SILICON, "BabelStream, pull request 70").unmodelled(
-            "BabelStream: largest array on one GC2 (elements)",
-            16_185_000,
-            "what lies beside the three arrays on a tile is not known",
-        ),
-        MEASURED.unmodelled(
-            "random numbers, GC2 against a V100 (times)",
-            4.9,
-            "the kit has no model of a V100, and cycles a draw are not published",
-        ),
-        Source(SILICON, "Graphcore, performance results").unmodelled(
-            "BERT-Large on 16 Bow IPUs (sequences a second)",
-            6_044,
-            "frameworks, and networks of that size, are beyond the kit",
-        ),
-        Source(SILICON, "Graphcore, Performance at scale (2021)").unmodelled(
-            "ResNet-50 on IPU-POD16, MLPerf 1.1 (minutes)",
-            28.3,
-            "frameworks, and networks of that size, are beyond the kit",
-        ),
+        *UNMODELLED,
     ]

@@ -224,11 +224,12 @@ SUMS = (
 
 def own() -> list[Row]:
     """Return the rows of vertices in C++, with intrinsics or in assembly, each on one tile."""
-    num_vectors = 204  # The chip processed 2,004 vectors, but each takes the same time.
-    num_elements = 12_000
+    return [*_transforms(), *_triads(), *_linear_algebra(), *_sums()]
 
-    def shapes(length: int, *names: str) -> dict[str, FieldValue]:
-        return dict.fromkeys(names, (length,))
+
+def _transforms() -> list[Row]:
+    """Return the rows of a 4 x 4 matrix times many vectors, in C++ and with intrinsics."""
+    num_vectors = 204  # The chip processed 2,004 vectors, but each takes the same time.
 
     def flops_per_cycle(codelet: type[Vertex]) -> float:
         cycles = one_vertex(
@@ -236,36 +237,8 @@ def own() -> list[Row]:
         )
         return num_vectors * 28 / cycles
 
-    def by_hand_and_compiled(codelet: type[Vertex], fields: dict[str, FieldValue]) -> list[int]:
-        return [
-            one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
-        ]
-
-    chip = machine("ipu2")
-    triad_cycles = one_vertex(
-        Triad, {**shapes(num_elements, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND
-    )
-    # The number of elements that all tiles process in a second, with six workers on each tile.
-    elements_per_second = (
-        6 * num_elements / triad_cycles * chip.num_tiles * chip.tile_clock_frequency
-    )
-    pipeline_reason = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
     register_reason = (
         "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
-    )
-    rotation_cycles, rotation_cycles_in_c = by_hand_and_compiled(
-        Rotate, {"cs": (2,), **shapes(512, "row0", "row1", "out0", "out1")}
-    )
-    update_cycles, update_cycles_in_c = by_hand_and_compiled(
-        RowUpdate, {"s": (), **shapes(256, "x", "v")}
-    )
-    intrinsics_reason = (
-        "written with intrinsics, and timed with its sync; ours is by hand, as compiled it comes "
-        "to {:,}"
-    )
-    loop_reason = (
-        "its author counts 282 cycles to start, 11 around each 8 numbers, and 2 for a further "
-        "vector; ours has these 2"
     )
     return [
         EXPLORER.row(
@@ -284,6 +257,22 @@ def own() -> list[Row]:
             why=register_reason,
             explained=True,
         ),
+    ]
+
+
+def _triads() -> list[Row]:
+    """Return the rows of STREAM's triad in assembly, on all tiles."""
+    num_elements = 12_000
+    chip = machine("ipu2")
+    triad_cycles = one_vertex(
+        Triad, {**_shapes(num_elements, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND
+    )
+    # The number of elements that all tiles process in a second, with six workers on each tile.
+    elements_per_second = (
+        6 * num_elements / triad_cycles * chip.num_tiles * chip.tile_clock_frequency
+    )
+    pipeline_reason = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
+    return [
         SIMEHAA.row(
             "triad, GC200, assembly (TFLOP/s)",
             7.76,
@@ -298,6 +287,28 @@ def own() -> list[Row]:
             tolerance=WITHIN,
             why=pipeline_reason,
         ),
+    ]
+
+
+def _linear_algebra() -> list[Row]:
+    """Return the rows of a rotation and of Householder's update, with intrinsics."""
+
+    def by_hand_and_compiled(codelet: type[Vertex], fields: dict[str, FieldValue]) -> list[int]:
+        return [
+            one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
+        ]
+
+    rotation_cycles, rotation_cycles_in_c = by_hand_and_compiled(
+        Rotate, {"cs": (2,), **_shapes(512, "row0", "row1", "out0", "out1")}
+    )
+    update_cycles, update_cycles_in_c = by_hand_and_compiled(
+        RowUpdate, {"s": (), **_shapes(256, "x", "v")}
+    )
+    intrinsics_reason = (
+        "written with intrinsics, and timed with its sync; ours is by hand, as compiled it comes "
+        "to {:,}"
+    )
+    return [
         DOT.row(
             "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
             1_916,
@@ -314,22 +325,35 @@ def own() -> list[Row]:
             why=intrinsics_reason.format(update_cycles_in_c),
             explained=True,
         ),
-        *(
-            IPU_STACK.row(
-                f"sum of {parts} vectors of {length:,} half, C600 chip, assembly (cycles)",
-                published,
-                modelled=one_vertex(
-                    PartialSums,
-                    {"parts": (parts, length), "out": (length,)},
-                    codelet_prices=BY_HAND,
-                ),
-                tolerance=WITHIN,
-                why=loop_reason,
-                explained=True,
-            )
-            for length, parts, published in SUMS
-        ),
     ]
+
+
+def _sums() -> list[Row]:
+    """Return the rows of sums of vectors of HALF, in assembly."""
+    loop_reason = (
+        "its author counts 282 cycles to start, 11 around each 8 numbers, and 2 for a further "
+        "vector; ours has these 2"
+    )
+    return [
+        IPU_STACK.row(
+            f"sum of {parts} vectors of {length:,} half, C600 chip, assembly (cycles)",
+            published,
+            modelled=one_vertex(
+                PartialSums,
+                {"parts": (parts, length), "out": (length,)},
+                codelet_prices=BY_HAND,
+            ),
+            tolerance=WITHIN,
+            why=loop_reason,
+            explained=True,
+        )
+        for length, parts, published in SUMS
+    ]
+
+
+def _shapes(length: int, *names: str) -> dict[str, FieldValue]:
+    """Return the shapes of fields that are vectors of one length."""
+    return dict.fromkeys(names, (length,))
 
 
 # --- STREAM ---------------------------------------------------------------------------------------

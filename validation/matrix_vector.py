@@ -7,12 +7,14 @@ from dataclasses import replace
 from ipu_teach.graph.graph import Graph
 from ipu_teach.report import Report
 from validation import tut6
-from validation.programs import machine, profile
+from validation.programs import UNPUBLISHED_SCHEDULE, machine, profile
 from validation.row import MODEL, SILICON, Row, Source
 
 README = Source(MODEL, "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README")
 TESTS = Source(MODEL, "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, tests")
+ON_MODEL = README.at("tut6 10000 1000, ipu2 model")
 CHIP = replace(README, kind=SILICON).at("tut6 10000 1000, ipu2 chip")
+UNIT = "cycles, average of tiles"
 ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
@@ -79,55 +81,47 @@ def _profile(looped: bool = False) -> Report:
     )
 
 
-def on_the_model() -> list[Row]:
-    """Return the rows of the profile on Graphcore's model, which the tutorial prints."""
-    report = _profile()
-    unit = "cycles, average of tiles"
-    source = README.at("tut6 10000 1000, ipu2 model")
-    exchange_cycles = float(report.exchange_cycles_per_tile.mean())
-    schedule_reason = (
-        "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
-        "between senders"
-    )
+def _phases(report: Report) -> list[Row]:
+    """Return the rows of the cycles of each phase: compute, exchange, host exchange and sync."""
     return [
-        source.row(
-            f"compute including idle threads ({unit})",
+        ON_MODEL.row(
+            f"compute including idle threads ({UNIT})",
             3_801.8,
             modelled=float(report.compute_cycles_per_tile.mean()),
             tolerance=0.005,
             why="which vertex goes to which worker is not documented",
         ),
-        source.row(
-            f"compute excluding idle threads ({unit})",
+        ON_MODEL.row(
+            f"compute excluding idle threads ({UNIT})",
             3_717.6,
             modelled=float(report.active_cycles_per_tile.mean()),
             tolerance=0.001,
             why="a vertex or two more on some tiles than in the tutorial",
         ),
-        source.row(
-            f"exchange ({unit})",
+        ON_MODEL.row(
+            f"exchange ({UNIT})",
             8_697.4,
-            modelled=exchange_cycles,
+            modelled=float(report.exchange_cycles_per_tile.mean()),
             tolerance=0.15,
-            why=schedule_reason,
+            why=UNPUBLISHED_SCHEDULE,
         ),
-        source.row(
-            f"global exchange ({unit})",
+        ON_MODEL.row(
+            f"global exchange ({UNIT})",
             0,
             modelled=float(report.global_exchange_cycles),
             tolerance=0,
             why="one IPU uses no links",
         ),
-        source.row(
-            f"host exchange ({unit})",
+        ON_MODEL.row(
+            f"host exchange ({UNIT})",
             6_663_550.8,
             modelled=report.host_exchange_cycles,
             tolerance=0.002,
             why="fixed host_bytes_per_second, rounded to 8 GB/s",
             calibrates=True,
         ),
-        source.row(
-            f"sync ({unit})",
+        ON_MODEL.row(
+            f"sync ({UNIT})",
             1_134.8,
             modelled=float(report.sync_cycles_per_tile.mean()),
             tolerance=0.05,
@@ -135,7 +129,15 @@ def on_the_model() -> list[Row]:
                 "no delay is set, so all of it is waiting for tiles that compute or exchange longer"
             ),
         ),
-        source.row(
+    ]
+
+
+def on_the_model() -> list[Row]:
+    """Return the rows of the profile on Graphcore's model, which the tutorial prints."""
+    report = _profile()
+    return [
+        *_phases(report),
+        ON_MODEL.row(
             "total (cycles)",
             6_681_766,
             modelled=report.total_cycles,
@@ -143,7 +145,7 @@ def on_the_model() -> list[Row]:
             why="99.7 % of it is the host exchange, which fixed a constant",
             calibrates=True,
         ),
-        source.row(
+        ON_MODEL.row(
             "time of 6,681,766 cycles (microseconds)",
             5_023.9,
             modelled=6_681_766 / report.target.tile_clock_frequency * 1e6,
@@ -152,11 +154,11 @@ def on_the_model() -> list[Row]:
             calibrates=True,
         ),
         CHIP.row(
-            f"exchange ({unit})",
+            f"exchange ({UNIT})",
             8_743.1,
-            modelled=exchange_cycles,
+            modelled=float(report.exchange_cycles_per_tile.mean()),
             tolerance=0.15,
-            why=schedule_reason,
+            why=UNPUBLISHED_SCHEDULE,
         ),
     ]
 
@@ -167,7 +169,7 @@ def on_the_chip() -> list[Row]:
     at_chip_rate = report.what_if(host_bytes_per_second=report.target.silicon_host_bytes_per_second)
     return [
         CHIP.row(
-            "compute including idle threads (cycles, average of tiles)",
+            f"compute including idle threads ({UNIT})",
             28_300.3,
             modelled=float(report.compute_cycles_per_tile.mean()),
             tolerance=0.05,
@@ -177,7 +179,7 @@ def on_the_chip() -> list[Row]:
             ),
         ),
         CHIP.row(
-            "host exchange (cycles, average of tiles)",
+            f"host exchange ({UNIT})",
             2_641_488.4,
             modelled=at_chip_rate.host_exchange_cycles,
             tolerance=0.002,
@@ -185,7 +187,7 @@ def on_the_chip() -> list[Row]:
             calibrates=True,
         ),
         CHIP.unmodelled(
-            "sync (cycles, average of tiles)",
+            f"sync ({UNIT})",
             135_849.6,
             "the tiles wait for the host, of which the kit has no model",
         ),

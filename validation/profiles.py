@@ -7,14 +7,26 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.graph.graph import Graph
 from ipu_teach.program import Repeat
+from ipu_teach.report import Report
 from ipu_teach.types import FLOAT
 from validation import halo, programs
-from validation.programs import chained_products, machine, operations, profile
+from validation.programs import (
+    UNPUBLISHED_SCHEDULE,
+    chained_products,
+    machine,
+    operations,
+    profile,
+)
 from validation.row import MODEL, SILICON, Row, Source
 
 LBM = Source(MODEL, "thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches/results.txt")
-TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, screenshots")
+TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, screenshots").at(
+    "tut4, three matrices, ipu2 model"
+)
 LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_profiling, README")
+ROUNDED = "printed with two or three digits"
+# The reason why figures of a product are not modelled, and the kit's own figure.
+PLAN = "PopLibs' plan of the products is not published; ours comes to {:,} "
 
 
 def halos() -> list[Row]:
@@ -26,10 +38,6 @@ def halos() -> list[Row]:
     report = profile(graph, halo.build(graph))
     source = LBM.at("halo exchange, implicit, ipu1 model")
     unit = "cycles, average of tiles"
-    reason = (
-        "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
-        "of 2023"
-    )
     return [
         source.row(
             f"compute including idle threads ({unit})",
@@ -50,8 +58,7 @@ def halos() -> list[Row]:
             5_682,
             modelled=float(report.exchange_cycles_per_tile.mean()),
             tolerance=0.05,
-            why="Poplar's schedule of sends is not published; ours is a perfect one, without "
-            "collisions between senders",
+            why=UNPUBLISHED_SCHEDULE,
         ),
         source.row(
             f"sync ({unit})",
@@ -68,6 +75,17 @@ def halos() -> list[Row]:
             tolerance=0.02,
             why="what the exchange lacks; the sync, 16 % of it, fixed a constant",
         ),
+        *_zeroing(),
+    ]
+
+
+def _zeroing() -> list[Row]:
+    """Return the rows of the vertices of the halo exchange that write zeros."""
+    reason = (
+        "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
+        "of 2023"
+    )
+    return [
         LBM.row(
             "halo exchange, ipu1 model: 48 vertices popops::Zero<float> of 17 elements (worker "
             "cycles)",
@@ -89,20 +107,53 @@ def halos() -> list[Row]:
 
 def products() -> list[Row]:
     """Return the rows of a chain of two matrix products, on Graphcore's model of the GC200."""
-    target = machine("ipu2")
-    report = profile(*chained_products(target))
+    report = profile(*chained_products(machine("ipu2")))
+    return [
+        *_matrices(report),
+        *_work_of_products(report),
+        *_memory_of_products(report),
+        *_control_data(report),
+    ]
+
+
+def _matrices(report: Report) -> list[Row]:
+    """Return the rows of the memory of the machine, and of the memory of each matrix."""
+    target = report.target
     memory = report.memory.by_variable()
-    categories = report.memory.by_category()
-    regions = report.memory.by_region()
-    gaps = int(report.memory.gaps_per_tile.sum())
-    tiles_in_use = int(np.count_nonzero(report.active_cycles_per_tile))
-    pointer_reason = (
-        "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
-        f"{categories['Edge pointers']:,} bytes"
-    )
-    source = TUT4.at("tut4, three matrices, ipu2 model")
-    rounding = "printed with two or three digits"
-    plan_reason = "PopLibs' plan of the products is not published; ours comes to {:,} "
+    return [
+        TUT4.row(
+            "memory of a tile (kB of 1,024 bytes)",
+            624,
+            modelled=target.bytes_per_tile / 1024,
+            tolerance=0,
+            why="one of two sources of memory_bytes_per_tile",
+            calibrates=True,
+        ),
+        TUT4.row(
+            "memory of the IPU (MB of 1,048,576 bytes)",
+            897,
+            modelled=target.num_tiles * target.bytes_per_tile / 2**20,
+            tolerance=0.001,
+            why=ROUNDED,
+        ),
+        TUT4.row(
+            "m1, always live (MB)",
+            1.5,
+            modelled=memory["m1"] / 2**20,
+            tolerance=0.034,
+            why=ROUNDED,
+        ),
+        TUT4.row(
+            "m2, always live (kB)", 781, modelled=memory["m2"] / 1024, tolerance=0.001, why=ROUNDED
+        ),
+        TUT4.row(
+            "m3, always live (kB)", 313, modelled=memory["m3"] / 1024, tolerance=0.002, why=ROUNDED
+        ),
+    ]
+
+
+def _work_of_products(report: Report) -> list[Row]:
+    """Return the rows of the cycles of the products, and of the number of their vertices."""
     cycles_of_products = {
         name: sum(
             int(compute_set.cost.compute_cycles.sum())
@@ -112,35 +163,7 @@ def products() -> list[Row]:
         for name in ("m4", "m5")
     }
     return [
-        source.row(
-            "memory of a tile (kB of 1,024 bytes)",
-            624,
-            modelled=target.bytes_per_tile / 1024,
-            tolerance=0,
-            why="one of two sources of memory_bytes_per_tile",
-            calibrates=True,
-        ),
-        source.row(
-            "memory of the IPU (MB of 1,048,576 bytes)",
-            897,
-            modelled=target.num_tiles * target.bytes_per_tile / 2**20,
-            tolerance=0.001,
-            why=rounding,
-        ),
-        source.row(
-            "m1, always live (MB)",
-            1.5,
-            modelled=memory["m1"] / 2**20,
-            tolerance=0.034,
-            why=rounding,
-        ),
-        source.row(
-            "m2, always live (kB)", 781, modelled=memory["m2"] / 1024, tolerance=0.001, why=rounding
-        ),
-        source.row(
-            "m3, always live (kB)", 313, modelled=memory["m3"] / 1024, tolerance=0.002, why=rounding
-        ),
-        source.row(
+        TUT4.row(
             "total (cycles)",
             34_655,
             modelled=report.total_cycles,
@@ -148,79 +171,97 @@ def products() -> list[Row]:
             why="PopLibs' plan is not published: ours computes less, exchanges more, and has no "
             "compute sets that rearrange",
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "product m4 (cycles of all tiles)",
             29_772_428,
-            plan_reason.format(cycles_of_products["m4"]) + "of compute",
+            PLAN.format(cycles_of_products["m4"]) + "of compute",
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "product m5 (cycles of all tiles)",
             15_494_904,
-            plan_reason.format(cycles_of_products["m5"]) + "of compute",
+            PLAN.format(cycles_of_products["m5"]) + "of compute",
         ),
-        source.unmodelled(
-            "vertices", 16_877, plan_reason.format(report.graph_size()["vertices"]) + "vertices"
+        TUT4.unmodelled(
+            "vertices", 16_877, PLAN.format(report.graph_size()["vertices"]) + "vertices"
         ),
-        source.unmodelled(
+    ]
+
+
+def _memory_of_products(report: Report) -> list[Row]:
+    """Return the rows of the bytes by category and by region, and of the tiles in use."""
+    categories = report.memory.by_category()
+    regions = report.memory.by_region()
+    gaps = int(report.memory.gaps_per_tile.sum())
+    tiles_in_use = int(np.count_nonzero(report.active_cycles_per_tile))
+    return [
+        TUT4.unmodelled(
             "variables (bytes)",
             6_624_000,
-            plan_reason.format(categories["Variables"]) + "bytes, as it holds more partial sums",
+            PLAN.format(categories["Variables"]) + "bytes, as it holds more partial sums",
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "all memory but gaps (bytes)",
             59_894_241,
-            plan_reason.format(sum(categories.values())) + "bytes, as it holds more partial sums",
+            PLAN.format(sum(categories.values())) + "bytes, as it holds more partial sums",
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "all memory with gaps (bytes)",
             307_309_104,
             "Poplar reserves parts of memory for some data, which leaves gaps; ours lie between "
             f"variables: {gaps:,}",
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "non-interleaved memory (bytes)",
             50_934_241,
-            plan_reason.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
+            PLAN.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "interleaved memory (bytes)",
             8_960_000,
             "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room "
             "elsewhere",
         ),
-        source.row(
+        TUT4.row(
             "overflowed memory (bytes)", 0, modelled=regions["Overflow"], tolerance=0, why="it fits"
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "constants (bytes)",
             99_000,
             f"what they are is not published; ours comes to {categories['Constants']:,} bytes",
         ),
-        source.unmodelled(
-            "tiles that are used", 1_400, plan_reason.format(tiles_in_use) + "tiles with vertices"
+        TUT4.unmodelled(
+            "tiles that are used", 1_400, PLAN.format(tiles_in_use) + "tiles with vertices"
         ),
-        source.unmodelled(
+        TUT4.unmodelled(
             "memory of such a tile (kB)",
             41.8,
-            plan_reason.format(round(sum(categories.values()) / tiles_in_use)) + "bytes a tile",
+            PLAN.format(round(sum(categories.values()) / tiles_in_use)) + "bytes a tile",
         ),
-        *(
-            source.unmodelled(f"{name}, always live ({unit_of_size})", published, why)
-            for name, published, unit_of_size, why in (
-                ("vertexInstanceState", 271, "kB", pointer_reason),
-                ("vertexFieldData", 222, "kB", pointer_reason),
-                ("worklists", 96.7, "kB", "the kit's vertices have none"),
-                ("instrumentationResults", 66, "kB", "profiling costs nothing in the kit"),
-                (
-                    "hostExchangePacketHeader",
-                    12.1,
-                    "kB",
-                    "ours begins and ends without the host: no matrix is streamed",
-                ),
-                ("copyDescriptor", 3.1, "kB", "the kit's copies have none"),
-                ("controlId", 8, "bytes", "the kit has none: its host knows which program runs"),
-            )
-        ),
+    ]
+
+
+def _control_data(report: Report) -> list[Row]:
+    """Return the rows of the data that is always live and belongs to no tensor of the program."""
+    pointer_reason = (
+        "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
+        f"{report.memory.by_category()['Edge pointers']:,} bytes"
+    )
+    return [
+        TUT4.unmodelled(f"{name}, always live ({unit_of_size})", published, why)
+        for name, published, unit_of_size, why in (
+            ("vertexInstanceState", 271, "kB", pointer_reason),
+            ("vertexFieldData", 222, "kB", pointer_reason),
+            ("worklists", 96.7, "kB", "the kit's vertices have none"),
+            ("instrumentationResults", 66, "kB", "profiling costs nothing in the kit"),
+            (
+                "hostExchangePacketHeader",
+                12.1,
+                "kB",
+                "ours begins and ends without the host: no matrix is streamed",
+            ),
+            ("copyDescriptor", 3.1, "kB", "the kit's copies have none"),
+            ("controlId", 8, "bytes", "the kit has none: its host knows which program runs"),
+        )
     ]
 
 

@@ -22,6 +22,12 @@ from ipu_teach.report import CompiledProfile, Report, StepLog
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
+# The reason why cycles of an exchange differ from those of a published profile.
+UNPUBLISHED_SCHEDULE = (
+    "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
+    "between senders"
+)
+
 
 def machine(version: str, **changes: object) -> Target:
     """Return the target of a full chip of that version, with `changes` to its fields."""

@@ -84,7 +84,9 @@ class Broken(Exception):
             )
         else:
             advice = "mend that line, or call your answer by itself to see more."
-            actual, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
+            actual, why, advice = (
+                _in_the_kits_words(error) or _of_nothing(error) or (said_by(error), "", advice)
+            )
             error_rows = (("line", line), ("why", why), ("next", advice))
             return (("tried", self.tried), ("came", actual), *error_rows)
         return (("tried", self.tried), ("came", said_by(error)), *error_rows)
@@ -130,6 +132,31 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
                 ]
                 actual = f"TypeError: {text}() was not given {match[2]}"
                 return actual, "", f"call it as {text}({', '.join(parameters)}), in this order."
+    return None
+
+
+# For errors of calls that were given nothing: a part of the message, why, and the next step.
+OF_NOTHING = (
+    (
+        r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",
+        "it had nothing left to choose from.",
+        "print what is left for this call, and what left it out.",
+    ),
+    (
+        "zero-size array to reduction operation",
+        "a part of an array has no elements.",
+        "print where this part begins and ends, and the shape of the array.",
+    ),
+)
+
+
+def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
+    """Return `(came, why, next step)` for an error of a call that was given nothing, else None."""
+    if isinstance(error, StopIteration):
+        return said_by(error), "next() found nothing.", "print what next() had to choose from."
+    for message, why, advice in OF_NOTHING:
+        if isinstance(error, ValueError) and re.search(message, str(error)):
+            return said_by(error), why, advice
     return None
 
 

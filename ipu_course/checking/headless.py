@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from ipu_teach._support.places import try_writing, write_whole
 from ipu_teach.errors import LessonError, shown
 
 if TYPE_CHECKING:
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
     from nbformat import NotebookNode
 
 
@@ -121,32 +124,22 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
     return f"{name}: code cell {number}{where} failed\n{source}{ename}: {evalue}"
 
 
-def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this Python interpreter; return 0, or 1 if a cell failed.
+def _client(
+    notebook: NotebookNode,
+    manager: AsyncKernelManager,
+    folder: Path,
+    screen: Screen,
+    before_start: Callable[[], None],
+) -> NotebookClient:
+    """Return a client that runs the cells of `notebook` in `folder`, and shows their output.
 
-    The kernel runs in `folder` with the environment `env`. The outputs are stored in `notebook`.
+    It calls `before_start` before the manager starts the kernel.
     """
-    import asyncio
-    import signal
-
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
-
-    cells = [
-        (i, cell)
-        for i, cell in enumerate(notebook.cells)
-        if cell.cell_type == "code" and cell.source.strip()
-    ]
-    screen = Screen(name, len(cells))
 
     class Client(NotebookClient):
         async def async_start_new_kernel(self, **kwargs: Any) -> None:
-            # add_signal_handler raises RuntimeError on Windows and outside the main thread.
-            with contextlib.suppress(RuntimeError):
-                # This handler replaces the one of nbclient, which reports a dead kernel.
-                loop.add_signal_handler(signal.SIGINT, stop)
+            before_start()
             await super().async_start_new_kernel(**kwargs)
 
         def process_message(
@@ -156,11 +149,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                 screen.show(msg["content"]["name"], msg["content"]["text"])
             return super().process_message(msg, cell, cell_index)
 
-    # With no folders to search, the only kernel is the one for this interpreter.
-    manager = AsyncKernelManager(
-        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
-    )
-    client = Client(
+    return Client(
         notebook,
         km=manager,
         timeout=None,
@@ -172,22 +161,64 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         resources={"metadata": {"path": str(folder)}},
     )
 
+
+async def _run_cells(
+    client: NotebookClient,
+    cells: list[tuple[int, NotebookNode]],
+    screen: Screen,
+    name: str,
+    env: dict[str, str],
+) -> str:
+    """Start the kernel and run the cells, a list of (index, cell); return a text about the error.
+
+    The text is "" if no cell failed.
+    """
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    try:
+        async with client.async_setup_kernel(cleanup_kc=True, env=env):
+            for number, (index, cell) in enumerate(cells, start=1):
+                await client.async_execute_cell(cell, index, execution_count=number)
+                screen.cell_done(number)
+    except CellExecutionError as error:
+        return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
+    except DeadKernelError:  # nbclient also raises it if the task was cancelled.
+        return f"{name}: the kernel died in code cell {number}; most often memory ran out"
+    except RuntimeError as error:
+        return f"{name}: the kernel did not start: {error}"
+    return ""
+
+
+def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
+    """Run every cell in a kernel of this Python interpreter; return 0, or 1 if a cell failed.
+
+    The kernel runs in `folder` with the environment `env`. The outputs are stored in `notebook`.
+    """
+    import asyncio
+    import signal
+
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    cells = [
+        (i, cell)
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
+    screen = Screen(name, len(cells))
+
     async def run_cells() -> str:
         try:
-            async with client.async_setup_kernel(cleanup_kc=True, env=env):
-                for number, (index, cell) in enumerate(cells, start=1):
-                    await client.async_execute_cell(cell, index, execution_count=number)
-                    screen.cell_done(number)
-        except CellExecutionError as error:
-            return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
-        except DeadKernelError:  # nbclient also raises it if the task was cancelled.
-            return f"{name}: the kernel died in code cell {number}; most often memory ran out"
-        except RuntimeError as error:
-            return f"{name}: the kernel did not start: {error}"
+            return await _run_cells(client, cells, screen, name, env)
         finally:
             if await manager.is_alive():  # The run was stopped while the kernel started.
                 await manager.shutdown_kernel(now=True)
-        return ""
+
+    def handle_interrupts() -> None:
+        # add_signal_handler raises RuntimeError on Windows and outside the main thread.
+        with contextlib.suppress(RuntimeError):
+            # This handler replaces the one of nbclient, which reports a dead kernel.
+            loop.add_signal_handler(signal.SIGINT, stop)
 
     def stop() -> None:
         client.shutdown_kernel = "immediate"
@@ -197,6 +228,11 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     stopped: list[bool] = []
     # On Windows, the default event loop cannot wait for the kernel's sockets.
     loop = asyncio.SelectorEventLoop()
+    # With no folders to search, the only kernel is the one for this interpreter.
+    manager = AsyncKernelManager(
+        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
+    )
+    client = _client(notebook, manager, folder, screen, handle_interrupts)
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))

@@ -9,7 +9,7 @@ import numpy as np
 from ipu_course.checking.calling import Result, answering, call_made
 from ipu_course.checking.quoting import quoted, returned
 from ipu_course.checking.verdicts import NotYet
-from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
+from ipu_teach import FLOAT, ComputeSet, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array
@@ -68,12 +68,10 @@ def program_of(answer: Callable[..., Result], description: str, *arguments: obje
     """
     program = call_made(answer, description, *arguments)
     if not isinstance(program, Program):
-        raise NotYet(
-            description,
-            returned(program),
-            expected="a program",
-            next_step="return the program: a Repeat, a Sequence, …",
-        )
+        advice = "return the program: a Repeat, a Sequence, …"
+        if isinstance(program, ComputeSet):
+            advice = "Execute makes a program of a compute set: return Execute(…) of it."
+        raise NotYet(description, returned(program), expected="a program", next_step=advice)
     return program
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sysconfig
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from textwrap import dedent
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -18,8 +22,7 @@ from ipu_teach.types import Array
 
 # The default tolerance, relative to the largest absolute number of the right answer.
 TOLERANCE = 1e-6
-LONGEST_CALL = 96  # A verdict quotes at most this many characters of a call.
-LONGEST_FULL = 280  # A call in plain values is quoted in full up to this many characters.
+LONGEST_CALL = 280  # A verdict quotes a call in full up to this many characters.
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -50,38 +53,143 @@ def line_of(error: BaseException) -> str:
 
 
 def name_of(answer: object) -> str:
-    """Return the name of a function in at most 40 characters; "answer" if it has no name."""
+    """Return the name of a function in at most 40 characters; "answer" for a lambda."""
     try:
         name = getattr(answer, "__name__", None)
     except Exception:
         name = None
-    return name[:40] if type(name) is str else "answer"
+    return name[:40] if type(name) is str and name.isidentifier() else "answer"
 
 
 def call_text(answer: object, arguments: Sequence[object]) -> str:
-    """Return a call as text on one line: the answer's name and its arguments.
+    """Return a call as Python code on one line: the answer's name and its arguments.
 
-    If all arguments are plain Python values, a call of up to `LONGEST_FULL` characters is quoted in
-    full, so that it can be pasted. Any other call is cut to `LONGEST_CALL` characters.
+    A learner can paste the call into a cell. If it would have more than `LONGEST_CALL` characters,
+    or if an argument has no code, the call has names of parameters instead, and a clause after it
+    says what they are: "balance(jobs, 4), where jobs is [15, 46, 36, …], 156 items".
     """
-    shown_arguments = ", ".join(quoted(a) for a in arguments)
-    text = f"{name_of(answer)}({shown_arguments})"
-    if ("…" in text or len(text) > LONGEST_CALL) and all(
-        type(a) in (list, tuple, dict, set, int, float, str, bool) for a in arguments
-    ):
-        full = f"{name_of(answer)}({', '.join(map(repr, arguments))})"
-        if len(full) <= LONGEST_FULL:
-            return full
-    return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
+    codes = [python_code(argument) for argument in arguments]
+    names = _parameters(answer, len(arguments))
+    clauses: dict[int, str] = {}
+
+    def call() -> str:
+        parts = (names[i] if i in clauses else code for i, code in enumerate(codes))
+        return f"{name_of(answer)}({', '.join(parts)})"
+
+    longest_first = sorted(range(len(codes)), key=lambda i: len(codes[i]), reverse=True)
+    for i in longest_first:
+        if not codes[i] or len(call()) > LONGEST_CALL:
+            clauses[i] = f"{names[i]} is {_in_words(arguments[i])}"
+    where = f", where {'; '.join(clauses[i] for i in sorted(clauses))}" if clauses else ""
+    return call() + where
+
+
+def _in_words(value: object) -> str:
+    """Return a description of an argument that is too long for a call, or has no code."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, (list, tuple, dict)):
+        return f"{quoted(value)}, {counted(len(value), 'item')}"
+    return quoted(value)
+
+
+def _parameters(answer: object, count: int) -> list[str]:
+    """Return the names of the first `count` parameters of `answer`, or substitutes for them."""
+    try:
+        names = list(inspect.signature(answer).parameters)  # type: ignore[arg-type]
+    except Exception:  # Some C functions have no signature, and a fake one may be invalid.
+        names = []
+    return [*names, *(f"argument_{i + 1}" for i in range(len(names), count))][:count]
+
+
+def python_code(value: object) -> str:
+    """Return Python code for a value, or "" if it has none.
+
+    Arrays are written with `np`. A function has code if it only returns an expression of its
+    parameters: a lambda.
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return repr(value)
+    if isinstance(value, np.generic):
+        code = python_code(value.item())
+        plain_types = (np.bool_, np.float64, np.int64, np.str_)
+        return code if isinstance(value, plain_types) else f"np.{value.dtype.name}({value!s})"
+    if isinstance(value, float):
+        return repr(value) if np.isfinite(value) else f'float("{value}")'
+    if isinstance(value, (int, Fraction)):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return _array_code(value)
+    if type(value) in (list, tuple, set):
+        return _items_code(value)  # type: ignore[arg-type]
+    if type(value) is dict:
+        pairs = [(python_code(key), python_code(item)) for key, item in value.items()]
+        return f"{{{', '.join(map(': '.join, pairs))}}}" if all(map(all, pairs)) else ""
+    if inspect.isfunction(value):
+        return _lambda_code(value)
+    return repr(value) if isinstance(value, list) else ""  # a list with a repr of its own
+
+
+def _items_code(values: list[object] | tuple[object, ...] | set[object]) -> str:
+    """Return code for a list, tuple or set; "" if an item has none."""
+    codes = [python_code(value) for value in values]
+    if not all(codes):
+        return ""
+    items = ", ".join(codes)
+    if isinstance(values, list):
+        return f"[{items}]"
+    if isinstance(values, set):
+        return f"{{{items}}}" if values else "set()"
+    return f"({items},)" if len(values) == 1 else f"({items})"
+
+
+def _lambda_code(function: FunctionType) -> str:
+    """Return a function that only returns an expression of its parameters as a lambda, else ""."""
+    try:
+        (definition,) = ast.parse(dedent(inspect.getsource(function))).body
+    except Exception:  # The source is not available, or it is part of another statement.
+        return ""
+    if not isinstance(definition, ast.FunctionDef):
+        return ""
+    *before, last = definition.body
+    if not isinstance(last, ast.Return) or last.value is None:
+        return ""
+    if len(before) > (ast.get_docstring(definition) is not None):
+        return ""
+    parameters = list(inspect.signature(function).parameters)
+    names = {node.id for node in ast.walk(last.value) if isinstance(node, ast.Name)}
+    if not names <= set(parameters):
+        return ""
+    return f"lambda {', '.join(parameters)}: {ast.unparse(last.value)}"
+
+
+def _array_code(array: Array) -> str:
+    """Return code that makes an array with the same elements and dtype; "" if there is none."""
+
+    def nested(part: Array) -> str:
+        if part.ndim:
+            return f"[{', '.join(map(nested, part))}]"
+        text = str(part)
+        return text if np.isfinite(part) else text.replace("inf", "np.inf").replace("nan", "np.nan")
+
+    if array.dtype.kind not in "biuf":
+        return ""
+    name = array.dtype.name
+    if not array.size:
+        return f"np.zeros({array.shape}, np.{name})"
+    dtype = "" if name in ("float64", "int64", "bool") else f", np.{name}"
+    return f"np.array({nested(array)}{dtype})"
 
 
 def quoted(value: object) -> str:
     """Return a value as a verdict quotes it: one line of at most 80 characters.
 
-    Numbers, alone or in a list or a 1-D array, have the format of `number`: whole numbers with
-    thousands separators, other numbers with 4 significant digits. Any other value has the format of
-    `shown`.
+    Numbers have the format of `number`: whole numbers with thousands separators, other numbers with
+    4 significant digits. The numbers in a list or a 1-D array have no separators, because commas
+    separate the items. Any other value has the format of `shown`.
     """
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, (bool, np.timedelta64)
     ):
@@ -90,9 +198,16 @@ def quoted(value: object) -> str:
         except OverflowError:  # The whole number is larger than every float.
             return shown(value)
     if isinstance(value, (list, np.ndarray)) and _array(value).ndim == 1:
-        text = f"[{', '.join(quoted(v) for v in value)}]"
+        text = f"[{', '.join(_item(v) for v in value)}]"
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
+    if isinstance(value, tuple) and value and all(plain(item) is not None for item in value):
+        return shown(value) if len(value) == 1 else f"({', '.join(map(_item, value))})"
     return shown(value)
+
+
+def _item(value: object) -> str:
+    """Return an item of a list as `quoted` does, but a number without thousands separators."""
+    return quoted(value).replace(",", "") if plain(value) is not None else quoted(value)
 
 
 def _array(value: object) -> Array:

@@ -230,6 +230,37 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + round(max(*bytes_in, *bytes_out) / 4) + max(work)
 
 
+# %% 01.1: the slowest receiver and the slowest sender
+# why:  the slowest receiver and the slowest sender were added up. All tiles send and receive at the
+#   same time.
+# next: take the largest number in bytes_in and bytes_out together, and divide it by 4, rounded up.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return sync + -(-max(bytes_in) // 4) + -(-max(bytes_out) // 4) + max(work)
+
+
+# %% 01.1: the exchange of the tile that works longest
+# why:  only the exchange of the tile that works longest was counted. All tiles wait for the slowest
+#   exchange, whichever tile has it.
+# next: take the largest number in bytes_in and bytes_out together.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    slowest = work.index(max(work))
+    return sync + work[slowest] + -(-max(bytes_in[slowest], bytes_out[slowest]) // 4)
+
+
+# %% 01.1: a sync for each tile
+# why:  the sync was counted once for each tile. All tiles meet in one sync.
+# next: add sync once.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return sync * len(work) + -(-max(*bytes_in, *bytes_out) // 4) + max(work)
+
+
+# %% 01.1: the sync hidden behind the exchange
+# why:  of sync and exchange only the longer one was counted. The exchange begins after the sync.
+# next: add the two.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return max(sync, -(-max(*bytes_in, *bytes_out) // 4)) + max(work)
+
+
 # %% 01.2: round robin
 # clause: the fullest tile works as little as possible
 # why:  this deals the jobs out in turn, however long each is.
@@ -459,6 +490,33 @@ def waiting_share(work):
 # next: divide by the slowest.
 def waiting_share(work):
     return max(work) - sum(work) / len(work)
+
+
+# %% 01.3: one tile fewer
+# why:  one tile fewer was counted: the slowest tile does not wait, but its time is tile-time, too.
+# next: divide by len(work) times the slowest.
+def waiting_share(work):
+    slowest = max(work)
+    if not slowest or len(work) == 1:
+        return 0
+    return sum(slowest - cycles for cycles in work) / ((len(work) - 1) * slowest)
+
+
+# %% 01.3: thirteen tiles
+# why:  this counts thirteen tiles, whatever the machine has.
+# next: len(work) is the number of tiles.
+def waiting_share(work):
+    return 1 - sum(work) / (13 * max(work)) if max(work) else 0
+
+
+# %% 01.3: the median
+# why:  this uses the median of the work in place of its mean.
+# next: sum(work) / len(work).
+from statistics import median
+
+
+def waiting_share(work):
+    return 1 - median(work) / max(work) if max(work) else 0
 
 
 # %% 01.4: dodges the dependency
@@ -850,6 +908,15 @@ def emptiest(load):
 
 
 # %% 01.w1: a half added before rounding
-# not yet: message_cycles(12)
+# why:  round() takes a half to the even number beside it: 12 / 4 + 0.5 is 3.5, and becomes 4.
+# next: round up: -(-size // 4), or math.ceil(size / 4).
 def message_cycles(size):
     return round(size / 4 + 0.5)
+
+
+# %% 01.w1: to the nearest
+# why:  this rounds to the nearest cycle, so that one byte alone takes none. A cycle that has begun
+#   is paid in full.
+# next: round up: -(-size // 4).
+def message_cycles(size):
+    return (size + 2) // 4

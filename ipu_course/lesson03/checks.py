@@ -239,8 +239,9 @@ def _held(graph: Graph, a: Tensor) -> list[int]:
 
 def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
     reports = []
-    sizes = ((26, TILES), (17, TILES), (7, TILES), (31, TILES), (1, TILES), (17, OTHER))
-    for n, tiles in (*sizes, (6, 16), (8, 16)):
+    sizes = ((26, TILES), (17, TILES), (7, TILES), (31, TILES), (17, OTHER))
+    # A formula that is balanced on a prime number of tiles may fill one tile on another number.
+    for n, tiles in (*sizes, (11, 16), (8, 16), (21, 15), (19, 31)):
         description = f"a + a.transpose() with {n} x {n} numbers on {tiles} tiles"
         values = _drawn(320 + n, n, n)
         tensors = {"a": Var(FLOAT, (n, n))}
@@ -286,7 +287,7 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
         reports.append(run.report)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
-        f"square matrices of 31 x 31 to 1 x 1 numbers, on {TILES}, {OTHER} and 16 tiles",
+        f"square matrices of 31 x 31 to 7 x 7 numbers, on {OTHER} to 31 tiles",
         Bars(0, 0, minimum.unit),
         reports,
         bound=minimum,
@@ -422,6 +423,33 @@ def _readings(rows: int, per_row: int) -> Array:
 MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
 
 
+def _refuse_many_sets(description: str, report: Report) -> None:
+    """Raise `NotYet` if right answers took more than `MOST_SETS` compute sets."""
+    sets = _compute_sets(report)
+    if sets > MOST_SETS:
+        reducing = sum(p.executions for p in report.compute_sets if "reduce" in p.name)
+        why = (
+            "each reduction took compute sets of its own, or the readings were gone through twice."
+        )
+        advice = "let one reduce_many make both sums; then one map."
+        if reducing <= 2:
+            calls = sets - reducing
+            why = (
+                f"the reductions have {counted(reducing, 'compute set')}, and {calls} more "
+                "come after them: each call has one of its own."
+            )
+            advice = "put those calls into one expression, for one popops.map."
+        bars = Bars(MOST_SETS, sets, "compute sets")
+        raise NotYet(
+            description,
+            f"both right, in {sets} compute sets",
+            expected=f"{MOST_SETS} at most",
+            why=why,
+            next_step=advice,
+            bars=bars,
+        )
+
+
 def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
     reports = []
     tolerance = MOMENTS.tolerance
@@ -443,31 +471,8 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
             special=special,
             dtype=HALF,
         ).report
-        sets = _compute_sets(report)
         crossing = _crossing(report)
-        if sets > MOST_SETS:
-            reducing = sum(p.executions for p in report.compute_sets if "reduce" in p.name)
-            why = (
-                "each reduction took compute sets of its own, or the readings were gone through "
-                "twice."
-            )
-            advice = "let one reduce_many make both sums; then one map."
-            if reducing <= 2:
-                calls = sets - reducing
-                why = (
-                    f"the reductions have {counted(reducing, 'compute set')}, and {calls} more "
-                    "come after them: each call has one of its own."
-                )
-                advice = "put those calls into one expression, for one popops.map."
-            bars = Bars(MOST_SETS, sets, "compute sets")
-            raise NotYet(
-                description,
-                f"both right, in {sets} compute sets",
-                expected=f"{MOST_SETS} at most",
-                why=why,
-                next_step=advice,
-                bars=bars,
-            )
+        _refuse_many_sets(description, report)
         reports.append(report)
         if per_row == 250:
             budget = 2 * 4 * rows
@@ -508,6 +513,47 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
         )
 
 
+def _refuse_fixed_masks(description: str, masks: list[Array], actual: list[Array]) -> None:
+    """Raise `NotYet` if the mask stays the same when a number of the seed changes.
+
+    `masks` and `actual` have the masks and the results of the runs with `SEEDS`.
+    """
+    again = [np.array_equal(masks[0], other) for other in masks[2:4]]
+    if sum(again) == 1:
+        place = "second" if again[0] else "first"
+        raise NotYet(
+            description,
+            f"with another {place} number in the seed, the same mask",
+            expected="another mask",
+            why=f"the mask does not depend on the {place} number of the seed.",
+            next_step="give the call the seed tensor as it is, with both numbers.",
+        )
+    if all(again):
+        why = (
+            "the mask does not depend on the seed. What Python draws while the program is "
+            "made is the same in all runs, and so is a seed of your own."
+        )
+        if not masks[0].any() or masks[0].all():
+            dropped = "nothing" if masks[0].all() else "everything"
+            why = f"{dropped} is dropped, whatever the seed."
+        advice = "let the machine draw it: poprand.bernoulli, with the seed."
+        if masks[0].all() and not np.array_equal(actual[0], actual[2]):
+            raise NotYet(
+                description,
+                "no number became 0",
+                expected="0 where a number is dropped",
+                why="the draw changes the numbers, and drops none of them.",
+                next_step="write down what comes out where the mask is 0.",
+            )
+        raise NotYet(
+            description,
+            "with another seed, the same mask",
+            expected="another mask",
+            why=why,
+            next_step=advice,
+        )
+
+
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
     rows = 2 * TILES  # Two rows share a tile, and they need independent random numbers, too.
@@ -522,40 +568,8 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
         masks = [values != 0 for values in actual]
         _refuse_infinite(description, actual)
         large = x.size > 1000
-        again = [np.array_equal(masks[0], other) for other in masks[2:4]]
-        if large and sum(again) == 1:
-            place = "second" if again[0] else "first"
-            raise NotYet(
-                description,
-                f"with another {place} number in the seed, the same mask",
-                expected="another mask",
-                why=f"the mask does not depend on the {place} number of the seed.",
-                next_step="give the call the seed tensor as it is, with both numbers.",
-            )
-        if large and all(again):
-            why = (
-                "the mask does not depend on the seed. What Python draws while the program is "
-                "made is the same in all runs, and so is a seed of your own."
-            )
-            if not masks[0].any() or masks[0].all():
-                dropped = "nothing" if masks[0].all() else "everything"
-                why = f"{dropped} is dropped, whatever the seed."
-            advice = "let the machine draw it: poprand.bernoulli, with the seed."
-            if masks[0].all() and not np.array_equal(actual[0], actual[2]):
-                raise NotYet(
-                    description,
-                    "no number became 0",
-                    expected="0 where a number is dropped",
-                    why="the draw changes the numbers, and drops none of them.",
-                    next_step="write down what comes out where the mask is 0.",
-                )
-            raise NotYet(
-                description,
-                "with another seed, the same mask",
-                expected="another mask",
-                why=why,
-                next_step=advice,
-            )
+        if large:
+            _refuse_fixed_masks(description, masks, actual)
         if not np.array_equal(masks[0], masks[1]) or not np.array_equal(masks[0], masks[4]):
             why = (
                 "what draws goes on from run to run, or looks at the numbers: the seed alone does "

@@ -169,6 +169,50 @@ def softmax(graph, x, program):
     return popops.exp(graph, popops.sub(graph, x, logs, program), program)
 
 
+# %% 03.1: the sum of other powers
+# why:  the numerator subtracts the largest number of the row, and the denominator does not.
+# next: add up the powers that you divide: reduce them over [1].
+def softmax(graph, x, program):
+    column = (x.shape[0], 1)
+    most = popops.reduce(graph, x, [1], program, "MAX").reshape(column)
+    powers = popops.exp(graph, popops.sub(graph, x, most, program), program)
+    total = popops.reduce(graph, popops.exp(graph, x, program), [1], program)
+    return popops.div(graph, powers, total.reshape(column), program)
+
+
+# %% 03.1: the sum before exp
+# why:  the powers were divided by the sum of the differences, and not by that of the powers.
+# next: reduce what exp returned.
+def softmax(graph, x, program):
+    column = (x.shape[0], 1)
+    most = popops.reduce(graph, x, [1], program, "MAX").reshape(column)
+    apart = popops.sub(graph, x, most, program)
+    total = popops.reduce(graph, apart, [1], program).reshape(column)
+    return popops.div(graph, popops.exp(graph, apart, program), total, program)
+
+
+# %% 03.1: 10,000 taken away
+# why:  10,000 is far more than the ordinary numbers: all their powers are 0, and 0 by 0 is no
+#   number.
+# next: take the largest number of each row away: popops.reduce(graph, x, [1], program, "MAX").
+def softmax(graph, x, program):
+    powers = popops.exp(graph, popops.sub(graph, x, 10_000, program), program)
+    total = popops.reduce(graph, powers, [1], program).reshape((x.shape[0], 1))
+    return popops.div(graph, powers, total, program)
+
+
+# %% 03.1: divided by the mean
+# why:  each row adds up to the number of its columns: the powers were divided by their mean.
+# next: divide by their sum.
+def softmax(graph, x, program):
+    column = (x.shape[0], 1)
+    most = popops.reduce(graph, x, [1], program, "MAX").reshape(column)
+    powers = popops.exp(graph, popops.sub(graph, x, most, program), program)
+    scaled = popops.ReduceParams("ADD", 1 / x.shape[1])
+    mean = popops.reduce(graph, powers, [1], program, scaled).reshape(column)
+    return popops.div(graph, powers, mean, program)
+
+
 # %% 03.2: by rows
 # clause: the addition moves nothing at all
 # not yet: a whole line is on one tile, and a[i, j] and a[j, i] are in different lines
@@ -547,6 +591,80 @@ def mean_and_variance(graph, x, program):
     ]
     mean, square = popops.reduce_many(graph, ops, program)
     return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [square, mean], program)
+
+
+# %% 03.4: divided by the columns
+# why:  both sums are divided by the number of columns. There are rows, too.
+# next: divide by x.num_elements.
+def mean_and_variance(graph, x, program):
+    sums = [
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / x.shape[1]), FLOAT)
+        for how in ("ADD", "SQUARE_ADD")
+    ]
+    mean, squares = popops.reduce_many(graph, sums, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [squares, mean], program)
+
+
+# %% 03.4: divided by the rows
+# why:  both sums are divided by the number of rows. There are columns, too.
+# next: divide by x.num_elements.
+def mean_and_variance(graph, x, program):
+    sums = [
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / x.shape[0]), FLOAT)
+        for how in ("ADD", "SQUARE_ADD")
+    ]
+    mean, squares = popops.reduce_many(graph, sums, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [squares, mean], program)
+
+
+# %% 03.4: the squares squared
+# why:  the mean of the squares was squared, and the mean was not.
+# next: _1 is the first tensor of the list, and _2 the second: square the one that is the mean.
+def mean_and_variance(graph, x, program):
+    sums = [
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / x.num_elements), FLOAT)
+        for how in ("ADD", "SQUARE_ADD")
+    ]
+    mean, squares = popops.reduce_many(graph, sums, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [mean, squares], program)
+
+
+# %% 03.4: 3,250 readings
+# why:  both sums are divided by 3,250, as if there were 13 x 250 readings in any x.
+# next: divide by x.num_elements.
+def mean_and_variance(graph, x, program):
+    sums = [
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / 3250), FLOAT)
+        for how in ("ADD", "SQUARE_ADD")
+    ]
+    mean, squares = popops.reduce_many(graph, sums, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [squares, mean], program)
+
+
+# %% 03.4: 40 not added again
+# why:  the variance is right, and the mean is 40 too small.
+# next: add 40 to the mean at the end.
+def mean_and_variance(graph, x, program):
+    near = popops.sub(graph, x, 40, program)
+    sums = [
+        popops.SingleReduceOp(near, [0, 1], popops.ReduceParams(how, 1 / x.num_elements), FLOAT)
+        for how in ("ADD", "SQUARE_ADD")
+    ]
+    mean, squares = popops.reduce_many(graph, sums, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [squares, mean], program)
+
+
+# %% 03.4: the sum of the squares
+# why:  the mean is right, and the squares were added up and not divided.
+# next: popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements).
+def mean_and_variance(graph, x, program):
+    scaled = popops.ReduceParams("ADD", 1 / x.num_elements)
+    sums = [
+        popops.SingleReduceOp(x, [0, 1], scaled, FLOAT),
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams("SQUARE_ADD"), FLOAT),
+    ]
+    mean, squares = popops.reduce_many(graph, sums, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [squares, mean], program)
 
 
 # %% 03.5: not divided

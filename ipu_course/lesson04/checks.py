@@ -19,13 +19,13 @@ from ipu_course.checking.exercise import PredictedValue, exercise, lesson, quest
 from ipu_course.checking.mistakes import given_to, same
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.programs import SYNC, TILES, WORKERS
-from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
-from ipu_teach.errors import ComputeSetRaceError, counted
+from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, counted
 from ipu_teach.program import Program
 from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View
@@ -75,6 +75,7 @@ def _rows_of_readings() -> dict[str, Array]:
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
         rows[:, 0] = -99.5, -100.25, -101.75
+        rows[2, -2] = 120.25  # The number farthest from 0 is not the smallest.
     cases["all of them are below 0"] = -np.abs(_drawn(draw, 3, 5))
     cases["they have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
     far = -np.abs(_drawn(draw, 3, 5)) * np.float32(2) ** 110
@@ -234,24 +235,11 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
     lengths = (97, 30, 7, 6, 5, 1)
     reports = []
     for length in lengths:
-        trial_run = _through(answer, trial := _six(length, draw))
+        trial = _six(length, draw)
+        known = length == lengths[0]  # An answer that is right here has no known mistake.
+        trial_run = _through(answer, trial) if known else _through_short(answer, trial, length)
         reports.append(trial_run.report)
-        if difference := trial_run.wrong("out"):
-            run = difference.run
-            why, advice = trial.reason(trial_run, "04.2", runs=run + 1)
-            if not why and (even := _through(answer, _six(EVEN, draw))).wrong("out"):
-                why, advice = even.trial.reason(even, "04.2", runs=run + 1)
-            if not why and length < WORKERS:
-                why = (
-                    f"longer rows are right. What is special here: {counted(length, 'number')} for "
-                    "six workers."
-                )
-            raise NotYet(
-                trial.tried,
-                f"in run {run + 1}, {difference.words}",
-                why=why,
-                next_step=advice or BY_HAND,
-            )
+        _refuse_other_maxima(answer, trial_run, draw)
         why = (
             "this is about the six workers of one tile: the numbers lie on tile 0, and each vertex "
             "belongs beside them."
@@ -259,10 +247,9 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
         trial_run.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
     many = _drawn(draw, 1, MANY)
     description = f"the cycles for {MANY} numbers"
-    trial_run = _through(
-        answer,
-        _row(MANY, [*many], [*accumulate(many, axis=1)], description),
-    )
+    trial = _row(MANY, [*many], [*accumulate(many, axis=1)], description)
+    trial_run = _through(answer, trial)
+    _refuse_other_maxima(answer, trial_run, draw)
     bars = Bars(round(SLACK * six_workers_cycles(MANY)), trial_run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
         why, advice = _idle_workers(trial_run.graph, trial_run.report)
@@ -275,7 +262,7 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
             bars=bars,
             draws=draws,
         )
-    _refuse_uneven_pieces(answer, _drawn(draw, FEW))
+    _refuse_uneven_pieces(answer, draw)
     return Passed(
         f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers",
         bars,
@@ -284,10 +271,34 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
     )
 
 
-def _refuse_uneven_pieces(answer: Callable[..., Program], row: Array) -> None:
+def _refuse_other_maxima(
+    answer: Callable[..., Program], trial_run: Ran, draw: np.random.Generator
+) -> None:
+    """Raise `NotYet` if a run of the answer gave wrong maxima."""
+    difference = trial_run.wrong("out")
+    if difference is None:
+        return
+    trial = trial_run.trial
+    length = len(difference.right)
+    why, advice = trial.reason(trial_run, "04.2", runs=difference.run + 1)
+    if not why and (even := _through(answer, _six(EVEN, draw))).wrong("out"):
+        why, advice = even.trial.reason(even, "04.2", runs=difference.run + 1)
+    if not why and length < WORKERS:
+        why = _few(length)
+    raise NotYet(
+        trial.tried,
+        f"in run {difference.run + 1}, {difference.words}",
+        why=why,
+        next_step=advice or BY_HAND,
+    )
+
+
+def _refuse_uneven_pieces(answer: Callable[..., Program], draw: np.random.Generator) -> None:
     """Raise `NotYet` if a short row takes too long because of the lengths of its pieces."""
+    row = _drawn(draw, FEW)
     description = f"the cycles for {len(row)} numbers"
     run = _through(answer, _row(len(row), [row], [accumulate(row)], description))
+    _refuse_other_maxima(answer, run, draw)
     bars = Bars(round(SLACK * six_workers_cycles(len(row))), run.cycles, "modelled cycles")
     pieces = [
         sizes
@@ -328,6 +339,29 @@ def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
     return run
 
 
+def _through_short(answer: Callable[..., Program], trial: Trial, length: int) -> Ran:
+    """Return a run of an answer that was right for longer rows.
+
+    :raises NotYet: if it reads what nothing has written, and there are fewer numbers than workers.
+    """
+    try:
+        return trial.of(answer)
+    except Broken as broken:
+        if length >= WORKERS or not isinstance(broken.error, UninitialisedReadError):
+            raise
+        raise NotYet(
+            trial.tried,
+            said_by(broken.error),
+            why=_few(length),
+            next_step="write down (begin, end) of each piece of this row, and which vertex writes "
+            "what another vertex reads.",
+        ) from None
+
+
+def _few(length: int) -> str:
+    return f"longer rows are right, and here are {counted(length, 'number')} for six workers."
+
+
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
     """Return `(why, next step)` if each vertex of a set reads more elements than the last.
 
@@ -363,9 +397,9 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
         )
         return why, "vertices that need not wait for each other go into one compute set."
     if maximum < WORKERS:
+        vertices = counted(maximum, "vertex", "vertices")
         return (
-            f"there are never more than {counted(maximum, 'vertex', 'vertices')} in a compute set, "
-            "and a tile has six workers.",
+            f"no compute set has more than {vertices}, and a tile has six workers.",
             "cut the row into six pieces, with a vertex each.",
         )
     if maximum > WORKERS:
@@ -666,6 +700,23 @@ def _kills(answer: Test) -> Passed:
         explanation[compute] = of(answer, _codelet(compute))
     right = [explanation[compute] for compute in RIGHT]
     alive = [(fault, advice) for compute, fault, advice in MUTANTS if explanation[compute]]
+    _refuse_rejected(answer, description, right, alive)
+    _refuse_accepted(answer, description, alive)
+    evidence = [bool(explanation[compute]) for compute in candidates]
+    return Passed(f"{description}: all six were found", evidence=evidence)
+
+
+def _refuse_rejected(
+    answer: Test,
+    description: str,
+    right: Sequence[bool | EllipsisType],
+    alive: list[tuple[str, str]],
+) -> None:
+    """Raise `NotYet` if a test says no to a right codelet.
+
+    `right` has the test's verdicts on the right codelets, and `alive` the fault and the advice of
+    each faulty codelet that it accepts.
+    """
     if not any(right) and len(alive) == len(MUTANTS):
         raise NotYet(
             description,
@@ -675,10 +726,11 @@ def _kills(answer: Test) -> Passed:
             next_step="return True where everything fits, and False where something does not.",
         )
     if not any(right):
-        why = "it says no to a codelet that is right." + (
-            "" if alive else " It says no to everything."
-        )
+        why = "it says no to the right codelets, and to all others."
         advice = "work the expected row out by hand: 3 1 4 gives 3 3 4."
+        if alive:
+            why = f"it says no to the right codelets, and yes to {len(alive)} of six faulty ones."
+            advice = "return True where everything fits, and False where something does not."
         with suppress(Broken), in_float64():
             if _accepts(answer, _codelet(RIGHT[0])):
                 why = (
@@ -705,6 +757,13 @@ def _kills(answer: Test) -> Passed:
             why=why,
             next_step="look at values alone: x and out after the run.",
         )
+
+
+def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]]) -> None:
+    """Raise `NotYet` if a test says yes to a faulty codelet.
+
+    `alive` has the fault and the advice of each such codelet.
+    """
     if len(alive) == len(MUTANTS) and not _survives(answer, _codelet(_nothing_right)):
         raise NotYet(
             description,
@@ -733,8 +792,6 @@ def _kills(answer: Test) -> Passed:
             why=f"the first of them {fault}".replace("..", "."),
             next_step=advice,
         )
-    evidence = [bool(explanation[compute]) for compute in candidates]
-    return Passed(f"{description}: all six were found", evidence=evidence)
 
 
 def _survives(answer: Test, codelet: type[Vertex]) -> bool:
@@ -950,7 +1007,7 @@ def _borders(n: int, place: int) -> range:
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
 
-ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
+ROW = np.array([-1.5, 3, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
 # rows of 5 numbers, by where the largest of them is

@@ -195,6 +195,21 @@ class PrefixMax(Vertex):
             self.out[i] = self.best
 
 
+# %% 04.1: the farthest from 0
+# why:  these are the numbers that are farthest from 0 so far: abs() takes -99 for larger than 33.
+# next: compare the numbers themselves: self.x[i] > self.best.
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = 0.0
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if abs(self.x[i]) > abs(self.best):
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
 # %% 04.1: the largest of the row
 # why:  every place holds the largest of the whole row, as if it knew what comes.
 # next: store within the loop, while the largest is still growing.
@@ -636,7 +651,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: one worker
 # clause: among the six workers
-# not yet: there are never more than 1 vertex
+# not yet: no compute set has more than 1 vertex
 def in_six(graph, x, out):
     n = x.num_elements
     whole = graph.add_compute_set("whole")
@@ -679,7 +694,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: two pieces
-# not yet: there are never more than 2 vertices
+# not yet: no compute set has more than 2 vertices
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -1035,7 +1050,7 @@ def accepts(codelet):
 
 # %% 04.4: no to everything
 # clause: Two are right
-# not yet: It says no to everything
+# not yet: it says no to the right codelets, and to all others
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
@@ -1241,6 +1256,54 @@ class Halves(Vertex):
         out = self.x / 2
 
 
+# %% 04.w1: three places
+# why:  only the first three places were written.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(3):
+            self.out[i] = self.x[i] / 2
+
+
+# %% 04.w1: without the first
+# why:  the first place was left out: places count from 0.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(1, len(self.x)):
+            self.out[i] = self.x[i] / 2
+
+
+# %% 04.w1: half of the places
+# why:  the loop ends in the middle of the row. Asked is half of each number, in all places.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x) // 2):
+            self.out[i] = self.x[i] / 2
+
+
+# %% 04.w1: from the end
+# why:  these are the halves in reverse order.
+# next: store half of self.x[i] in self.out[i].
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[len(self.x) - 1 - i] = self.x[i] / 2
+
+
 # %% 04.w2: on tile 0
 # clause: on that tile
 # not yet: a vertex works where it is mapped to
@@ -1278,6 +1341,52 @@ def one_vertex(graph, x, out):
     vertex = graph.add_vertex(largest, Largest, x=x, out=out)
     graph.set_tile_mapping(vertex, 3)
     return Sequence()
+
+
+# %% 04.w2: three numbers
+# why:  the vertex gets the first three numbers alone.
+# next: connect all of the row: x=x.
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(compute_set, Largest, x=x[:3], out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(compute_set)
+
+
+# %% 04.w2: every second number
+# why:  the vertex gets every second number.
+# next: connect all of the row: x=x.
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(compute_set, Largest, x=x[::2], out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(compute_set)
+
+
+# %% 04.w2: the sum
+# why:  out is the sum of the row, and not its largest number.
+# next: give add_vertex the codelet Largest.
+class Total(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x.sum()
+
+
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("total")
+    vertex = graph.add_vertex(compute_set, Total, x=x, out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(compute_set)
+
+
+# %% 04.w2: the compute set itself
+# not yet: Execute makes a program of a compute set
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Largest, x=x, out=out), 3)
+    return compute_set
 
 
 # %% 04.w3: equal pieces

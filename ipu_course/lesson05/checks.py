@@ -32,6 +32,7 @@ from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program, Sequence
+from ipu_teach.report import ComputeSetProfile
 from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
@@ -236,12 +237,12 @@ def graphcores_guess(elements: int) -> int:
 
 def compiled_dot(elements: int) -> int:
     """Return the worker cycles of `self.a @ self.b` for `elements` elements (see docs/model.md)."""
-    return 12 + 4 * ceil(elements / 2)
+    return 12 + 4 * -(-elements // 2)
 
 
 def compiled_sum(elements: int) -> int:
     """Return the worker cycles of `self.x.sum()` for `elements` elements (see docs/model.md)."""
-    return 12 + 2 * ceil(elements / 2)
+    return 12 + 2 * -(-elements // 2)
 
 
 def quick(elements: int) -> int:
@@ -474,16 +475,15 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
     return sorted(lengths)
 
 
+Reason = tuple[bool, str, str]  # (whether the reason applies, why, next step)
+
+
 def _too_late(run: Ran) -> tuple[str, str]:
     """Return `(why, next step)` for a right product of ROWS x COLS that exceeds its budget."""
     first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
     pieces = max(1, first.num_vertices // ROWS)
-    on = _vertices(run)
     rounds = -(-pieces // WORKERS)
     longest = -(-COLS // pieces)
-    rows, received = (float(_fetched(run, name).max()) for name in ("matrix", "vector"))
-    needs = float(np.max(_foreign(run)))
-    adding = int(np.count_nonzero(_by_step(run)[-1]))
     cycles_per_row = first.cost.compute_duration / WORKERS / rounds
     like_dot = compiled_dot(longest)
     reasons = (
@@ -498,6 +498,40 @@ def _too_late(run: Ran) -> tuple[str, str]:
             "are 13,312.",
             "fewer, longer pieces.",
         ),
+        *_placement_reasons(run, first, pieces),
+        (
+            rounds * WORKERS > 1.2 * pieces,
+            f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
+            "the last one some look on.",
+            "take a multiple of six pieces, so that all rounds are full.",
+        ),
+        (
+            cycles_per_row > 1.3 * like_dot,
+            f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of "
+            f"{longest} numbers, where Dot takes {like_dot}.",
+            "hand whole rows to the vector unit: Dot and Sum are ready.",
+        ),
+        (
+            True,
+            f"{pieces} pieces of a row are so many that starting them and adding them up eats what "
+            "is won.",
+            "take the number of pieces for which your `planned` is least: min(range(1, 65), key=…)",
+        ),
+    )
+    return next((why, advice) for holds, why, advice in reasons if holds)
+
+
+def _placement_reasons(run: Ran, first: ComputeSetProfile, pieces: int) -> tuple[Reason, ...]:
+    """Return the possible reasons for late products in the tile mapping.
+
+    `first` is the profile of the compute set that multiplies, with each row in `pieces` pieces.
+    """
+    on = _vertices(run)
+    longest = -(-COLS // pieces)
+    rows, received = (float(_fetched(run, name).max()) for name in ("matrix", "vector"))
+    needs = float(np.max(_foreign(run)))
+    adding = int(np.count_nonzero(_by_step(run)[-1]))
+    return (
         (
             rows > needs / 10,
             f"a tile receives {number(rows)} bytes of the matrix: pieces of it travel, too.",
@@ -528,26 +562,7 @@ def _too_late(run: Ran) -> tuple[str, str]:
             f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others look on.",
             "share the sums, too: row * tiles // rows for the vertex and for result[row].",
         ),
-        (
-            rounds * WORKERS > 1.2 * pieces,
-            f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
-            "the last one some look on.",
-            "take a multiple of six pieces, so that all rounds are full.",
-        ),
-        (
-            cycles_per_row > 1.3 * like_dot,
-            f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of "
-            f"{longest} numbers, where Dot takes {like_dot}.",
-            "hand whole rows to the vector unit: Dot and Sum are ready.",
-        ),
-        (
-            True,
-            f"{pieces} pieces of a row are so many that starting them and adding them up eats what "
-            "is won.",
-            "take the number of pieces for which your `planned` is least: min(range(1, 65), key=…)",
-        ),
     )
-    return next((why, advice) for holds, why, advice in reasons if holds)
 
 
 def _two_halves(answer: Callable[..., Program]) -> Passed:

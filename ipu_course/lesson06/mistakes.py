@@ -1071,6 +1071,43 @@ def copied(report, place):
     return step.bytes - sum(step.variables.values())
 
 
+# %% 06.w1: without holes
+# why:  a variable counts here from the first place at which it is live to the last. In between, its
+#   bytes may belong to others.
+# next: take away the bytes of step.variables, which has those that are live at this place.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place]
+    live = [
+        variable
+        for variable in report.variables
+        if not variable.always_live and variable.ranges[0][0] <= place < variable.ranges[-1][1]
+    ]
+    return step.bytes - sum(variable.bytes for variable in live)
+
+
+# %% 06.w1: the end counted in
+# why:  a variable counts here at the end of its range, too. There it is not live any more.
+# next: take away the bytes of step.variables, which has those that are live at this place.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place]
+    live = [
+        variable
+        for variable in report.variables
+        if not variable.always_live and any(begin <= place <= end for begin, end in variable.ranges)
+    ]
+    return step.bytes - sum(variable.bytes for variable in live)
+
+
+# %% 06.w1: place 0 taken for none
+# why:  this subtracts nothing at place 0. At the other places it is right.
+# next: treat place 0 like the others.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place]
+    if not place:
+        return step.bytes
+    return step.bytes - sum(variable.bytes for variable in step.variables)
+
+
 # %% 06.w2: by its rank
 # why:  rows of the two reports were paired by their rank in size, and there a variable passes
 #   another one.

@@ -137,6 +137,9 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
         why = "the slopes of weights lie on their side: rows are pixels, as in weights."
         advice = "images.T @ errors, or .T."
+    elif shapes and shapes[1] == (1, classes):
+        why = "keepdims=True leaves a dimension of 1, which bias does not have."
+        advice = "leave keepdims out of the sum for bias."
     elif shapes and shapes[1] == (len(batch[1]),):
         why = "bias was summed over the digits, and not over the images."
         advice = "sum with axis=0."
@@ -1103,13 +1106,8 @@ def _counting_up(answer: Answer) -> Passed:
     return Passed("two streams of 3 numbers, each fetched 5 times", evidence=firsts)
 
 
-def _counted_up(callback: StreamCallback, description: str) -> list[float]:
-    """Run a program that fetches 5 arrays of the callback, and return the first number of each.
-
-    :raises NotYet: if the arrays are not filled with 1, 2, …, 5.
-    """
-    size = 3
-    rounds = 5
+def _fetched(callback: StreamCallback, description: str, size: int, rounds: int) -> list[Array]:
+    """Run a program that fetches `rounds` arrays of `size` elements, and return the arrays."""
     graph = graph_of()
     received = list[Array]()
     batch = graph.add_variable(FLOAT, size, "batch")
@@ -1123,6 +1121,17 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
     with answering(description):
         engine.connect_stream_to_callback("numbers", _Marked(callback))
         engine.run()
+    return received
+
+
+def _counted_up(callback: StreamCallback, description: str) -> list[float]:
+    """Run a program that fetches 5 arrays of the callback, and return the first number of each.
+
+    :raises NotYet: if the arrays are not filled with 1, 2, …, 5.
+    """
+    size = 3
+    rounds = 5
+    received = _fetched(callback, description, size, rounds)
     firsts = [float(row[0]) for row in received]
     if all((row == n).all() for n, row in enumerate(received, 1)):
         return firsts

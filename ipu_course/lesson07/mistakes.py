@@ -292,6 +292,38 @@ def loss_slopes(images, labels, weights, bias):
     return images.T @ errors / len(labels), errors.mean(axis=0)
 
 
+# %% 07.1: one mean for all of the bias
+# why:  all gradients of bias are equal: the mean over the images and the digits.
+# next: take the mean over the images alone: errors.mean(axis=0).
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.arange(len(labels)), labels] -= 1
+    return images.T @ p / len(images), np.full(bias.shape, p.mean())
+
+
+# %% 07.1: divided by the pixels
+# why:  the gradient of weights is divided by the number of pixels.
+# next: divide by the number of images, len(labels).
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.arange(len(labels)), labels] -= 1
+    return images.T @ p / images.shape[1], p.mean(axis=0)
+
+
+# %% 07.1: the bias as a row
+# not yet: keepdims=True leaves a dimension of 1
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.arange(len(labels)), labels] -= 1
+    return images.T @ p / len(images), p.mean(axis=0, keepdims=True)
+
+
 # %% 07.2: learns twice
 # clause: learn, send
 # why:  learn ran twice in each round.

@@ -61,7 +61,7 @@ def _view(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build an empty program for answer(*tensors, *more), which returns a view of the tensors."""
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
-        advice = "return what concat gave you, reshaped."
+        advice = "return the result of concat, reshaped."
         raise NotYet(trial.tried, returned(returned_value), expected="a tensor", next_step=advice)
     return Steps(), [returned_value]
 
@@ -75,16 +75,17 @@ WINDOWS = (
 def _patches(answer: Callable[..., Tensor]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
-        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
+        arguments = ", ".join(map(str, options))
+        description = f"{name_of(answer)}(x, {arguments}), where x has the shape {tuple(shape)}"
+        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "list the windows of that call, and the elements of the first that differs."
             if shaped:
-                advice = "count the windows down and the windows across, each for itself."
+                advice = "count the windows down and the windows across separately."
             raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
@@ -151,11 +152,12 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
         run = _built_alike(trial, answer)
+        _refuse_other_order(run, rights)
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
             if where := difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
                 images = counted(layer[0], "image")
-                advice = f"work out one element of {name} by hand, over {images} of the batch."
+                advice = f"compute one element of {name} by hand, over {images} of the batch."
                 if name == "db" and shaped:
                     advice = "reduce dy over dimensions 0, 1 and 2, so that the channels remain."
                 raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
@@ -169,10 +171,30 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     minimum = products_cycles(MEDIUM)
     bars = Bars(2 * minimum, int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        why = "three products would do: there are far more steps than that."
-        advice = "one mat_mul for dx and one for dw, of all windows at once."
+        why = "two products are enough, but there are far more steps than that."
+        advice = "use one mat_mul for dx and one for dw, for all windows at once."
         raise NotYet(trial.tried, number(bars.yours), why=why, next_step=advice, bars=bars)
     return Passed("5 layers, compared with the sums of the definition", bars, run.report)
+
+
+def _refuse_other_order(run: Ran, rights: tuple[Array, ...]) -> None:
+    """Raise `NotYet` if the answer returned the right gradients in another order."""
+    names = ("dx", "dw", "db")
+    gradients = dict(zip(names, rights, strict=True))
+    returned_order = [
+        name
+        for n in range(len(names))
+        for name, right in gradients.items()
+        if not difference(run.came[0][f"result {n}"], right)
+    ]
+    if sorted(returned_order) == sorted(names) and returned_order != list(names):
+        raise NotYet(
+            run.trial.tried,
+            ", ".join(returned_order),
+            expected=", ".join(names),
+            why=f"{returned_order[0]} came first, and all three are right.",
+            next_step=f"return {', '.join(names)}, in this order.",
+        )
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
@@ -278,24 +300,26 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
         (1, 2, 3, 2, 1, HALF),
     ):
         x = np.arange(1, np.prod(shape) + 1, dtype=dtype.numpy).reshape(shape)
-        kind = "" if dtype is FLOAT else f", of {dtype.__name__}"
-        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}{kind}, {p})"
+        kind = "" if dtype is FLOAT else f", in {dtype.__name__}"
+        description = (
+            f"{name_of(answer)}(graph, x, {p}), where x has the shape {tuple(shape)}{kind}"
+        )
         variable = {"x": Var(dtype, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
         if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
-            advice = "p rows and columns of zeros on each side of the field."
+            advice = "add p rows and columns of zeros on each side."
             raise run.refused("07b.3", where + shaped, "", advice)
     with answering(description := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
         report, lies = layer_report(answer)
     bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
     if bars.yours > bars.budget:
         tile, maximum = Counter(lies.tolist()).most_common(1)[0]
-        why = f"{maximum:,} of {len(lies):,} zeros lie on tile {tile}, and all others wait for it."
+        why = f"{maximum:,} of {len(lies):,} zeros are on tile {tile}, and all others wait for it."
         if maximum < len(lies) / 4:
-            why = "the zeros are spread, and something else takes the time."
-        advice = "let each tile have a few of the zeros."
+            why = "the zeros are spread over the tiles, but something else takes the time."
+        advice = "place a few of the zeros on each tile."
         raise NotYet(description, "", why=why, next_step=advice, bars=bars)
     return Passed(f"4 shapes, and a layer on {MANY} tiles", bars, report)
 
@@ -341,10 +365,10 @@ def _pool(answer: Callable[..., Array]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
         "all elements are negative": case(4, 3, 2, 1, below=True),
     }
-    advice = "follow one window by hand, and find its largest element."
+    advice = "trace one window by hand, and find its largest element."
     passed = compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
     whole = (np.array([[3, 3, 1], [0, 2, 2]]), np.array([[1.0, 0.5]]), 2, 1)
-    advice = "make dx an array of floats, whatever x has: np.zeros(x.shape)."
+    advice = "make dx an array of floats, whatever the dtype of x: np.zeros(x.shape)."
     compare(answer, pool_slopes, {"x has whole numbers": whole}, next_step=advice)
     return passed
 
@@ -481,7 +505,8 @@ def _trained(answer: Callable[..., float | EllipsisType]) -> Passed:
     if fault:
         raise NotYet(_description(), *fault)
     return Passed(
-        f"{_description()}: {100 * right:.1f} % of the {len(_digits()[2])} test images read right",
+        f"{_description()}: {100 * right:.1f} % of the {len(_digits()[2])} test images "
+        "read correctly",
         evidence=watched.losses,
     )
 
@@ -516,7 +541,7 @@ def _training(
     except Broken as broken:
         if not isinstance(broken.error, _TooMany):
             raise
-        why = f"that is more than {EPOCHS} times through all images."
+        why = f"this goes through all images more than {EPOCHS} times."
         advice = "go through them `epochs` times, in batches of cnn.batch."
         raise NotYet(_description(), f"step {_allowed() + 1}", why=why, next_step=advice) from None
     if result is ...:
@@ -532,7 +557,7 @@ def _training(
 
 # A training with at least this test accuracy may be repeated with another order of images.
 CLOSE = 0.85
-MIXED = "the batches were mixed, and the statistics kept."
+MIXED = "the batches were shuffled, and the statistics kept."
 
 
 def _fault(
@@ -542,19 +567,19 @@ def _fault(
     on_images: Callable[[], float],
 ) -> tuple[str, str, str, str] | None:
     """Return (actual, expected, why, next step) for a wrong training; None for a right one."""
-    actual = f"{100 * right:.1f} % of the test images read right"
+    actual = f"{100 * right:.1f} % of the test images read correctly"
     if watched.wrong:
-        why = f"it learnt from {watched.wrong}."
-        advice = "take both by the same numbers: images[batch] and labels[batch]."
+        why = f"the network learned from {watched.wrong}."
+        advice = "index both with the same numbers: images[batch] and labels[batch]."
         if "label" not in watched.wrong:
-            advice = "give cnn.learn rows of images, as they are: images[batch]."
+            advice = "pass unchanged rows of images to cnn.learn: images[batch]."
         return actual, "", why, advice
     if not watched.losses:
         advice = "call cnn.learn for each batch of cnn.batch images, in each of the epochs."
         return actual, "", "cnn.learn was never called.", advice
     if right > HIGH:
-        why = "nobody learns that from so few."
-        advice = "let cnn.learn alone change the network."
+        why = "so few steps cannot give this result."
+        advice = "change the network only with cnn.learn."
         return actual, f"{100 * HIGH:.1f} % at most", why, advice
     if right < LOW:
         return actual, f"{100 * LOW:.0f} % or more", *_too_few(watched)
@@ -563,15 +588,15 @@ def _fault(
         advice = "return the mean of cnn.read(test_images) == test_labels."
         if learner_value is not None and abs(learner_value / 100 - right) < 0.004:
             advice = "leave out the factor of 100."
-        return actual, "the share that is read right, from 0 to 1", "", advice
+        return actual, "the share that is read correctly, from 0 to 1", "", advice
     if abs(learner_value - right) > 0.004:
-        why = "what was trained reads another share."
+        why = "the trained network has another share."
         advice = "return np.mean(cnn.read(test_images) == test_labels), after the last step."
         if abs(learner_value - on_images()) < 0.004:
-            why = "that is the share of the images that it was trained on."
+            why = "this is the share of the images that it was trained on."
         elif abs(1 - learner_value - right) < 0.004:
-            why = "that is the share of those that it reads wrong."
-            advice = "compare by ==, in place of !=."
+            why = "this is the share of those that it reads incorrectly."
+            advice = "compare with == instead of !=."
         return f"{learner_value:.4g}", f"{right:.4g}", why, advice
     return None
 
@@ -586,19 +611,19 @@ def _too_few(watched: _Watched) -> tuple[str, str]:
         why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."
         return why, SHUFFLE
     if not watched.kept:
-        why = "nothing was kept of the batches' statistics: cnn.read takes mean 0 and deviation 1."
+        why = "no statistics were kept, so cnn.read uses mean 0 and standard deviation 1."
         return why, "call cnn.keep(0.1) after each step."
     if not np.isfinite(watched.losses).all() or watched.losses[-1] > 1.5 * watched.losses[0]:
         why = f"the loss went from {watched.losses[0]:.3g} to {watched.losses[-1]:.3g}."
-        return why, "begin with a smaller rate: 0.06."
+        return why, "start with a smaller rate: 0.06."
     if watched.followed < 0.9:
         why = (
             f"cnn.keep was called {counted(len(watched.kept), 'time')} in {steps} steps: "
-            f"{1 - watched.followed:.0%} of the kept statistics are still those of the beginning."
+            f"{1 - watched.followed:.0%} of the kept statistics are still those of the start."
         )
         return why, "call cnn.keep(0.1) after each step."
     if steps < 0.75 * watched.allowed:
-        why = f"it took {steps} steps, and may take {watched.allowed}."
+        why = f"this made {steps} steps of {watched.allowed} that are allowed."
         return why, f"go through the images {EPOCHS} times: once for each of `epochs`."
     first, last = watched.rates[0], watched.rates[-1]
     why = f"{MIXED} The rate was {first:.3g} in the first step and {last:.3g} in the last."
@@ -660,11 +685,11 @@ def _joined(answer: Callable[..., tuple[Tensor, Tensor]]) -> Passed:
                 r, c = off[0].tolist()
                 where = f"the {name} of channel {c} on replica {r}: {number(float(actual[r, c]))}"
                 advice = (
-                    "add the sums of x, and those of x * x, up by together(…), and divide both by "
+                    "put the sums of x and of x * x through together(…), and divide both by "
                     "replicas * x.shape[0]."
                 )
                 raise run.refused("07b.7", where, number(float(right[c])), advice)
-    return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=actual)
+    return Passed("2, 4 and 1 replicas: equal to one batch with all samples", evidence=actual)
 
 
 LESSON = lesson(

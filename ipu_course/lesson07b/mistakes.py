@@ -10,24 +10,24 @@ from ipu_teach.program import Sequence
 
 
 def windows(size, k, stride, padding):
-    """How many windows there are in one dimension."""
+    """Return the number of windows in one dimension."""
     return (size + 2 * padding - k) // stride + 1
 
 
 def patches(x, k, stride=1):
-    """A row for each window of x [batch, rows, columns, channels]: a view."""
+    """Return a view with a row for each window of x [batch, rows, columns, channels]."""
     batch, rows, columns, channels = x.shape
     down, across = (rows - k) // stride + 1, (columns - k) // stride + 1
-    seen = [
+    slices = [
         x[:, i : i + (down - 1) * stride + 1 : stride, j : j + (across - 1) * stride + 1 : stride]
         for i in range(k)
         for j in range(k)
     ]
-    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+    return concat(slices, 3).reshape((batch * down * across, k * k * channels))
 
 
 def zeros_around(graph, x, p):
-    """x [batch, rows, columns, channels] with p zeros on each side of its field."""
+    """Return x [batch, rows, columns, channels] with p zeros on each side of rows and columns."""
     for axis in (1, 2) if p else ():
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
         graph.set_tile_mapping(zeros, 0)
@@ -39,15 +39,15 @@ BATCH = 25
 
 
 def variable(graph, shape, value, name):
-    """A variable with a first value, spread over the tiles."""
-    made = graph.add_variable(FLOAT, shape, name)
-    poputil.map_tensor_linearly(graph, made)
-    graph.set_initial_value(made, value)
-    return made
+    """Return a variable with an initial value, spread over the tiles."""
+    tensor = graph.add_variable(FLOAT, shape, name)
+    poputil.map_tensor_linearly(graph, tensor)
+    graph.set_initial_value(tensor, value)
+    return tensor
 
 
 class Block:
-    """What a block remembers: a 3 x 3 convolution with batch norm, and a pooling of 2 x 2."""
+    """The variables of a 3 x 3 convolution with batch norm and a 2 x 2 pooling."""
 
     def __init__(self, graph, size, ins, outs, draw):
         field, one, two, none = (size, size), (1, 1), (2, 2), (0, 0)
@@ -62,12 +62,12 @@ class Block:
 
 
 def through(graph, block, x, program, kept=False):
-    """What comes out of a block, with the statistics of the batch or those that were kept."""
+    """Return the output of a block, with the statistics of the batch or the kept ones."""
     y = poplin.convolution(graph, x, block.kernel, block.conv, program)
-    of = block.mean, block.inverse
+    statistics = block.mean, block.inverse
     if not kept:
-        of = block.batch = bn.batch_norm_statistics(graph, y, 1e-3, program)
-    y, white = bn.batch_normalise(graph, y, block.gamma, block.beta, *of, program)
+        statistics = block.batch = bn.batch_norm_statistics(graph, y, 1e-3, program)
+    y, white = bn.batch_normalise(graph, y, block.gamma, block.beta, *statistics, program)
     popnn.non_linearity_in_place(graph, "RELU", y, program)
     out = pooling.pool(graph, block.pool, y, program)
     if not kept:
@@ -75,25 +75,23 @@ def through(graph, block, x, program, kept=False):
     return out
 
 
-def back_through(graph, block, slope, program, first=False):
-    """From the slope behind a block to that before it; `block.slopes` are its parameters'."""
+def back_through(graph, block, grad, program, first=False):
+    """Return the gradient of a block's input; store those of its parameters in `block.grads`."""
     x, white, y, out = block.saved
     pool, conv = block.pool, block.conv
-    slope = pooling.pool_input_gradient(
-        graph, pool, y, out, slope, program, use_scaled_gradient=True
-    )
-    slope = popnn.non_linearity_input_gradient(graph, "RELU", y, slope, program)
-    gamma, beta = bn.batch_norm_param_gradients(graph, white, slope, program)
-    slope = bn.batch_norm_gradients(graph, white, slope, block.batch[1], block.gamma, program)
-    kernel = poplin.calculate_weight_deltas(graph, slope, x, conv, program)
-    block.slopes = (block.kernel, kernel), (block.gamma, gamma), (block.beta, beta)
+    grad = pooling.pool_input_gradient(graph, pool, y, out, grad, program, use_scaled_gradient=True)
+    grad = popnn.non_linearity_input_gradient(graph, "RELU", y, grad, program)
+    gamma, beta = bn.batch_norm_param_gradients(graph, white, grad, program)
+    grad = bn.batch_norm_gradients(graph, white, grad, block.batch[1], block.gamma, program)
+    kernel = poplin.calculate_weight_deltas(graph, grad, x, conv, program)
+    block.grads = (block.kernel, kernel), (block.gamma, gamma), (block.beta, beta)
     if first:
-        return None  # nobody asks for the slope of the images
-    return poplin.convolution_input_gradient(graph, slope, block.kernel, conv, program)
+        return None  # The gradient of the images is not needed.
+    return poplin.convolution_input_gradient(graph, grad, block.kernel, conv, program)
 
 
 class Net:
-    """All variables of the network, on so many tiles."""
+    """All variables of the network, on `tiles` tiles."""
 
     def __init__(self, first, second, tiles):
         self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
@@ -111,7 +109,7 @@ class Net:
 
 
 def scores_of(net, program, kept=False):
-    """(what comes out of the blocks as a matrix, the scores of the ten digits)."""
+    """Return (the output of the blocks as a matrix, the scores of the ten digits)."""
     first = through(net.graph, net.blocks[0], net.images, program, kept)
     flat = through(net.graph, net.blocks[1], first, program, kept).flatten(1, 4)
     scores = poplin.mat_mul(net.graph, flat, net.dense, program, "scores")
@@ -120,7 +118,7 @@ def scores_of(net, program, kept=False):
 
 
 def learning(net):
-    """A program: forward, backward, and a step down the slopes."""
+    """Return a program: forward pass, backward pass, and a step of gradient descent."""
     graph, program = net.graph, Sequence()
     flat, scores = scores_of(net, program)
     p = popnn.softmax(graph, scores, program)
@@ -131,28 +129,28 @@ def learning(net):
     popops.mul_in_place(graph, error, 1 / BATCH, program)
     dense = poplin.mat_mul(graph, flat.transpose(), error, program)
     bias = popops.reduce(graph, error, [0], program)
-    slope = poplin.mat_mul(graph, error, net.dense.transpose(), program)
-    slope = slope.reshape(net.blocks[1].saved[3].shape)
-    slope = back_through(graph, net.blocks[1], slope, program)
-    back_through(graph, net.blocks[0], slope, program, first=True)
+    grad = poplin.mat_mul(graph, error, net.dense.transpose(), program)
+    grad = grad.reshape(net.blocks[1].saved[3].shape)
+    grad = back_through(graph, net.blocks[1], grad, program)
+    back_through(graph, net.blocks[0], grad, program, first=True)
     last = (net.dense, dense), (net.bias, bias)
-    for weights, slope in (*net.blocks[0].slopes, *net.blocks[1].slopes, *last):
-        optim.sgd(graph, weights, slope, net.rate, program, momentum=0.9)
+    for weights, grad in (*net.blocks[0].grads, *net.blocks[1].grads, *last):
+        optim.sgd(graph, weights, grad, net.rate, program, momentum=0.9)
     return program
 
 
 def keeping(net):
-    """A program: kept statistics go a share of the way to those of the last batch."""
+    """Return a program that moves kept statistics part of the way to the last batch's."""
     program = Sequence()
     for block in net.blocks:
         for kept, now in zip((block.mean, block.inverse), block.batch, strict=True):
-            way = popops.sub(net.graph, now, kept, program)
-            popops.scaled_add_to(net.graph, kept, way, net.share, program)
+            difference = popops.sub(net.graph, now, kept, program)
+            popops.scaled_add_to(net.graph, kept, difference, net.share, program)
     return program
 
 
 def reading(net):
-    """A program: the scores, with the statistics that were kept."""
+    """Return a program that computes the scores with the kept statistics."""
     program = Sequence()
     _, scores = scores_of(net, program, kept=True)
     net.graph.create_host_read("scores", scores)
@@ -160,7 +158,7 @@ def reading(net):
 
 
 class Learner:
-    """The network in an engine, and its steps."""
+    """The network in an engine, with its training step."""
 
     batch = BATCH
 
@@ -178,91 +176,114 @@ class Learner:
         self.engine.run(number)
 
     def learn(self, images, labels, rate):
-        """A step with one batch; its mean loss."""
+        """Make a step with one batch; return its mean loss."""
         self.run(0, images=images[:, None], labels=labels.astype(np.uint32), rate=rate)
         return float(self.engine.read_tensor("loss").mean())
 
 
 class Cnn(Learner):
-    """The same, which keeps statistics, and reads images."""
+    """The network, with kept statistics and classification."""
 
     def keep(self, part):
-        """The kept statistics follow those of the last batch."""
+        """Move the kept statistics by `part` of the way to those of the last batch."""
         self.run(1, share=part)
 
     def read(self, images):
-        """The digit that each image shows, as the network reads it."""
-        found = []
+        """Return the digit that the network reads in each image."""
+        digits = []
         for begin in range(0, len(images), BATCH):
             batch = images[begin : begin + BATCH]
-            rest = np.zeros((BATCH - len(batch), 14, 14), np.float32)  # the last one may be short
+            rest = np.zeros(
+                (BATCH - len(batch), 14, 14), np.float32
+            )  # The last batch may be short.
             self.run(2, images=np.concatenate([batch, rest])[:, None])
-            found += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
-        return np.array(found)
+            digits += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
+        return np.array(digits)
 
 
 def small(images):
-    """Images of 28 x 28 bytes as 14 x 14 numbers from 0 to 1."""
+    """Return images of 28 x 28 bytes as 14 x 14 numbers from 0 to 1."""
     mean = images.reshape(-1, 14, 2, 14, 2).mean((2, 4)) / 255
     return mean.astype(np.float32)
 
 
 # %% 07b.w1: one too few
-# clause: the first of them at the left end
-# why:  the first window was not counted.
-# next: a window that fits exactly fits once.
+# clause: if the first position is at the left end
+# why:  the first window is not counted.
+# next: add 1: a window that fits exactly fits once.
 def windows(size, k, stride, padding):
     return (size + 2 * padding - k) // stride
 
 
 # %% 07b.w1: zeros on one side
-# clause: so many zeros are put on *each* side of it
-# why:  there are zeros on both sides.
-# next: 2 * padding.
+# clause: `padding` zeros are added on *each* side of it
+# why:  this adds zeros on one side only.
+# next: use 2 * padding.
 def windows(size, k, stride, padding):
     return (size + padding - k) // stride + 1
 
 
 # %% 07b.w1: as if windows might hang over
-# why:  the last window hangs over the end where the stride does not come out even.
+# why:  the last window extends beyond the end if the stride does not divide the rest.
 # next: round down.
 def windows(size, k, stride, padding):
     return -(-(size + 2 * padding - k) // stride) + 1
 
 
 # %% 07b.w1: without padding
-# why:  the zeros are not counted: with `padding` on each side there are 2 * padding more elements.
-# next: begin with size + 2 * padding.
+# why:  the zeros are not counted: `padding` on each side adds 2 * padding elements.
+# next: start with size + 2 * padding.
 def windows(size, k, stride, padding):
     return (size - k) // stride + 1
 
 
 # %% 07b.w1: by one each time
-# why:  here the window moves on by one element. It moves on by `stride`.
-# next: divide what is left behind the first window by stride, and round down.
+# why:  the window moves by one element here. It moves by `stride`.
+# next: divide size + 2 * padding - k by stride, round down, and add 1.
 def windows(size, k, stride, padding):
     return size + 2 * padding - k + 1
 
 
 # %% 07b.w1: rounded to nearest
-# why:  this rounds to the nearest number. A window that does not fit is no window.
-# next: round down: // in place of / and round().
+# why:  this rounds to the nearest number, but a window that does not fit does not count.
+# next: round down: use // instead of / and round().
 def windows(size, k, stride, padding):
     return round((size + 2 * padding - k) / stride) + 1
 
 
 # %% 07b.w1: two divisions
-# clause: How many windows there are in one dimension
-# why:  this rounds down twice, and a remainder of k is lost.
+# clause: Return the number of windows in one dimension
+# why:  this rounds down twice, and loses a remainder.
 # next: subtract k first, and divide once.
 def windows(size, k, stride, padding):
     return (size + 2 * padding) // stride - k // stride + 1
 
 
+# %% 07b.w1: the first window divided, too
+# why:  the first window is added before the division, so it is divided by stride, too.
+# next: divide first, then add 1.
+def windows(size, k, stride, padding):
+    return (size + 2 * padding - k + 1) // stride
+
+
+# %% 07b.w1: k subtracted last
+# why:  the whole image is divided by stride, and k is subtracted afterwards.
+# next: subtract k first, then divide by stride.
+def windows(size, k, stride, padding):
+    return (size + 2 * padding) // stride - k + 1
+
+
+# %% 07b.w1: a window more for each zero
+# why:  each zero adds one window here, whatever the stride is.
+# next: add 2 * padding to the size before the division.
+def windows(size, k, stride, padding):
+    return (size - k) // stride + 1 + 2 * padding
+
+
 # %% 07b.1: channels before places
 # clause: for each of them all channels
-# why:  here a row has all places of the first channel, then all of the next.
-# next: concat in dimension 3, the channels' own: then each place has all of its channels.
+# why:  a row has all positions of the first channel here, then all of the next channel.
+# next: join in dimension 3, that of the channels: then each position has all of its channels.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -276,8 +297,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: turned round
-# why:  the places of the kernel come in the opposite order: that is the kernel turned round.
-# next: place (0, 0) first, and (k - 1, k - 1) last.
+# why:  the positions of the kernel are in reverse order: this is the reversed kernel.
+# next: put position (0, 0) first, and (k - 1, k - 1) last.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -290,9 +311,9 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: columns of the kernel first
-# clause: the places of the kernel in reading order
-# why:  the places go down the kernel first, and then to the next column.
-# next: the outer loop over its rows, the inner one over its columns.
+# clause: the positions of the kernel in reading order
+# why:  the positions go down the columns of the kernel first.
+# next: loop over the rows outside, and over the columns inside.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -305,8 +326,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: a stride of rows alone
-# why:  the window moves by the stride downwards, and by 1 across.
-# next: the stride is for both dimensions.
+# why:  the window moves by the stride from row to row, but by 1 from column to column.
+# next: use the stride in both dimensions.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), columns - k + 1
@@ -319,8 +340,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: always by one
-# why:  the stride is left out: the window moves by 1.
-# next: every stride-th row and column.
+# why:  the stride is ignored: the window moves by 1.
+# next: take every stride-th row and column.
 def patches(x, k, stride=1):
     stride = 1
     batch, rows, columns, channels = x.shape
@@ -336,7 +357,7 @@ def patches(x, k, stride=1):
 # %% 07b.1: one window too few
 # clause: a row for each window
 # why:  the last window of each row and column is missing.
-# next: there are (size - k) // stride + 1 of them.
+# next: use (size - k) // stride + 1 windows in each dimension.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = (rows - k) // stride, (columns - k) // stride
@@ -349,8 +370,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: row after row of the matrix
-# why:  the windows' numbers are there, place after place: the matrix lies on its side.
-# next: concat in dimension 3, so that what a window sees stands side by side.
+# why:  the numbers are there, but position by position: the matrix is transposed.
+# next: join in dimension 3, so that the numbers of a window are in one row.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -364,8 +385,8 @@ def patches(x, k, stride=1):
 
 # %% 07b.1: images side by side
 # clause: image by image, in reading order
-# why:  the rows go window by window, and in each through the images.
-# next: all windows of the first image come first.
+# why:  the rows go window by window, and for each window through the images.
+# next: put all windows of the first image first.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -379,9 +400,9 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: round the end of a row
-# clause: A row for each window of x [batch, rows, columns, channels]
-# why:  windows go on at the beginning of the next row: the image was taken for one long line.
-# next: a slice of each dimension: rows first, and then columns.
+# clause: Return a view with a row for each window
+# why:  windows continue at the start of the next row: the image is used as one long line.
+# next: slice rows and columns separately.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = (rows - k) // stride + 1, (columns - k) // stride + 1
@@ -395,8 +416,8 @@ def patches(x, k, stride=1):
 
 # %% 07b.1: no matrix yet
 # clause: Return the matrix of patches
-# why:  the images stand apart: this has three dimensions.
-# next: a row for each window of all images: batch * down * across.
+# why:  this has three dimensions: the images are still separate.
+# next: reshape to batch * down * across rows.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -422,9 +443,9 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.2: the kernel not turned
-# why:  dx takes the kernel as it is. The window that meets an element last meets it with its first
-#   place.
-# next: w.reverse(0).reverse(1), before its channels are exchanged.
+# why:  dx uses the kernel without reversing it. The window that meets an element last meets it with
+#   the kernel's first position.
+# next: use w.reverse(0).reverse(1), before you exchange its channels.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.dim_shuffle([0, 1, 3, 2])
@@ -437,8 +458,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: turned in one direction
-# why:  the kernel is turned in one direction only.
-# next: rows and columns: w.reverse(0).reverse(1).
+# why:  the kernel is reversed in only one direction.
+# next: reverse rows and columns: w.reverse(0).reverse(1).
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).dim_shuffle([0, 1, 3, 2])
@@ -451,9 +472,9 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: the padding of the way there
-# clause: shaped like x, w and the bias
-# why:  around dy there are p zeros, as there were around x, so that dx is of another size.
-# next: k - 1 - p of them.
+# clause: with the shapes of x, w and the bias
+# why:  there are p zeros around dy, as around x, so dx has another size.
+# next: put k - 1 - p zeros around dy.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -466,8 +487,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: ins and outs not exchanged
-# why:  the kernel has ins in its rows and outs in its columns, as on the way there. On the way back
-#   the patches are of dy, which has outs.
+# why:  the kernel has ins in its rows and outs in its columns, as in the forward pass. In the
+#   backward pass the patches are those of dy, which has outs.
 # next: exchange the two with dim_shuffle([0, 1, 3, 2]), and reshape to (k * k * outs, ins).
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
@@ -481,9 +502,9 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: read by the wrong shape
-# why:  the kernel was reshaped where its channels should have been exchanged: all numbers are
-#   there, in other places.
-# next: dim_shuffle([0, 1, 3, 2]) exchanges ins and outs.
+# why:  the kernel is reshaped instead of exchanging its channels: all numbers are there, but in
+#   other positions.
+# next: use dim_shuffle([0, 1, 3, 2]), which exchanges ins and outs.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1)
@@ -496,8 +517,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: dw on its side
-# why:  dw has its channels the other way round.
-# next: the same shape as w has: [k, k, ins, outs].
+# why:  the channels of dw are in the wrong order.
+# next: return the shape of w: [k, k, ins, outs].
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -523,8 +544,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: a mean for the bias
-# clause: Slopes are sums over the batch
-# why:  db is a mean here, and all others are sums.
+# clause: The gradients are sums over the batch
+# why:  db is a mean here, but the gradients are sums.
 # next: add up, and do not divide.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
@@ -539,8 +560,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: the bias divided by the batch
-# clause: who wants a mean divides elsewhere
-# why:  db was divided by the number of images.
+# clause: To get a mean, divide elsewhere
+# why:  db is divided by the number of images.
 # next: add up, and do not divide.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
@@ -555,9 +576,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: the padding of the way there, reshaped
-# why:  around dy there are p zeros, as there were around x, so that dx has another number of
-#   elements than x.
-# next: put k - 1 - p of them around dy.
+# why:  there are p zeros around dy, as around x, so dx has another number of elements than x.
+# next: put k - 1 - p zeros around dy.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -570,8 +590,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: the bias of the first image
-# why:  db knows of the first image only.
-# next: add up over the batch, too: [0, 1, 2].
+# why:  db includes only the first image.
+# next: add up over the batch, too: dimensions 0, 1 and 2.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -585,7 +605,7 @@ def backward(graph, x, w, dy, p, program):
 
 # %% 07b.2: divided by the batch
 # why:  dw is divided by the number of images.
-# next: slopes are sums here; the update divides.
+# next: return the sum; divide elsewhere.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -599,8 +619,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: down the slope
-# why:  the slopes have the other sign: that is the way down.
-# next: give the slope itself; the update goes down.
+# why:  the gradients have the wrong sign.
+# next: return the gradients themselves; the update subtracts them.
 def backward(graph, x, w, dy, p, program):
     dy = popops.neg(graph, dy, program)
     k, _, ins, outs = w.shape
@@ -614,8 +634,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: a product for each place
-# clause: the budget is twice what two of them take
-# not yet: three products would do
+# clause: the budget is twice the cycles of two products
+# not yet: two products are enough
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -631,9 +651,62 @@ def backward(graph, x, w, dy, p, program):
     return dx.reshape(x.shape), dw.reshape(w.shape), db
 
 
+# %% 07b.2: cut at the wrong end
+# why:  there are k - 1 zeros around dy, so dx starts with p rows and columns that belong to the
+#   padding of x.
+# next: put k - 1 - p zeros around dy.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1), k), turned, program)
+    dx = dx.reshape((x.shape[0], x.shape[1] + 2 * p, x.shape[2] + 2 * p, ins))
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx[:, : x.shape[1], : x.shape[2]], dw.reshape(w.shape), db
+
+
+# %% 07b.2: dw turned, too
+# why:  dw is reversed in both directions. Only the kernel for dx is reversed.
+# next: return dw without reverse.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), turned, program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape).reverse(0).reverse(1), db
+
+
+# %% 07b.2: dw with its ins in front
+# why:  dw is read as if a patch had its channels first. It has them after its positions.
+# next: reshape to [k, k, ins, outs].
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    dw = dw.reshape((ins, k, k, outs)).dim_shuffle([1, 2, 0, 3])
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), turned, program)
+    return dx.reshape(x.shape), dw, popops.reduce(graph, dy, [0, 1, 2], program)
+
+
+# %% 07b.2: dw in front
+# not yet: dw came first
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    flat = dy.reshape((dy.num_elements // outs, outs))
+    dw = poplin.mat_mul(graph, patches(zeros_around(graph, x, p), k).transpose(), flat, program)
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2]).reshape((k * k * outs, ins))
+    dx = poplin.mat_mul(graph, patches(zeros_around(graph, dy, k - 1 - p), k), turned, program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dw.reshape(w.shape), dx.reshape(x.shape), db
+
+
 # %% 07b.3: on another tile
-# clause: It is marked on what a layer of 32 channels costs on 512 tiles
-# not yet: lie on tile 256
+# clause: The check measures the cycles of a layer of 32 channels on 512 tiles
+# not yet: are on tile 256
 def padded(graph, x, p):
     for axis in (1, 2):
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
@@ -643,23 +716,23 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: as before
-# clause: so that nobody has to wait for them
-# not yet: lie on tile 0
+# clause: so that no tile has to wait for them
+# not yet: are on tile 0
 def padded(graph, x, p):
     return zeros_around(graph, x, p)
 
 
 # %% 07b.3: no zeros
-# why:  x comes back as it was, without zeros.
-# next: concat zeros, x and zeros, for each of the two dimensions.
+# why:  x is returned unchanged, without zeros.
+# next: join zeros, x and zeros, for each of the two dimensions.
 def padded(graph, x, p):
     return x
 
 
 # %% 07b.3: on two sides
-# clause: on each side of its field
-# why:  there are zeros above and below, and none on the left and right.
-# next: both dimensions of the field, 1 and 2.
+# clause: on each side of rows and columns
+# why:  there are zeros above and below, but none on the left and right.
+# next: use both dimensions, 1 and 2.
 def padded(graph, x, p):
     for axis in (1,):
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
@@ -669,24 +742,24 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: before it only
-# why:  all zeros stand before x, none behind it.
-# next: concat([zeros, x, zeros], axis).
+# why:  all zeros are before x, and none after it.
+# next: use concat([zeros, x, zeros], axis).
 def padded(graph, x, p):
     return popops.pad(graph, x, [0, 2 * p, 2 * p, 0], [0, 0, 0, 0])
 
 
 # %% 07b.3: channels, too
 # clause: Return a tensor [batch, rows + 2 p, columns + 2 p, channels]
-# why:  the channels got zeros as well.
-# next: only rows and columns, dimensions 1 and 2.
+# why:  the channels have zeros, too.
+# next: use only rows and columns, dimensions 1 and 2.
 def padded(graph, x, p):
     return popops.pad(graph, x, [0, p, p, p], [0, p, p, p])
 
 
 # %% 07b.3: ones
-# clause: x with p zeros on each side
-# why:  what stands around x is not 0.
-# next: add_constant(…, 0).
+# clause: Return x with p zeros on each side
+# why:  the border of x is not 0.
+# next: use add_constant(…, 0).
 def padded(graph, x, p):
     for axis in (1, 2):
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 1)
@@ -696,8 +769,8 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: the edge once more
-# why:  the outermost elements of x were repeated in place of zeros.
-# next: zeros, and nothing of x.
+# why:  the border repeats the outermost elements of x.
+# next: use zeros.
 def padded(graph, x, p):
     for axis in (1, 2):
         first, last = x.slice(0, 1, axis), x.slice(x.shape[axis] - 1, x.shape[axis], axis)
@@ -708,7 +781,7 @@ def padded(graph, x, p):
 # %% 07b.3: one row
 # clause: p zeros on each side
 # why:  there is one row of zeros on each side, whatever p is.
-# next: p of them.
+# next: use p of them.
 def padded(graph, x, p):
     return popops.pad(graph, x, [0, 1, 1, 0], [0, 1, 1, 0])
 
@@ -723,8 +796,8 @@ def padded(graph, x, p):
 
 
 # %% 07b.4: all that are equal
-# why:  each of several equally large elements has the whole slope.
-# next: divide it by how many they are.
+# why:  each of several equally large elements gets the whole gradient.
+# next: divide it by their number.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -747,9 +820,9 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the first
-# clause: Return the slope of each element of x
-# why:  of several equally large elements the first has all.
-# next: they share: count them, and divide.
+# clause: Return the gradient of each element of x
+# why:  the first of several equally large elements gets the whole gradient.
+# next: count them, and divide.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -760,8 +833,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the last
-# why:  of several equally large elements the last has all.
-# next: they share: count them, and divide.
+# why:  the last of several equally large elements gets the whole gradient.
+# next: count them, and divide.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -772,9 +845,9 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: an average
-# clause: The slope of x behind a maximum over windows
-# why:  all elements of a window have a share of its slope: that is the way back of an average.
-# next: only the largest element passed through.
+# clause: Return the gradient of x for a maximum over windows
+# why:  all elements of a window get a share of its gradient: this is the gradient of an average.
+# next: give it only to the largest element.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -784,9 +857,9 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: a share of the window for each
-# why:  the gradient is divided by the size of the window. Only the elements that are equally large
-#   share it; often that is one element.
-# next: divide by how many elements equal the largest.
+# why:  the gradient is divided by the size of the window. Only equally large elements share it;
+#   often that is one element.
+# next: divide by the number of elements that equal the largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -797,8 +870,8 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the later window wins
 # clause: Windows may overlap
-# why:  where windows overlap the later one writes over what the earlier one had left.
-# next: add: dx[here] += ….
+# why:  if windows overlap, the later one overwrites the result of the earlier one.
+# next: add: dx[window] += ….
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -809,9 +882,9 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the window is the stride
-# clause: a slope for each window of k x k
-# why:  the windows stand side by side, whatever the stride is.
-# next: window (i, j) begins at i * stride.
+# clause: a gradient for each window of k x k
+# why:  the windows are k apart, whatever the stride is.
+# next: start window (i, j) at i * stride and j * stride.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -823,16 +896,16 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the largest of x
-# why:  each slope goes to the largest element of the whole image.
-# next: the largest of its own window.
+# why:  each gradient goes to the largest element of the whole image.
+# next: use the largest element of its own window.
 def pool_back(x, dy, k, stride):
     largest = x == x.max()
     return dy.sum() * largest / largest.sum()
 
 
 # %% 07b.4: to each element that is largest somewhere
-# why:  an element has the mean of the slopes of its windows, not their sum.
-# next: what comes from several windows adds up.
+# why:  an element gets the mean of the gradients of its windows, not their sum.
+# next: add up the gradients of several windows.
 def pool_back(x, dy, k, stride):
     dx, times = np.zeros(x.shape), np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -846,7 +919,7 @@ def pool_back(x, dy, k, stride):
 # %% 07b.4: the last window alone
 # clause: Windows may overlap
 # why:  a later window overwrites the gradients of earlier windows that it overlaps.
-# next: add: dx[…] += …
+# next: add: dx[…] += ….
 def pool_back(x, dy, k, stride):
     dx = np.zeros_like(x)
     for i, j in np.ndindex(dy.shape):
@@ -856,26 +929,63 @@ def pool_back(x, dy, k, stride):
     return dx
 
 
+# %% 07b.4: equals of the whole image
+# why:  the gradient of a window is divided by the number of elements of the whole image that equal
+#   its largest.
+# next: count only the elements of its own window.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        top = x[part] == x[part].max()
+        dx[part] += top * dy[i, j] / (x == x[part].max()).sum()
+    return dx
+
+
+# %% 07b.4: nothing for 0
+# why:  a largest element that is not above 0 gets no gradient here, as after a ReLU.
+# next: leave out the comparison with 0.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        top = (x[part] == x[part].max()) & (x[part] > 0)
+        dx[part] += top * dy[i, j] / max(1, top.sum())
+    return dx
+
+
+# %% 07b.4: windows of stride x stride
+# why:  the windows have stride x stride elements here. They have k x k, and start `stride` apart.
+# next: use k for the size, and stride for the start.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(*dy.shape):
+        part = np.s_[i * stride : (i + 1) * stride, j * stride : (j + 1) * stride]
+        top = x[part] == x[part].max()
+        dx[part] += top * dy[i, j] / top.sum()
+    return dx
+
+
 # %% 07b.5: as the multiplications
-# clause: The share of the units that has something to do
-# why:  this is how many multiplications are left. A panel does not care how many there are.
-# next: divide the weights of a group by the places of all panels of the group.
+# clause: Return the share of the units that is busy
+# why:  this is the share of the multiplications. Panels are counted in whole panels.
+# next: divide the weights of a group by the room in all panels of the group.
 def busy(places, ins, outs, groups):
     return 1 / groups
 
 
 # %% 07b.5: the width alone
 # clause: in both directions
-# why:  only the width is looked at. A panel has a depth, too.
-# next: places * ins // groups of a multiple of 16, and outs // groups of another.
+# why:  this uses only the width. A panel also has a depth.
+# next: round places * ins // groups up to a multiple of 16, too.
 def busy(places, ins, outs, groups):
     wide = outs // groups
     return wide / (16 * -(-wide // 16))
 
 
 # %% 07b.5: the depth alone
-# why:  only the depth is looked at. A panel has a width, too.
-# next: outs // groups of a multiple of 16, and the depth beside it.
+# why:  this uses only the depth. A panel also has a width.
+# next: round outs // groups up to a multiple of 16, too.
 def busy(places, ins, outs, groups):
     deep = places * ins // groups
     return deep / (16 * -(-deep // 16))
@@ -883,7 +993,7 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: channels of all groups
 # clause: the channels of *all* groups
-# why:  the panels are filled with the channels of all groups. Each group is a product of its own.
+# why:  the panels are filled with the channels of all groups. Each group is a separate product.
 # next: divide ins and outs by groups first.
 def busy(places, ins, outs, groups):
     deep, wide = places * ins, outs
@@ -891,31 +1001,31 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: without the kernel
-# clause: `places` are those of the kernel
-# why:  the places of the kernel are left out: they all go into the depth.
-# next: the depth is places * ins // groups.
+# clause: `places` is the number of positions in the kernel
+# why:  the positions of the kernel are left out: they are part of the depth.
+# next: use the depth places * ins // groups.
 def busy(places, ins, outs, groups):
     deep, wide = ins // groups, outs // groups
     return deep / (16 * -(-deep // 16)) * wide / (16 * -(-wide // 16))
 
 
 # %% 07b.5: a panel of FLOAT
-# why:  that is a panel 8 deep, as for FLOAT.
-# next: for HALF it is 16 deep and 16 wide.
+# why:  this panel is 8 deep, as for FLOAT.
+# next: use a depth of 16 and a width of 16, for HALF.
 def busy(places, ins, outs, groups):
     deep, wide = places * ins // groups, outs // groups
     return deep / (8 * -(-deep // 8)) * wide / (16 * -(-wide // 16))
 
 
 # %% 07b.5: one panel
-# why:  it is at most one panel here. A larger group takes several, and fills most of them.
+# why:  this counts at most one panel. A larger group needs several, and fills most of them.
 # next: round up to a multiple of 16, and divide by that.
 def busy(places, ins, outs, groups):
     return min(1, places * ins // groups / 16) * min(1, outs // groups / 16)
 
 
 # %% 07b.5: always one panel more
-# why:  this adds a panel also where the last one is full.
+# why:  this adds a panel even if the last one is full.
 # next: round up: -(-deep // 16).
 def busy(places, ins, outs, groups):
     deep, wide = places * ins // groups, outs // groups
@@ -924,10 +1034,61 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: panels in place of the share
 # clause: Return the share, from 0 to 1
-# why:  that is how many panels there are.
-# next: what is filled, divided by what the panels hold.
+# why:  this is the number of panels.
+# next: divide the weights by the room in the panels.
 def busy(places, ins, outs, groups):
     return -(-places * ins // groups // 16) * -(-outs // groups // 16)
+
+
+# %% 07b.5: the share of all groups, divided
+# why:  this is the share for the channels of all groups, divided by the groups. Each group rounds
+#   its panels up separately.
+# next: compute the share of one group.
+def busy(places, ins, outs, groups):
+    k, n = places * ins, outs
+    return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16)) / groups
+
+
+# %% 07b.5: outs of all groups
+# why:  the width has the outs of all groups, but the depth the ins of one.
+# next: divide outs by groups, too.
+def busy(places, ins, outs, groups):
+    k, n = places * ins // groups, outs
+    return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))
+
+
+# %% 07b.5: panels that are full
+# why:  this counts only full panels. A panel with a few weights takes as long.
+# next: round up: -(-deep // 16).
+def busy(places, ins, outs, groups):
+    k, n = places * ins // groups, outs // groups
+    panels = max(1, k // 16) * max(1, n // 16)
+    return min(1, k * n / (256 * panels))
+
+
+# %% 07b.5: panels by their area
+# why:  this counts panels as if each could hold any 256 weights. A panel is 16 deep and 16 wide.
+# next: round depth and width up separately.
+def busy(places, ins, outs, groups):
+    weights = places * (ins // groups) * (outs // groups)
+    return weights / (256 * -(-weights // 256))
+
+
+# %% 07b.5: from 16 outs on, full
+# why:  from 16 outs on, the width counts as full. With 33 outs, the last one is alone in a third
+#   panel.
+# next: round the width up to a multiple of 16.
+def busy(places, ins, outs, groups):
+    k, n = places * ins // groups, outs // groups
+    return k / (16 * -(-k // 16)) * min(1, n / 16)
+
+
+# %% 07b.5: the kernel in the width
+# why:  the positions of the kernel are part of the width here.
+# next: put them into the depth: places * ins // groups.
+def busy(places, ins, outs, groups):
+    k, n = ins // groups, places * outs // groups
+    return k * n / (16 * -(-k // 16) * 16 * -(-n // 16))
 
 
 # %% 07b.6: not shuffled
@@ -978,8 +1139,8 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: nothing kept
-# clause: lets the kept statistics go a tenth of the way
-# not yet: nothing was kept
+# clause: moves the kept statistics a tenth of the way
+# not yet: no statistics were kept
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -993,7 +1154,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: kept once
-# not yet: 81% of the kept statistics are still those of the beginning
+# not yet: 81% of the kept statistics are still those of the start
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1023,7 +1184,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: far too slow
-# clause: with **two** at least 94 % must be read right
+# clause: with **two** epochs at least 94 % must be correct
 # not yet: and the statistics kept. The rate was
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -1056,7 +1217,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: on what it learnt from
-# clause: The share of the test images that are read right after so many epochs
+# clause: Return the share of correct test images after `epochs` epochs
 # not yet: the images that it was trained on
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -1072,8 +1233,8 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: the share that is wrong
-# clause: the share of the test images that it reads right
-# not yet: those that it reads wrong
+# clause: the share of the test images that it classifies correctly
+# not yet: those that it reads incorrectly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1095,7 +1256,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: half of the images
 # clause: go through them
-# not yet: it took 30 steps, and may take 120
+# not yet: this made 30 steps of 120
 def train(cnn, images, labels, test_images, test_labels, epochs):
     order = np.random.default_rng(1).permutation(len(images))
     for begin in range(0, len(images) // 2, cnn.batch):
@@ -1106,14 +1267,14 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.w2: a deviation
-# why:  that is the standard deviation, the root of the variance.
-# next: leave the root out.
+# why:  this is the standard deviation.
+# next: leave out the square root.
 def variance_of(n, total, squares):
     return max(0, squares / n - (total / n) ** 2) ** 0.5
 
 
 # %% 07b.w2: one less than there are
-# clause: The variance of n numbers
+# clause: Return the variance of n numbers
 # why:  this divides by n - 1. The mean of n squared distances divides by n.
 # next: divide by n.
 def variance_of(n, total, squares):
@@ -1121,15 +1282,15 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.w2: the squares not divided
-# clause: you know the sum, and the sum of their squares
+# clause: You know the sum of n numbers, and the sum of their squares
 # why:  the square of the mean is subtracted from the sum of the squares, which is not divided by n.
-# next: squares / n is the mean of the squares.
+# next: use squares / n, the mean of the squares.
 def variance_of(n, total, squares):
     return squares - (total / n) ** 2
 
 
 # %% 07b.w2: whole divisions
-# why:  // rounds down: means are seldom whole.
+# why:  // rounds down, but means are seldom whole numbers.
 # next: divide with /.
 def variance_of(n, total, squares):
     return squares // n - (total // n) ** 2
@@ -1137,24 +1298,24 @@ def variance_of(n, total, squares):
 
 # %% 07b.w2: not about the mean
 # clause: the mean of the squared distances from their mean
-# why:  that is the mean of the squares, about 0 and not about the mean.
+# why:  this is the mean of the squares: the distances are from 0, not from the mean.
 # next: subtract the square of the mean.
 def variance_of(n, total, squares):
     return squares / n
 
 
 # %% 07b.w2: the sum, squared
-# why:  the square of the sum was divided by n once.
-# next: the mean is total / n; square that.
+# why:  the square of the sum is divided by n only once.
+# next: square total / n, the mean.
 def variance_of(n, total, squares):
     return squares / n - total**2 / n
 
 
 # %% 07b.7: the mean of the variances
 # clause: over **all samples of all replicas**
-# why:  that is the mean of the replicas' own variances. It does not know how far their means lie
-#   apart.
-# next: add up sums and squares over the replicas first, and take the variance of those.
+# why:  this is the mean of the replicas' own variances. It ignores the distances between their
+#   means.
+# next: add up sums and squares over the replicas first, and compute the variance from those.
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1168,7 +1329,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: each for itself
-# clause: gives a tensor that is added up over all `replicas`
+# clause: returns the sum of a tensor over all `replicas`
 # why:  each replica has the statistics of its own samples.
 # next: put the sums through together(…), and divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
@@ -1183,7 +1344,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: variances about means of their own
-# why:  the mean is that of all samples, and the variance is the replica's own.
+# why:  the mean is that of all samples, but the variance is the replica's own.
 # next: subtract the joint mean from x, and put the sums of the squares through together(…).
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
@@ -1213,7 +1374,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: divided by the replicas
-# why:  the sums are divided by the number of replicas. They are sums over all samples.
+# why:  the sums are divided by the number of replicas, but they are sums over all samples.
 # next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     squared = popops.square(graph, x, program)
@@ -1227,7 +1388,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: squares of one's own
-# why:  the sum is that of all replicas, the squares are one's own.
+# why:  the sum is that of all replicas, but the squares are those of one.
 # next: put the sums of the squares through together(…), too.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
@@ -1241,7 +1402,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: about 0
-# why:  that is the mean of the squares, about 0 and not about the mean.
+# why:  this is the mean of the squares: the distances are from 0, not from the mean.
 # next: subtract the square of the mean.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
@@ -1254,8 +1415,8 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: one less than there are
-# why:  the variance is divided by one less than there are samples.
-# next: divide by replicas * x.shape[0], and take nothing away from it.
+# why:  the variance is divided by the number of samples minus 1.
+# next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1268,8 +1429,8 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: taken away the wrong way round
-# why:  the variance is below 0, because its two terms are in the wrong order.
-# next: popops.sub(graph, a, b, program) is a - b: put the mean of the squares first.
+# why:  the variance is negative, because its two terms are in the wrong order.
+# next: put the mean of the squares first: popops.sub(graph, a, b, program) is a - b.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squares = popops.square(graph, x, program)
@@ -1282,8 +1443,8 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: a deviation
 # clause: the variance of each channel
-# why:  that is the standard deviation, the root of the variance.
-# next: leave the root out.
+# why:  this is the standard deviation.
+# next: leave out the square root.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1296,8 +1457,8 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: the other way round
-# clause: (mean, variance) of each channel
-# why:  the variance comes first here, and then the mean.
+# clause: Return (mean, variance) of each channel
+# why:  the variance comes first here.
 # next: return mean, variance.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]

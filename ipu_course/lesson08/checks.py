@@ -25,7 +25,7 @@ from ipu_course.checking.programs import SYNC, TILES, device_of, run_once, tiles
 from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
-from ipu_course.checking.verdicts import MODELLED, Draws, NotYet, Passed, refusing
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
@@ -180,7 +180,7 @@ def _steps_of(steps: Order, description: str, layers: int) -> Order:
         if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
             expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
             raise NotYet(
-                description, f"{quoted(step)} at place {place}", expected=expected, next_step=advice
+                description, f"{quoted(step)} at index {place}", expected=expected, next_step=advice
             )
         pairs.append((kind, int(layer)))
     return pairs
@@ -209,17 +209,17 @@ def follow(
     for place, (kind, layer) in enumerate(steps):
         output = layer + 1  # the layer that reads the output of `layer`
         if layer not in inputs:
-            gone = "was not made yet" if layer > forward else "was dropped, and not made anew since"
-            why = f"it reads the input of layer {layer}, which {gone}."
+            gone = "is not computed yet" if layer > forward else "was discarded and not recomputed"
+            why = f"this step reads the input of layer {layer}, which {gone}."
         elif kind == FORWARD and layer != forward:
-            why = f"forward goes through the {layers} layers once; then comes the rest."
+            why = f"the forward steps of all {layers} layers come first, once each and in order."
         elif kind == BACKWARD and forward < layers:
-            why = "the slope begins with the last layer's output, which was not made yet."
+            why = "the gradient starts from the last layer's output, which is not computed yet."
         elif kind == RECOMPUTE and (output in inputs or output in slopes or output == layers):
-            still = "is there still" if output in inputs else "nobody needs any more"
-            why = f"it makes the input of layer {output}, which {still}."
+            still = "is still in memory" if output in inputs else "no later step needs"
+            why = f"this step computes the input of layer {output}, which {still}."
         if why:
-            return slopes, maximum, (f"{kind} {layer} at place {place}", why)
+            return slopes, maximum, (f"{kind} {layer} at index {place}", why)
         y = np.tanh(inputs[layer] * w[layer])
         if kind == BACKWARD:
             lost = slope * (1 - y * y)
@@ -253,8 +253,8 @@ def _refuse_library(answer: Callable[..., Order]) -> None:
     finally:
         sys.setprofile(before)
     if library_calls:
-        why = "the list is the library's. Here you write it yourself, without `recompute`."
-        advice = "begin with a forward step for each layer; the hints go on from there."
+        why = "this list comes from the library. Write it yourself, without `recompute`."
+        advice = "begin with a forward step for each layer; the hints show the rest."
         raise NotYet(
             call_text(answer, (7, {3, 5})), "a call of `recompute`", why=why, next_step=advice
         )
@@ -274,7 +274,9 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
             actual, expected, why = fault
             refused = refusing("08.3", partial(_orders, alike))
             raise refused(description, actual, expected, advice, why=why)
-    words = "7 chains, executed on numbers: the slopes have the same bits as if all were kept"
+    words = (
+        "7 chains, executed on numbers: the gradients have the same bits as with all inputs saved"
+    )
     return Passed(words, evidence=tuple(steps))
 
 
@@ -299,11 +301,11 @@ def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, 
             why = f"the list has no backward step of layer {layer}."
             return f"no backward {layer}", "one for each layer", why
         if slopes[layer] != right[layer]:
-            actual = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
-            why = "the slope goes from the last layer to the first, one after another."
+            actual = f"{quoted(slopes[layer])} for the gradient of the weight of layer {layer}"
+            why = "the backward steps go from the last layer to the first, one after another."
             return actual, quoted(right[layer]), why
     if maximum > (minimum := most_alive([1] * layers, keep)):
-        why = "what is computed again waits for its backward: do it just before."
+        why = "inputs are recomputed long before their backward steps. Recompute them just before."
         return f"{counted(maximum, 'input')} in memory at once", f"at most {minimum}", why
     return None
 
@@ -343,7 +345,7 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
             raise NotYet(description, message, f"at most {k}", why, advice)
         bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
         if bars_of_case.yours > bars_of_case.budget:
-            advice = "there are few ways to choose: try them all, and keep the best."
+            advice = "there are few choices: try them all, and return the best."
             raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars_of_case)
         bars = bars or bars_of_case
     return Passed(
@@ -486,12 +488,12 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
         maximum = most_alive([1] * layers, kept_layers)
         again = computed_again(kept_layers)
         best = _best_even(layers, room)
-        message = f"keeping {quoted(kept_layers)}: "
+        message = f"saving {quoted(kept_layers)}: "
         if maximum <= room and again <= best:
             continue
-        advice = "of the spacings that fit, take the one that computes the fewest layers again."
-        message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} again"
-        expected = f"at most {room} at once and {best} again"
+        advice = "of the spacings that fit, take the one that recomputes the fewest layers."
+        message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} recomputed"
+        expected = f"at most {room} at once and {best} recomputed"
         draws = partial(_in_memory, layers, kept_layers) if maximum > room else None
         description = call_text(answer, (layers, room))
         raise refusing("08.5", fails_alike)(description, message, expected, advice, draws=draws)
@@ -515,7 +517,7 @@ def _drops(answer: Callable[..., Tensor]) -> Passed:
     description = f"{name_of(answer)} for {len(ORDER)} steps of {len(DRAWING)} layers, "
     trial = _dropping(f"{description}with {len(SEEDS) - 1} seeds")
     trial_run = trial.of(answer)
-    trial_run.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")
+    trial_run.refuse_changed("leave the seed as it is. The modifier makes the draws differ.")
     x = trial.tensors["x"].given[0]
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in trial_run.came]
     if refusal := _undropped(trial.tried, runs, x):
@@ -537,8 +539,8 @@ def _refuse_elsewhere(trial_run: Ran) -> None:
                 f"{kind} {layer}: {counted(away, 'element')} of the result, of {home.size:,}, on "
                 "another tile than in x",
                 expected="each element on the tile where x has it",
-                why="elements that are on another tile than in x have to travel there.",
-                next_step="give a reference that lies as x does, such as x.",
+                why="elements on another tile than in x have to be copied there.",
+                next_step="pass a reference with the tile mapping of x, such as x.",
             )
 
 
@@ -550,7 +552,7 @@ def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> Non
     try:
         _dropping(description, runs_backwards=True).of(answer)
     except Broken as broken:
-        why = "a step reads what another step of its layer drew: the mask is kept in memory."
+        why = "a step reads what another step of its layer wrote: the mask is kept in memory."
         advice = "draw again in each step: the same seed and modifier give the same mask."
         raise NotYet(description, said_by(broken.error), why=why, next_step=advice) from None
 
@@ -594,71 +596,106 @@ def _undropped(
 
     `runs` has for each run {step: result}.
     """
+    results = runs[0]
+    is_kept = {step: actual != 0 for step, actual in results.items()}
+    if refusal := _misscaled(description, results, x):
+        return refusal
+    if not np.array_equal(results[FORWARD, 0], runs[-1][FORWARD, 0]):
+        why = "both runs had the same seed, so the draws do not depend on it."
+        return NotYet(
+            description,
+            "other masks in two runs with one seed",
+            "the same",
+            why,
+            "pass `seed` to each draw.",
+        )
+    return (
+        _unlike_forward(description, is_kept)
+        or _shared_mask(description, is_kept)
+        or _unseeded(description, runs)
+    )
 
-    def refused(
-        actual: str, expected: str, why: str, advice: str, draws: Draws | None = None
-    ) -> NotYet:
-        return NotYet(description, actual, expected, why=why, next_step=advice, draws=draws)
 
-    for (kind, layer), actual in runs[0].items():
+def _misscaled(description: str, results: dict[tuple[str, int], Array], x: Array) -> NotYet | None:
+    """Return the refusal if not half of the numbers are dropped, or the others are not doubled.
+
+    `results` is {step: result} of a run.
+    """
+    refused = partial(NotYet, description)
+    for (kind, layer), actual in results.items():
         is_kept = actual != 0
         if is_kept.all():
             return refused(
-                f"{kind} {layer} drops nothing", "about a half", "", "every kind of step drops."
+                f"{kind} {layer} drops nothing",
+                "about a half",
+                "",
+                "apply dropout in every kind of step.",
             )
         if abs(is_kept.mean() - 0.5) > 5 * 0.5 / is_kept.size**0.5:
             message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
-            return refused(message, "about 50 %", "", "the probability to be kept is 0.5.")
+            return refused(message, "about 50 %", "", "pass 0.5 as the keep_probability.")
         if not np.array_equal(actual[is_kept], 2 * x[is_kept]):
-            why = "half of the numbers are 0, so that the others count twice: then the mean stays."
+            why = "half of the numbers are 0. Doubling the others keeps the mean the same."
             place = tuple(int(i) for i in np.argwhere(is_kept)[0])
             message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
-            return refused(message, quoted(2 * x[place]), why, "the scale is 1 / 0.5.")
-    drawn = np.array([actual != 0 for actual in runs[0].values()][: len(DRAWING)])
+            return refused(message, quoted(2 * x[place]), why, "pass 1 / 0.5 as the scale.")
+    drawn = np.array([actual != 0 for actual in results.values()][: len(DRAWING)])
     if abs(drawn.mean() - 0.5) > 5 * 0.5 / drawn.size**0.5:
         message = f"{100 * drawn.mean():.1f} % of {drawn.size:,} numbers are kept"
-        return refused(message, "about 50 %", "", "the probability to be kept is 0.5.")
-    kept_of_step = {step: actual != 0 for step, actual in runs[0].items()}
-    if not np.array_equal(runs[0][FORWARD, 0], runs[-1][FORWARD, 0]):
-        why = "the same seed was written before both: nothing is drawn from it."
-        return refused(
-            "other masks in two runs with one seed", "the same", why, "give `seed` to each draw."
-        )
+        return refused(message, "about 50 %", "", "pass 0.5 as the keep_probability.")
+    return None
+
+
+def _unlike_forward(description: str, is_kept: dict[tuple[str, int], Array]) -> NotYet | None:
+    """Return the refusal if a step of a layer drops other numbers than the forward pass."""
     for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
-        if not np.array_equal(kept_of_step[kind, layer], kept_of_step[FORWARD, layer]):
-            turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
-            why = f"who {turns} drops other numbers: that is another layer, with another slope."
-            advice = "make the modifier of `layer` alone: it is the same in all steps of the layer."
+        if not np.array_equal(is_kept[kind, layer], is_kept[FORWARD, layer]):
+            step_name = "recompute" if kind == RECOMPUTE else "backward"
+            why = f"the {step_name} step drops other numbers than the forward step did."
+            advice = "compute the modifier from `layer` only: it is the same in all of its steps."
             message = f"{kind} {layer} drops others than forward {layer}"
             steps = (FORWARD, kind)
-            masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
+            masks = {f"{step} {layer}": is_kept[step, layer] for step in steps}
             draws = partial(_masks, masks)
-            return refused(message, "the same", why, advice, draws=draws)
+            return NotYet(description, message, "the same", why, advice, draws=draws)
+    return None
+
+
+def _shared_mask(description: str, is_kept: dict[tuple[str, int], Array]) -> NotYet | None:
+    """Return the refusal if two layers drop the same numbers."""
     for first, second in combinations(DRAWING, 2):
-        if np.array_equal(kept_of_step[FORWARD, first], kept_of_step[FORWARD, second]):
-            why = f"layers {first} and {second} drop the same places."
+        if np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, second]):
+            why = f"layers {first} and {second} drop the same elements."
             alike = all(
-                np.array_equal(kept_of_step[FORWARD, first], kept_of_step[FORWARD, layer])
+                np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, layer])
                 for layer in DRAWING
             )
-            return refused(
+            return NotYet(
+                description,
                 f"one mask for {'all' if alike else 'two'} layers",
                 "one for each",
                 why,
-                "let the modifier be the number of the layer.",
+                "use the number of the layer as the modifier.",
             )
+    return None
+
+
+def _unseeded(description: str, runs: list[dict[tuple[str, int], Array]]) -> NotYet | None:
+    """Return the refusal if another seed drops the same numbers. There is a run for each seed."""
     same = [
         seed
         for seed, run in zip(SEEDS[1:-1], runs[1:-1], strict=True)
         if np.array_equal(runs[0][FORWARD, 0], run[FORWARD, 0])
     ]
     if same:
-        why = "another seed drops the same numbers: the draw must depend on both its numbers."
+        why = (
+            "another seed drops the same numbers: the draw must depend on both numbers of the seed."
+        )
         message = f"the same mask for the seeds {SEEDS[0]} and {same[0]}"
         if len(same) == len(SEEDS) - 2:
-            why = "with other seeds the same numbers are dropped: nothing is drawn from `seed`."
+            why = "other seeds drop the same numbers: the draw does not depend on `seed`."
             message = "the same mask for all seeds"
-        return refused(message, "another one", why, "draw on the device, with `seed`.")
+        return NotYet(description, message, "another one", why, "draw on the device, with `seed`.")
     return None
 
 
@@ -668,7 +705,9 @@ def _masks(masks: dict[str, Array]) -> show.Picture:
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
     )
     return show.images(
-        np.array([*masks.values()]), titles=[*masks], alt=f"The numbers that are kept: {shares}."
+        np.array([*masks.values()]),
+        titles=[*masks],
+        alt=f"The elements that dropout keeps: {shares}.",
     )
 
 

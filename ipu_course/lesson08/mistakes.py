@@ -25,23 +25,23 @@ def schedule(layers, keep):
 
 # %% 08.w1: the first read
 # clause: for the last time
-# why:  there it is read for the first time, by its forward.
-# next: take the largest of the places.
+# why:  this is the first read of the input, by the forward step of the layer.
+# next: return the largest of the indices.
 def last_read(steps, layer):
     return min(place for place, (kind, i) in enumerate(steps) if i == layer)
 
 
 # %% 08.w1: counted from 1
 # clause: counted from 0
-# why:  places are counted from 0.
-# next: enumerate(steps) does so by itself.
+# why:  indices are counted from 0, and this counts from 1.
+# next: use enumerate(steps), which counts from 0.
 def last_read(steps, layer):
     return max(place for place, (kind, i) in enumerate(steps, 1) if i == layer)
 
 
 # %% 08.w1: where it is made
 # clause: the last step that reads
-# why:  there it is made for the last time: by the layer before it.
+# why:  this is the step that computes the input for the last time: a step of the layer before it.
 # next: look for the steps whose layer is `layer`: they read its input.
 def last_read(steps, layer):
     makes = [p for p, (kind, i) in enumerate(steps) if kind != "backward" and i + 1 == layer]
@@ -49,38 +49,40 @@ def last_read(steps, layer):
 
 
 # %% 08.w1: its last forward
-# why:  there it is read for the last time on the way forward, or in recomputation. Its backward
-#   reads it later.
-# next: look at the steps of every kind.
+# why:  this is the last read by a forward or recompute step. The backward step of the layer reads
+#   the input later.
+# next: include the steps of every kind.
 def last_read(steps, layer):
     return max(p for p, (kind, i) in enumerate(steps) if i == layer and kind != "backward")
 
 
 # %% 08.w1: how often
-# why:  so many steps read it. Asked is where the last of them stands.
-# next: keep the places, and take the largest.
+# why:  this is the number of steps that read the input. The exercise asks for the index of the last
+#   one.
+# next: collect the indices, and return the largest.
 def last_read(steps, layer):
     return sum(i == layer for kind, i in steps)
 
 
 # %% 08.w1: from the end
-# why:  this counts from the end of the list.
-# next: len(steps) - 1 less that.
+# why:  this counts the steps from the end of the list.
+# next: return len(steps) - 1 - this number.
 def last_read(steps, layer):
     return [i for _, i in reversed(steps)].index(layer)
 
 
 # %% 08.w1: one too early
-# why:  this is the place before: its own backward reads the input, too.
-# next: the backward of the layer is the last one.
+# why:  this is one step before the last read: the backward step of the layer reads the input, too.
+# next: return the index of the layer's backward step.
 def last_read(steps, layer):
     return steps.index(("backward", layer)) - 1
 
 
 # %% 08.1: only what the step touches
-# clause: In memory are what the step reads, what it makes
-# why:  only what the step itself reads and makes is counted. What a later step reads is there, too.
-# next: go through the list from its end, with a set of what later steps read.
+# clause: In memory are the input that the step reads, the input that it computes
+# why:  this counts only the inputs that the step itself reads and computes. Inputs that a later
+#   step reads are also in memory.
+# next: go through the list from its end, with a set of the inputs that later steps read.
 def alive(steps, sizes):
     held = []
     for kind, layer in steps:
@@ -90,7 +92,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: nothing is ever forgotten
-# why:  nothing is ever forgotten here. After its last read an input is not in memory any more.
+# why:  no input ever leaves the memory here. An input is no longer in memory after its last read.
 # next: leave an input out of every step after its last read.
 def alive(steps, sizes):
     here, held = {0}, []
@@ -102,9 +104,10 @@ def alive(steps, sizes):
 
 
 # %% 08.1: from first to last
-# why:  each is counted from when it is made first to its last read. One that is made anew is not
-#   there in between.
-# next: go from the last step to the first, and before a step leave out what it makes.
+# why:  this counts each input from its first computation to its last read. An input that is
+#   recomputed is not in memory in between.
+# next: go from the last step to the first, and take out the input that a step computes before you
+#   go on to the step before it.
 def alive(steps, sizes):
     held = []
     for place in range(len(steps)):
@@ -119,9 +122,9 @@ def alive(steps, sizes):
 
 
 # %% 08.1: forgotten after its forward
-# why:  an input is forgotten here once the next one is made. If nobody makes it anew, its backward
-#   misses it.
-# next: look for the last step that reads it.
+# why:  this discards an input as soon as the next one is computed. If no step recomputes the input,
+#   its backward step still needs it.
+# next: look for the last step that reads the input.
 def alive(steps, sizes):
     made_again = {i + 1 for kind, i in steps if kind == "recompute"}
     here, held = {0}, []
@@ -137,8 +140,8 @@ def alive(steps, sizes):
 
 # %% 08.1: without that of layer 0
 # clause: The input of layer 0 is there from the start.
-# why:  the input of layer 0 is missing. It is there from the start, until its backward.
-# next: it is made by nobody, and read like the others.
+# why:  the input of layer 0 is missing. It is in memory from the start until its backward step.
+# next: treat the input of layer 0 like the others: no step computes it, but steps read it.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -149,8 +152,9 @@ def alive(steps, sizes):
 
 
 # %% 08.1: the output of the last layer, too
-# why:  the last forward also counts what it makes. That is nobody's input, and does not count.
-# next: the output of the last layer has no size: add up the inputs of layers alone.
+# why:  the last forward step also counts the output that it computes. That output is nobody's
+#   input, and does not count.
+# next: add up the inputs of the layers only: the output of the last layer has no entry in `sizes`.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -163,7 +167,7 @@ def alive(steps, sizes):
 
 # %% 08.1: how many, and not how large
 # clause: is the size of the input
-# why:  that is how many there are. Asked is their size.
+# why:  this is the number of inputs in memory. The exercise asks for their total size.
 # next: add up sizes[i].
 def alive(steps, sizes):
     needed, held = set(), []
@@ -176,8 +180,9 @@ def alive(steps, sizes):
 
 # %% 08.1: after each step
 # clause: is nobody's input, and does not count
-# why:  this is what is there after each step. While it runs, what it reads is there still.
-# next: add what the step reads.
+# why:  this is the memory after each step. While the step runs, the input that it reads is in
+#   memory, too.
+# next: add the input that the step reads.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -187,8 +192,9 @@ def alive(steps, sizes):
 
 
 # %% 08.1: before each step
-# why:  this is what is there before each step. While it runs, what it makes needs a place.
-# next: add up first, then take out what the step makes.
+# why:  this is the memory before each step. While the step runs, the input that it computes needs
+#   memory, too.
+# next: add up first, then take out the input that the step computes.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -198,8 +204,8 @@ def alive(steps, sizes):
 
 
 # %% 08.1: the last step first
-# why:  the numbers are right, and their order is turned round.
-# next: who goes through a list from its end has to turn the result round.
+# why:  the numbers are right, but in reverse order.
+# next: reverse the list before you return it.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -210,72 +216,74 @@ def alive(steps, sizes):
 
 
 # %% 08.1: the peak alone
-# clause: for each step the sizes
+# clause: for each step, the total size of the inputs
 # not yet: is not a row of numbers
 def alive(steps, sizes):
     return str(max(sizes))
 
 
 # %% 08.2: the kept one counted twice
-# why:  in the most at once a kept input is counted twice: it is the first of its segment.
-# next: a segment brings k - 1 inputs besides the kept one.
+# why:  the first number counts one saved input twice: it is also the first input of its segment.
+# next: count k - 1 more inputs for the segment.
 def price(layers, every):
     return layers // every + every, (layers // every - 1) * (every - 1)
 
 
 # %% 08.2: the last segment again
-# why:  the last segment is computed again here, too. Its inputs are there when backward begins.
-# next: count layers / every - 1 segments, each with every - 1 layers.
+# why:  the second number includes the last segment. Its inputs are in memory when the backward pass
+#   begins.
+# next: count layers / every - 1 segments, with every - 1 layers each.
 def price(layers, every):
     return layers // every + every - 1, layers - layers // every
 
 
 # %% 08.2: the kept ones alone
-# why:  the most at once are the kept inputs alone here. While backward goes through a segment, that
-#   is there whole.
-# next: add the others of one segment.
+# why:  the first number has only the saved inputs. While the backward pass goes through a segment,
+#   all inputs of that segment are in memory.
+# next: add the other inputs of one segment.
 def price(layers, every):
     return layers // every, (layers // every - 1) * (every - 1)
 
 
 # %% 08.2: a segment alone
-# clause: how many inputs are in memory at once
-# why:  the most at once is one segment here. The kept inputs of all others are there, too.
-# next: add the kept inputs of the other segments, which are there at the end of the forward.
+# clause: How many inputs are in memory at once
+# why:  the first number has only the inputs of one segment. The saved inputs of the other segments
+#   are in memory, too.
+# next: add the saved inputs of the other segments.
 def price(layers, every):
     return every, (layers // every - 1) * (every - 1)
 
 
 # %% 08.2: whole segments
-# clause: how many layers are computed again
-# why:  each segment is computed again whole here. Its first input is kept, so its last layer, which
-#   makes the next kept one, need not be computed again.
-# next: count k - 1 layers for a segment of k: as many inputs were forgotten.
+# clause: how many layers are recomputed
+# why:  the second number has all layers of a segment. The first input is saved, and the last layer
+#   would compute the next saved input, so it is not recomputed.
+# next: count k - 1 layers for a segment of k layers: one for each discarded input.
 def price(layers, every):
     return layers // every + every - 1, layers - every
 
 
 # %% 08.2: from the kept one for each
-# why:  each forgotten input is computed from the kept one anew here. On the way to the last of them
-#   the others are made, too.
-# next: make a segment again once, and go backward through it.
+# why:  this recomputes each discarded input separately, from the saved input. On the way to the
+#   last one, the others are computed, too.
+# next: recompute a segment once, and then go backward through it.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, (segments - 1) * every * (every - 1) // 2
 
 
 # %% 08.2: all are there
-# clause: every k-th input is kept
-# why:  the most at once is all of them here, as if nothing were forgotten.
-# next: count the kept ones, and one segment.
+# clause: every k-th input is saved
+# why:  the first number has all inputs, as if none were discarded.
+# next: count the saved inputs and the other inputs of one segment.
 def price(layers, every):
     return layers, (layers // every - 1) * (every - 1)
 
 
 # %% 08.2: in the other order
-# clause: (the most inputs at once, the layers computed again)
-# why:  the two have changed places.
-# next: the inputs first, then the layers.
+# clause: (the most inputs at once, the number of recomputed layers)
+# why:  the two numbers are in the wrong order.
+# next: return the inputs first, then the layers.
 def price(layers, every):
     return (layers // every - 1) * (every - 1), layers // every + every - 1
 
@@ -287,25 +295,25 @@ def price(layers, every):
 
 
 # %% 08.2: the larger of the two
-# why:  this takes the kept inputs or a segment, whichever is more. Both are there at once.
-# next: add them, and count the segment's first input once.
+# why:  this takes the saved inputs or a segment, whichever is larger. Both are in memory at once.
+# next: add them, and count the first input of the segment once.
 def price(layers, every):
     segments = layers // every
     return max(segments, every), (segments - 1) * (every - 1)
 
 
 # %% 08.2: two too few
-# why:  one is in both, the kept inputs and the segment, and here it is taken off twice.
-# next: L / k + k - 1.
+# why:  one input is both a saved input and part of the segment, and this subtracts it twice.
+# next: return L / k + k - 1.
 def price(layers, every):
     segments = layers // every
     return segments + every - 2, (segments - 1) * (every - 1)
 
 
 # %% 08.2: one kept layer too many
-# why:  the first number is right. Of the layers, the kept ones and the last segment are taken off
-#   here, and the input with which that segment begins is in both.
-# next: of each segment but the last, all layers but one are computed again.
+# why:  the first number is right. The second one subtracts the saved layers and the last segment,
+#   but the first layer of that segment is in both.
+# next: count all layers but one in each segment, except in the last segment.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, layers - segments - every
@@ -313,18 +321,18 @@ def price(layers, every):
 
 # %% 08.3: nothing is computed again
 # clause: without `recompute`
-# why:  nothing is computed again here. What was forgotten in forward is missing in backward.
-# next: before a segment goes backward, its inputs have to be made: "recompute".
+# why:  nothing is recomputed here, so the backward steps miss the inputs that were discarded.
+# next: before a segment goes backward, add "recompute" steps for its inputs.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     return steps + [("backward", i) for i in reversed(range(layers))]
 
 
 # %% 08.3: the last segment, too
-# clause: whose output is still there
-# why:  the last segment is computed again, and all of it is there still. That costs cycles for
-#   nothing.
-# next: leave out recomputation where a segment ends with the last layer.
+# clause: whose output is still in memory
+# why:  the last segment is recomputed, but all of its inputs are still in memory. The cycles are
+#   wasted.
+# next: leave out the recomputation of the segment that ends with the last layer.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -335,9 +343,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: from the kept one for each
-# why:  for each backward the way from the kept input is gone anew. What was computed again is there
-#   still: cycles grow with the square of a segment.
-# next: go that way once for a segment.
+# why:  each backward step recomputes everything from the saved input. The inputs from the previous
+#   recomputation are still in memory, so the cycles grow with the square of a segment's length.
+# next: recompute a segment once.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -350,8 +358,8 @@ def schedule(layers, keep):
 
 
 # %% 08.3: from the very first
-# why:  here the way is gone from layer 0 on, past inputs that are kept.
-# next: begin at the last kept input before the segment.
+# why:  this recomputes from layer 0 on, although later inputs are saved.
+# next: begin with the last saved input before the segment.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -363,8 +371,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: all at once, before backward
-# why:  everything is computed again before backward begins. So all inputs are in memory once more.
-# next: compute a segment again just before it goes backward.
+# clause: just before the backward steps of that segment
+# why:  everything is recomputed before the backward pass begins, so all inputs are in memory again.
+# next: recompute a segment just before its backward steps.
 def schedule(layers, keep):
     starts = sorted({0, *keep})
     steps = [("forward", i) for i in range(layers)]
@@ -374,9 +383,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: without layer 0
-# clause: The input of layer 0 is kept always.
-# why:  what lies before the first of `keep` is a segment, too. The input of layer 0 is there.
-# next: let the first segment begin at 0, whether `keep` has it or not.
+# clause: The input of layer 0 is always saved.
+# why:  the layers before the first one in `keep` are a segment, too. The input of layer 0 is saved.
+# next: let the first segment begin at 0, whether 0 is in `keep` or not.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted(keep)
@@ -388,8 +397,8 @@ def schedule(layers, keep):
 
 
 # %% 08.3: forward through a segment
-# why:  within a segment backward goes from its first layer to its last here.
-# next: reversed(range(start, end)).
+# why:  within a segment, the backward steps go from its first layer to its last.
+# next: use reversed(range(start, end)).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -401,9 +410,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: the segments from the front
-# why:  the segments go backward from the first to the last here. The slope begins at the end of the
+# why:  the segments go backward from the first to the last. The gradient starts at the end of the
 #   chain.
-# next: turn the list of segments round.
+# next: reverse the list of segments.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -415,8 +424,8 @@ def schedule(layers, keep):
 
 
 # %% 08.3: as they come in keep
-# clause: an input is forgotten
-# why:  the kept layers are taken in the order in which they stand in `keep`.
+# clause: An input is discarded
+# why:  the saved layers are taken in the order of `keep`, which need not be sorted.
 # next: sort them first.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
@@ -429,9 +438,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: one too many
-# why:  the last layer of a segment is computed again, too. It makes a kept input, whose backward is
-#   done.
-# next: end at end - 2: range(start, end - 1).
+# why:  the last layer of a segment is recomputed, too. It computes a saved input whose backward
+#   step is done.
+# next: end at layer end - 2: range(start, end - 1).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -443,8 +452,8 @@ def schedule(layers, keep):
 
 
 # %% 08.3: one too few
-# why:  the input of a segment's last layer is not made again.
-# next: the input of end - 1 is made by layer end - 2: range(start, end - 1).
+# why:  the input of a segment's last layer is not recomputed.
+# next: add layer end - 2, which computes the input of layer end - 1: range(start, end - 1).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -456,8 +465,8 @@ def schedule(layers, keep):
 
 
 # %% 08.3: called forward
-# why:  what is computed again is called "forward" here.
-# next: call it "recompute".
+# why:  the recomputation steps are called "forward" here.
+# next: call them "recompute".
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -481,7 +490,7 @@ def schedule(layers, keep):
 
 
 # %% 08.3: layers without a kind
-# clause: and a layer
+# clause: "forward", "recompute" or "backward"
 # not yet: a pair of forward, recompute, backward and a layer from 0 to 6
 def schedule(layers, keep):
     return list(range(layers)) + list(reversed(range(layers)))
@@ -489,8 +498,8 @@ def schedule(layers, keep):
 
 # %% 08.3: backward alone
 # clause: return the list
-# why:  the forward is missing: the list begins with the backward.
-# next: all layers go forward first.
+# why:  the forward steps are missing: the list begins with a backward step.
+# next: put a forward step for each layer first.
 def schedule(layers, keep):
     steps = []
     for start, end in reversed([*pairwise([*sorted({0, *keep}), layers])]):
@@ -500,54 +509,54 @@ def schedule(layers, keep):
 
 
 # %% 08.3: the library's list
-# not yet: the list is the library's
+# not yet: this list comes from the library
 def schedule(layers, keep):
     return [tuple(step) for step in recompute(layers, keep)]
 
 
 # %% 08.4: evenly spaced
-# why:  these are evenly spaced by their number. These layers differ in size.
-# next: try other ways, with the sizes in hand.
+# why:  these layers are evenly spaced by number, but the layers differ in size.
+# next: try other choices, and compare their memory.
 def place(sizes, k):
     every = -(-len(sizes) // k)
     return list(range(0, len(sizes), every))
 
 
 # %% 08.4: the smallest
-# why:  these inputs are the smallest. What lies between two kept ones must fit, too, and between
-#   these it is too much.
-# next: ask alive() what a way needs at most.
+# why:  these inputs are the smallest. But the inputs between two saved ones must fit into memory,
+#   too, and some of these segments are too large.
+# next: compute the memory of a choice with alive().
 def place(sizes, k):
     others = sorted(range(1, len(sizes)), key=lambda i: sizes[i])
     return [0, *others[: k - 1]]
 
 
 # %% 08.4: the largest
-# why:  the largest inputs are kept here, all the time. What is kept should be small.
-# next: keep few bytes, and let the large ones be made again.
+# why:  this saves the largest inputs, which then stay in memory all the time.
+# next: save small inputs, and recompute the large ones.
 def place(sizes, k):
     others = sorted(range(1, len(sizes)), key=lambda i: -sizes[i])
     return [0, *others[: k - 1]]
 
 
 # %% 08.4: the first ones
-# why:  the first layers are kept, and all that follows is one segment.
-# next: cut where the segments become small.
+# why:  this saves the inputs of the first layers, and all later layers are one segment.
+# next: divide the chain so that the segments become small.
 def place(sizes, k):
     return list(range(min(k, len(sizes))))
 
 
 # %% 08.4: the last ones
-# why:  the last layers are kept, and all that stands before them is one segment.
-# next: cut where the segments become small.
+# why:  this saves the inputs of the last layers, and all layers before them are one segment.
+# next: divide the chain so that the segments become small.
 def place(sizes, k):
     return [0, *range(max(1, len(sizes) - k + 1), len(sizes))]
 
 
 # %% 08.4: segments of equal size
-# why:  all segments are about equally large here. Beside a late one more is kept, and a kept input
-#   counts, too.
-# next: the most at once is what counts: max(alive(…)).
+# why:  all segments have about the same size. But beside a late segment more inputs are saved, and
+#   the saved inputs count, too.
+# next: minimise the peak: max(alive(…)).
 def place(sizes, k):
     total, keep = sum(sizes), [0]
     for part in range(1, k):
@@ -557,8 +566,8 @@ def place(sizes, k):
 
 
 # %% 08.4: kept and largest segment
-# why:  this takes all kept inputs and the largest segment together. While an early segment goes
-#   backward, the kept inputs after it are gone.
+# why:  this adds all saved inputs to the largest segment. While an early segment goes backward, the
+#   saved inputs after it are no longer in memory.
 # next: go through the steps: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     def guess(keep):
@@ -570,9 +579,9 @@ def place(sizes, k):
 
 
 # %% 08.4: the sum over all steps
-# clause: as little as possible is in memory at the fullest moment
-# why:  this makes the sum over all steps least. What has to fit is the fullest of them.
-# next: max(alive(…)) in place of sum(alive(…)).
+# clause: the peak memory is as low as possible
+# why:  this minimises the sum over all steps. The peak has to be as low as possible.
+# next: use max(alive(…)) in place of sum(alive(…)).
 def place(sizes, k):
     n = len(sizes)
     ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
@@ -602,9 +611,9 @@ def place(sizes, k):
 
 
 # %% 08.4: one after another
-# why:  this takes the best layer, and to that the best next one. The best two together may be
-#   others.
-# next: try whole ways: combinations(range(1, n), k - 1).
+# why:  this chooses the best layer, then the best second layer for it. The best pair may contain
+#   neither.
+# next: try whole choices: combinations(range(1, n), k - 1).
 def place(sizes, k):
     keep, n = [0], len(sizes)
     while len(keep) < min(k, n):
@@ -614,9 +623,9 @@ def place(sizes, k):
 
 
 # %% 08.4: as if all were equal
-# clause: are the sizes of the inputs
-# why:  this is the best way for layers of one size. These differ.
-# next: give alive the sizes.
+# clause: has the sizes of the inputs
+# why:  this is the best choice for layers of equal size. These layers differ.
+# next: pass the sizes to alive.
 def place(sizes, k):
     n = len(sizes)
     ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
@@ -624,40 +633,40 @@ def place(sizes, k):
 
 
 # %% 08.5: all of them
-# why:  all inputs are kept, whatever the room.
+# why:  all inputs are saved, whatever `room` is.
 # next: compute max(alive(…)) for every spacing, and leave out those above `room`.
 def keep_for(layers, room):
     return range(layers)
 
 
 # %% 08.5: only the first
-# why:  only the input of layer 0 is kept, so that the whole chain is one segment: all of it is
-#   there when backward begins.
-# next: keep some between.
+# why:  only the input of layer 0 is saved, so the whole chain is one segment, and all of its inputs
+#   are in memory when the backward pass begins.
+# next: save more inputs.
 def keep_for(layers, room):
     return [0]
 
 
 # %% 08.5: as many as there is room for
-# why:  as many inputs are kept as there is room for. What is computed again needs room, too.
-# next: L / k + k - 1 have to fit, and not L / k.
+# why:  this saves as many inputs as fit. The inputs that are recomputed need memory, too.
+# next: make L / k + k - 1 fit, not L / k.
 def keep_for(layers, room):
     return range(0, layers, -(-layers // room))
 
 
 # %% 08.5: segments as large as the room
 # clause: at most `room` inputs may be in memory at once
-# why:  the segments are as large as the room. The other kept inputs need some of it, too.
-# next: L / k + k - 1 have to fit, and not k.
+# why:  each segment alone fills the room. The other saved inputs need memory, too.
+# next: make L / k + k - 1 fit, not k.
 def keep_for(layers, room):
     return range(0, layers, min(room, layers))
 
 
 # %% 08.5: the least memory
-# clause: compute no more layers again than the best of those
-# why:  this is the spacing that needs least memory, near the square root. There is room for more,
-#   and then fewer layers are computed again.
-# next: of those that fit, take the one that computes least again.
+# clause: Recompute no more layers than the best even spacing that fits.
+# why:  this spacing needs the least memory, near the square root. A spacing that uses more of the
+#   room recomputes fewer layers.
+# next: of the spacings that fit, return the one that recomputes least.
 def keep_for(layers, room):
     spacings = range(1, layers + 1)
     return range(
@@ -671,8 +680,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the first that fits
-# why:  this is the smallest spacing that fits. A larger one may compute less again: if its last
-#   segment is longer, more is there still.
+# why:  this is the smallest spacing that fits. A larger one can recompute less: if its last segment
+#   is longer, more inputs are still in memory.
 # next: try all spacings.
 def keep_for(layers, room):
     for k in range(1, layers + 1):
@@ -681,8 +690,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the kept one counted twice
-# why:  a kept input is counted twice here, so that spacings which would fit are left out.
-# next: max(alive(…)) counts each once.
+# why:  this counts a saved input twice, so it rejects spacings that would fit.
+# next: use max(alive(…)), which counts each input once.
 def keep_for(layers, room):
     for k in range(1, layers + 1):
         if k == 1 and layers <= room or k > 1 and -(-layers // k) + k <= room:
@@ -691,7 +700,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: every second, always
-# why:  every second input is kept, whatever the room.
+# why:  every second input is saved, whatever `room` is.
 # next: try the other spacings, too.
 def keep_for(layers, room):
     return range(0, layers, 2)
@@ -706,7 +715,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the list of steps
-# clause: The layers whose inputs are kept
+# clause: the layers whose inputs are saved
 # not yet: layer ('forward', 0)
 def keep_for(layers, room):
     for k in range(1, layers + 1):
@@ -723,8 +732,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the largest spacing that fits
-# why:  this is the largest spacing that fits. A smaller one computes less again.
-# next: of those that fit, take the one with the fewest "recompute" steps.
+# why:  this is the largest spacing that fits. A smaller one recomputes less.
+# next: of the spacings that fit, take the one with the fewest "recompute" steps.
 def keep_for(layers, room):
     for k in range(layers, 0, -1):
         if max(alive(schedule(layers, range(0, layers, k)), [1] * layers)) <= room:
@@ -732,16 +741,16 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the square root
-# why:  the square root of the number of layers is the spacing that needs least memory, and here
-#   there may be more room, or all may fit.
+# why:  the square root of the number of layers is the spacing with the least memory. Here there may
+#   be more room, and a spacing that recomputes less may fit.
 # next: try all spacings.
 def keep_for(layers, room):
     return range(0, layers, int(layers**0.5))
 
 
 # %% 08.5: 08.2's formula for any spacing
-# why:  the formula of 08.2 holds where k divides the number of layers. Here it need not.
-# next: count: alive(schedule(…)) is right for any spacing.
+# why:  the formula of 08.2 holds if k divides the number of layers. Here it need not.
+# next: count with alive(schedule(…)), which is right for any spacing.
 def keep_for(layers, room):
     best = None
     for k in range(1, layers + 1):
@@ -749,6 +758,53 @@ def keep_for(layers, room):
         if most <= room and (best is None or again < best[0]):
             best = again, k
     return range(0, layers, best[1])
+
+
+# %% 08.5: the first by 08.2's formula
+# why:  L // k + k - 1 rounds down if k does not divide the number of layers. Then more inputs than
+#   that are in memory.
+# next: count with max(alive(schedule(…), …)), which is right for any spacing.
+def keep_for(layers, room):
+    for every in range(1, layers + 1):
+        if layers // every + every - 1 <= room:
+            return list(range(0, layers, every))
+
+
+# %% 08.5: room to spare
+# why:  a spacing that needs exactly `room` inputs is left out here, but it fits.
+# next: use <= room.
+def keep_for(layers, room):
+    ways = []
+    for every in range(1, layers + 1):
+        steps = schedule(layers, range(0, layers, every))
+        if max(alive(steps, [1] * layers)) < room:
+            ways.append((len(steps), every))
+    return list(range(0, layers, min(ways)[1])) if ways else [0]
+
+
+# %% 08.5: spacings up to the root
+# why:  only spacings up to the square root of the number of layers are tried. A larger one may
+#   recompute fewer layers.
+# next: try all spacings, from 1 to layers.
+def keep_for(layers, room):
+    ways = []
+    for every in range(1, int(layers**0.5) + 1):
+        steps = schedule(layers, range(0, layers, every))
+        if max(alive(steps, [1] * layers)) <= room:
+            ways.append((len(steps), every))
+    return list(range(0, layers, min(ways)[1]))
+
+
+# %% 08.5: only spacings that divide
+# error in the answer: it had nothing left to choose from
+def keep_for(layers, room):
+    ways = [
+        (len(steps), every)
+        for every in range(1, layers + 1)
+        if layers % every == 0
+        and max(alive(steps := schedule(layers, range(0, layers, every)), [1] * layers)) <= room
+    ]
+    return list(range(0, layers, min(ways)[1]))
 
 
 # %% 08.6: a number for each call
@@ -769,14 +825,14 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: another one backward
-# not yet: who goes back through it drops other numbers
+# not yet: the backward step drops other numbers
 def drop(graph, x, seed, kind, layer, program):
     modifier = layer + 100 if kind == "backward" else layer
     return poprand.dropout(graph, seed, modifier, x, x, 0.5, 2.0, program)
 
 
 # %% 08.6: the seed is counted on
-# not yet: draw with the seed as it is
+# not yet: leave the seed as it is
 def drop(graph, x, seed, kind, layer, program):
     popops.add_in_place(graph, seed, 1, program)
     return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)
@@ -796,7 +852,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: layers modulo 8
-# not yet: layers 0 and 8 drop the same places
+# not yet: layers 0 and 8 drop the same elements
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer % 8, x, x, 0.5, 2.0, program)
 
@@ -818,7 +874,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 # %% 08.6: not doubled
 # clause: the others doubled
-# not yet: the others count twice
+# not yet: Doubling the others keeps the mean
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.5, 1.0, program)
 
@@ -849,7 +905,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 # %% 08.6: without the seed
 # clause: and other seeds
-# not yet: give `seed` to each draw
+# not yet: pass `seed` to each draw
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, None, layer, x, x, 0.5, 2.0, program)
 

@@ -142,19 +142,19 @@ def _counted(answer: Callable[..., Program]) -> Passed:
         right[:rows] = _first_rows(rows) + 2
         off = np.argwhere(~((contents == right) | np.isnan(contents) & np.isnan(right)))
         for row, place in off[:1].tolist():
-            actual = f"row {row} ends with {quoted(contents[row, place])} at {place}"
+            actual = f"row {row} ends with {quoted(contents[row, place])} at index {place}"
             expected = quoted(right[row, place])
             if row >= rows:
                 actual = f"row {row} was written"
-                expected = f"rows 0 to {rows - 1} alone"
-            advice = "follow row 0, then row 1, by hand."
+                expected = f"only rows 0 to {rows - 1}"
+            advice = "trace row 0, then row 1, by hand."
             draws = partial(show.streaming, run.report)
             wrong.append((run.refused("09.1", actual, expected, advice, draws=draws), special))
     raise_first(wrong)
-    why = "each row has steps of its own here: a program for a million rows would not fit."
+    why = "each row has its own steps here: a program for a million rows would not fit."
     few = {rows: built[rows] for rows in (5, 11)}
-    refuse_growing(few, "rows", why, "let a Repeat go round, and count in `row`.")
-    words = "5, 11 and 1 rows, run twice: each is 2 more, and the rows behind them are as they were"
+    refuse_growing(few, "rows", why, "use a Repeat, and count in `row`.")
+    words = "5, 11 and 1 rows, run twice: each row grew by 2, and the rows after them are unchanged"
     return Passed(words, evidence=_seen(built[5], 5)[0])
 
 
@@ -189,9 +189,9 @@ LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
 # The reasons for a memory over budget: another layer adds no bytes, fewer than its weights, or
 # more.
 MORE_MEMORY = (
-    "more than one layer's weights are in memory, though only one is at work.",
-    "the weights share a place, and each layer still has vertices and results of its own.",
-    "all layers' weights are in memory: each has a place of its own.",
+    "more than one layer's weights are in memory, though only one layer computes.",
+    "the weights share one variable, but each layer still has its own vertices and results.",
+    "all layers' weights are in memory: each layer has its own variable.",
 )
 
 
@@ -226,7 +226,7 @@ def _resident(answer: Callable[..., Program]) -> Passed:
         if layers == 5:  # A program that lists 16 layers one by one would run too long.
             _refuse_more_memory(full, 3, 5)
     bars = _refuse_more_memory(full, 8, 16)
-    words = "3 and 5 layers, run twice, 8, and 16; 8 take as much memory as 16"
+    words = "3 and 5 layers, run twice, then 8 and 16, which take the same amount of memory"
     return Passed(words, bars, (trial_run.report, int(bars.yours)))
 
 
@@ -246,13 +246,11 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
         )
         bytes_per_layer = (peak[many] - peak[few]) // (many - few)
         why = MORE_MEMORY[(bytes_per_layer > 0) + (bytes_per_layer > LAYER)]
-        advice = (
-            "one w and one body, which a Repeat goes through: what is written once is there once."
-        )
+        advice = "use one w, and one body in a Repeat."
         if not bytes_per_layer and peak[many] > 2 * report.memory.held_per_tile.mean():
-            why = "the weights of one layer are there, and they lie on few tiles, not on all."
-            advice = "poputil.map_tensor_linearly(graph, w) spreads them."
-        expected = f"as many for {many} as for {few}, and less than two layers would take"
+            why = "only one layer's weights are in memory, but they are mapped to few tiles."
+            advice = "spread them: poputil.map_tensor_linearly(graph, w)."
+        expected = f"the same for {many} as for {few}, and less than two layers would take"
         raise NotYet(
             runs[many].trial.tried,
             actual,
@@ -289,26 +287,26 @@ class TwoIPUs:
 
     def load(self, row: int, ipu: int) -> Program:
         """Return a program that loads row `row` of the buffer into the weights of IPU `ipu`."""
-        self._there(ipu, "load(row, ipu)")
+        self._check_ipu(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
         """Return a program that computes, on IPU `ipu`, the layer whose weights that IPU has."""
-        self._there(ipu, "compute(ipu)")
+        self._check_ipu(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
     def cross(self, ipu: int) -> Program:
         """Return a program that copies the result of IPU `ipu` to the input of the other IPU."""
-        self._there(ipu, "cross(ipu)")
+        self._check_ipu(ipu, "cross(ipu)")
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
-    def _there(self, ipu: int, call: str) -> None:
+    def _check_ipu(self, ipu: int, call: str) -> None:
         """Raise `PoplarIndexError` unless `ipu` is 0 or 1; `call` is the learner's call."""
         if ipu not in (0, 1):
-            actual = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
-            raise PoplarIndexError(actual, next_step="layer n computes on IPU n % 2.")
+            actual = f"{call} got IPU {quoted(ipu)}, but the only IPUs are 0 and 1."
+            raise PoplarIndexError(actual, next_step="compute layer n on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
         """Record that `program` is the operation `event`, and return the program."""
@@ -353,23 +351,25 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
         elif kind == "cross":
             rows_of_inputs[1 - ipu] = returned_value[ipu]
         elif (w := weights[ipu]) is None:
-            return f"IPU {ipu} computes, and no row was loaded there", "load its row first."
+            return f"IPU {ipu} computes before any row was loaded there", "load its row first."
         elif (before := rows_of_inputs[ipu]) is None:
-            return f"IPU {ipu} computes row {w}, and nothing came there", "let the result cross."
+            return f"IPU {ipu} computes row {w}, but it has no input", "call cross first."
         elif w != (due := len(before)):
             if w < due:
-                why = f"row {due} is not there yet: these are the weights of a layer that is done."
+                why = f"row {due} is not loaded yet: these are the weights of an earlier layer."
             elif due in done:
-                why = f"what layer {due} made did not come there: its input went through fewer."
+                why = (
+                    f"the result of layer {due} was not copied there: its input is an earlier one."
+                )
             else:
-                why = f"row {w} came into the weights before row {due} was read."
-            return f"IPU {ipu} computes with row {w}, where row {due} is due", why
+                why = f"row {w} overwrote the weights before row {due} was used."
+            return f"IPU {ipu} computes with row {w}, but row {due} is next", why
         else:
             returned_value[ipu] = (*before, w)
             done.add(w)
     if returned_value[(layers - 1) % 2] != tuple(range(layers)):
         through = counted(len(returned_value[(layers - 1) % 2] or ()), "layer")
-        return f"what IPU {(layers - 1) % 2} has at the end went through {through}", ""
+        return f"the final result on IPU {(layers - 1) % 2} has gone through {through}", ""
     return "", ""
 
 
@@ -422,16 +422,16 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     crossings = sum(kind == "cross" for kind, *_ in events)
     if crossings >= layers:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
-        advice = "the result of the last layer stays where it is."
-        raise refused(description, f"{crossings} crossings", f"{layers - 1}", advice)
+        advice = "leave the result of the last layer on its IPU."
+        raise refused(description, f"{crossings} calls of cross", f"{layers - 1}", advice)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
-        why = "somebody waits for a load that could have come earlier."
-        advice = "put each load beside the compute of the other IPU, with no crossing between."
+        why = "an IPU waits for a load that could have started earlier."
+        advice = "put each load next to the compute of the other IPU, with no cross between them."
         draws = partial(show.streaming, report)
         raise refused(description, "", "", advice, why=why, bars=bars, draws=draws)
-    bound = Bound(minimum, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
-    words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
+    bound = Bound(minimum, MODELLED, f"a load, {layers} layers, {layers - 1} inter-IPU copies")
+    words = "1, 3, 4 and 8 layers on two IPUs: each layer uses its own row, and no load delays one"
     return Passed(words, bars, report, bound=bound)
 
 
@@ -482,8 +482,11 @@ def _factors(answer: Callable[[int, int], int]) -> Passed:
     drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
-    cases |= {"the work fits just so": (800, 200), "the load is long": (10**6 + 1, 100)}
-    cases |= {"hardly anything is left over": (100_001, 100_000)}
+    cases |= {
+        "the load is an exact multiple of the work": (800, 200),
+        "the load is long": (10**6 + 1, 100),
+    }
+    cases |= {"the load is one cycle longer than the work": (100_001, 100_000)}
     return compare(answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4"))
 
 
@@ -548,26 +551,26 @@ def _momentum(answer: Callable[..., None]) -> Passed:
         if differences:
             earliest = min(differences, key=lambda wrong: wrong.run)
             message = f"{earliest.came} after run {earliest.run + 1}"
-            advice = "follow one weight through a step."
+            advice = "trace one weight through a step."
             raise run.refused("09.5", message, quoted(earliest.expected), advice, draws=draws)
         if not elements_stored:
-            why = "the momentum stays on the tiles: nothing of it is in streaming memory."
+            why = "the momentum stays on the tiles: none of it is in streaming memory."
             raise NotYet(
                 description,
                 "no remote buffer",
                 why=why,
-                next_step="graph.add_remote_buffer makes one.",
+                next_step="create one with graph.add_remote_buffer.",
             )
         if bars.yours > bars.budget or elements_stored > REPLICAS * shard:
-            why = "more comes and goes than one shard for each replica."
-            advice = "let each replica load and store the momentum of its shard alone."
+            why = "more than one shard per replica is loaded and stored."
+            advice = "let each replica load and store only its own shard of the momentum."
             is_over = bars.yours > bars.budget
             if not is_over:
-                why = f"four shards need room for {REPLICAS * shard:,} numbers, in one buffer."
-                advice = "make one remote buffer, with room for four shards and no more."
+                why = f"four shards need {REPLICAS * shard:,} elements, in one buffer."
+                advice = "create one remote buffer for exactly four shards."
             raise NotYet(
                 description,
-                f"room for {elements_stored:,} numbers in remote buffers",
+                f"{elements_stored:,} elements in remote buffers",
                 why=why,
                 next_step=advice,
                 bars=bars if is_over else None,
@@ -575,8 +578,8 @@ def _momentum(answer: Callable[..., None]) -> Passed:
             )
         if numbers == 1040:
             passed = bars, run.report
-    words = f"29, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are right"
-    bound = Bound(8 * 1040, BYTES, "the momentum comes once and goes once")
+    words = f"29, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are correct"
+    bound = Bound(8 * 1040, BYTES, "the momentum is loaded once and stored once")
     return Passed(words, *passed, bound=bound)
 
 
@@ -665,7 +668,7 @@ def _shared(answer: Callable[[Sequence[Transfer]], list[int]]) -> Passed:
     draw = np.random.default_rng(906)
     cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
-    advice = "for each transfer write down what the open step has read and written before it."
+    advice = "for each transfer, write down what the current step has read and written before it."
     known = suspects("09.6")
     return compare(answer, steps_shared, cases, known, advice, draws=_run_of, whole=True)
 

@@ -32,47 +32,47 @@ def all_gather(graph, shards, program):
 
 
 # %% 09.w1: the micro-batches first
-# clause: first all of layer 0
-# why:  this counts as if the layers of a micro-batch stood side by side.
-# next: multiply the layer by `batches`, the number of rows that each layer has.
+# clause: first all micro-batches of layer 0
+# why:  this orders the rows by micro-batch first: all layers of a micro-batch are side by side.
+# next: multiply the layer by `batches`: the number of rows of each layer.
 def row_of(layer, batch, batches):
     return batch * batches + layer
 
 
 # %% 09.w1: added up
 # clause: there are `batches` micro-batches
-# why:  a layer has as many rows as there are micro-batches, and here it has one.
-# next: the rows of the layers before: layer times batches.
+# why:  each layer has as many rows as there are micro-batches; here it has only one.
+# next: skip the rows of the earlier layers: layer times batches.
 def row_of(layer, batch, batches):
     return layer + batch
 
 
 # %% 09.w1: counted from 1
-# clause: All are counted from 0.
-# why:  rows are counted from 0.
-# next: take 1 away: the first micro-batch of layer 0 is in row 0.
+# clause: Layers, micro-batches and rows are counted from 0.
+# why:  this counts rows from 1, but the first row is row 0.
+# next: subtract 1: the first micro-batch of layer 0 is in row 0.
 def row_of(layer, batch, batches):
     return layer * batches + batch + 1
 
 
 # %% 09.w1: the other way round
-# why:  the layer is multiplied by the number of the micro-batch.
+# why:  this multiplies the layer by the micro-batch number.
 # next: multiply the layer by `batches`, and add the micro-batch.
 def row_of(layer, batch, batches):
     return layer * batch + batches
 
 
 # %% 09.w1: one less
-# why:  this is one less: all are counted from 0, so that the first has row 0.
-# next: leave the - 1 out.
+# why:  this is one too small: the first row is row 0.
+# next: leave out the - 1.
 def row_of(layer, batch, batches):
     return layer * batches + batch - 1
 
 
 # %% 09.1: the store is forgotten
-# clause: adds 1 to the first
-# why:  each row is as it was: what changed on the tiles never goes back.
-# next: Copy(x, buffer, row) stores it, after the addition.
+# clause: Return a program that adds 1 to the first
+# why:  the rows are unchanged: the new values stay on the tiles and are never stored.
+# next: store them with Copy(x, buffer, row), after the addition.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -84,8 +84,8 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: counted before the store
-# why:  the number goes up between load and store: each row is stored one row too far.
-# next: count when the row is done with.
+# why:  the row number goes up between load and store, so each row is stored one row too far.
+# next: count after the store.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -98,9 +98,9 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: never counted on
-# clause: counted on the device, in a `Repeat`
-# why:  row 0 is changed in every turn, and the others never.
-# next: both copies take the number in `row`, which goes up by 1 at the end of each turn.
+# clause: Count the rows on the device, in a `Repeat`
+# why:  every iteration changes row 0, and the other rows are never changed.
+# next: add 1 to `row` at the end of the body: both copies read the row number from it.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -112,9 +112,9 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: goes on where the last run ended
-# clause: It may run again
-# why:  the number of the last run is in `row` still, so that the second run begins behind the rows.
-# next: begin the program, and not the graph, with 0: popops.zero(graph, row, program).
+# clause: Each time the program runs, it adds 1 again.
+# why:  `row` keeps its value from the last run, so the second run starts past the last row.
+# next: set it to 0 in the program, not in the graph: popops.zero(graph, row, program).
 def add_one(graph, buffer, x, row, rows):
     graph.set_initial_value(row, 0)
     body = Sequence(Copy(buffer, x, row))
@@ -125,8 +125,8 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: from row 1 on
-# why:  here the first row is row 1, so that row 0 stays as it was, and the last one is beyond.
-# next: rows are counted from 0; count after the store.
+# why:  the first row used is row 1, so row 0 is unchanged, and the last one is out of range.
+# next: count from 0: add 1 to `row` after the store.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence()
     popops.add_in_place(graph, row, 1, body)
@@ -140,8 +140,8 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: one turn too few
-# why:  the last row is left as it was: the Repeat goes round one time less.
-# next: as many turns as there are rows.
+# why:  the last row is unchanged: the Repeat has one iteration too few.
+# next: use as many iterations as there are rows.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -154,7 +154,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: written down row by row
-# clause: so that the program is as small for a million rows
+# clause: so that the program for a million rows is no larger than for one
 # not yet: a program for a million rows would not fit
 def add_one(graph, buffer, x, row, rows):
     program = Sequence()
@@ -175,9 +175,9 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: loaded once
-# why:  x is loaded before the loop, and each turn adds to it once more: all rows get what grew out
-#   of row 0.
-# next: load in the body, with the number in `row`.
+# why:  x is loaded once, before the loop, and every iteration adds 1 to it again: each row gets a
+#   value computed from row 0.
+# next: load in the body, with the row number in `row`.
 def add_one(graph, buffer, x, row, rows):
     program, body = Sequence(), Sequence()
     popops.zero(graph, row, program)
@@ -191,8 +191,8 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.1: one turn too many
 # clause: the first `rows` rows
-# why:  a turn more reads a row behind the last one, which nobody wrote.
-# next: Repeat(rows, body).
+# why:  one extra iteration reads the row after the last one, which was never written.
+# next: write Repeat(rows, body).
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -205,8 +205,8 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.2: the result goes nowhere
-# clause: A program after which x has gone
-# why:  each layer begins with the first input: what one makes never becomes the next one's.
+# clause: Return a program that applies all layers to x.
+# why:  every layer starts from the original input: the result of a layer is never passed on.
 # next: copy the result into x at the end of the body.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
@@ -224,9 +224,9 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: always the first layer
-# clause: the weights of layer n
-# why:  every turn has the weights of layer 0, so that x goes through it again and again.
-# next: load in the body, and count `row` up at its end.
+# clause: 78 x 78 weights of layer n
+# why:  every iteration uses the weights of layer 0.
+# next: load in the body, and add 1 to `row` at its end.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -243,8 +243,8 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: always eight layers
-# why:  the Repeat goes round 8 times, however many layers there are.
-# next: Repeat(layers, body).
+# why:  the Repeat has 8 iterations, whatever the number of layers.
+# next: write Repeat(layers, body).
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -262,9 +262,9 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: one layer too few
-# clause: go through all layers
-# why:  the last layer is left out: the Repeat goes round one time less.
-# next: as many turns as there are layers.
+# clause: Apply all layers to
+# why:  the last layer is missing: the Repeat has one iteration too few.
+# next: use as many iterations as there are layers.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -283,8 +283,8 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.2: without tanh
 # clause: tanh(x @ w)
-# why:  x gets the products as they are: the tanh of them is missing.
-# next: first tanh, then the copy into x.
+# why:  x holds the products themselves: tanh is missing.
+# next: apply tanh before the copy into x.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -301,8 +301,8 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: tanh before the product
-# why:  tanh comes before each product here, and after the last one there is none.
-# next: first the product, then tanh of it.
+# why:  this applies tanh before each product, and not after the last one.
+# next: multiply first, then apply tanh.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -319,8 +319,8 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: turned weights
-# why:  this multiplies by the weights turned round, with rows for columns.
-# next: x @ w, with w as it comes.
+# why:  this multiplies by the transposed weights.
+# next: multiply x @ w, with w as it is loaded.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -338,9 +338,9 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: the number lives on
-# why:  the first run is right, and at its end `row` stands behind the last layer: there the next
-#   run begins.
-# next: set `row` to 0 at the beginning of the program, with popops.zero.
+# why:  the first run is right, but `row` then points past the last layer, and the next run starts
+#   there.
+# next: set `row` to 0 at the start of the program, with popops.zero.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -356,7 +356,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: all rows loaded first
-# clause: One layer's weights may be in memory at a time
+# clause: Only one layer's weights may be in memory at a time
 # not yet: all layers' weights are in memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
@@ -378,7 +378,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: written down layer by layer
-# not yet: each layer still has vertices and results of its own
+# not yet: each layer still has its own vertices
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -419,8 +419,8 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: one row too far
-# why:  the number goes up before the load, so that row 0 is left out, and the last turn asks for a
-#   row that is not there.
+# why:  the row number goes up before the load, so row 0 is skipped, and the last iteration asks for
+#   a row that does not exist.
 # next: load first, and count at the end of the body.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
@@ -440,8 +440,8 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: tanh at the end alone
-# why:  the layers are products alone here, and tanh comes once, after the last.
-# next: each layer ends with tanh: in the body.
+# why:  tanh is applied only once, after the last layer.
+# next: apply tanh in the body: every layer ends with it.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -458,7 +458,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: all weights on one tile
-# not yet: they lie on few tiles
+# not yet: they are mapped to few tiles
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     row = graph.add_variable(UNSIGNED_INT, (1,), "row")
@@ -476,62 +476,63 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.w2: one after the other
-# clause: by turns
-# why:  this is the time of one IPU, which loads and computes one after the other.
-# next: of load and work in one phase only the longer counts.
+# clause: when the two IPUs alternate
+# why:  this is the time of a single IPU, which cannot load and compute at the same time.
+# next: count only the longer of load and work in each phase.
 def by_turns(load, work, layers):
     return layers * (load + work)
 
 
 # %% 09.w2: as if a load always fitted
-# why:  this is right where the work is longer. A longer load is not hidden behind it.
-# next: in each phase the longer of the two counts: max(load, work).
+# why:  this is right only if the work is longer: a load that is longer than the work is not hidden.
+# next: count the longer of the two in each phase: max(load, work).
 def by_turns(load, work, layers):
     return load + layers * work
 
 
 # %% 09.w2: the last layer, too
-# why:  while the last layer computes nothing is loaded any more, so there the work counts alone.
-# next: layers - 1 phases have both, and the last has the work.
+# why:  nothing is loaded while the last layer computes, so that phase takes only the work.
+# next: count layers - 1 phases of max(load, work), and the work of the last layer.
 def by_turns(load, work, layers):
     return load + layers * max(load, work)
 
 
 # %% 09.w2: without the first load
-# clause: the beginning of the first load
-# why:  the first load is missing: beside it nothing can go on.
+# clause: from the start of the first load
+# why:  the first load is missing: nothing can overlap with it.
 # next: add one load.
 def by_turns(load, work, layers):
     return (layers - 1) * max(load, work) + work
 
 
 # %% 09.w2: the shorter of the two
-# why:  this counts the shorter of the two in each turn. Who is done first waits for the other.
-# next: max, and not min.
+# why:  this counts the shorter of the two in each phase, but whichever finishes first waits for the
+#   other.
+# next: use max instead of min.
 def by_turns(load, work, layers):
     return load + (layers - 1) * min(load, work) + work
 
 
 # %% 09.w2: a turn for each layer
-# why:  this counts a turn for each layer, and the last layer's work besides. The last layer has no
-#   load beside it.
-# next: load, then layers - 1 turns, then work.
+# why:  this counts a phase of max(load, work) for each layer and then the last layer's work again.
+#   The last layer overlaps with no load.
+# next: add one load, then layers - 1 phases, then the work.
 def by_turns(load, work, layers):
     return layers * max(load, work) + work
 
 
 # %% 09.w2: turns alone
-# clause: the end of the last layer
-# why:  before the first turn a load has nothing beside it, and after the last one a layer.
-# next: load, then layers - 1 turns, then work.
+# clause: to the end of the last layer
+# why:  nothing overlaps with the first load, or with the last layer.
+# next: add one load, then layers - 1 phases, then the work.
 def by_turns(load, work, layers):
     return layers * max(load, work)
 
 
 # %% 09.3: one after the other
-# clause: No load but the first may hold up a layer
-# why:  each load begins when the layer before it is over, and its own layer waits for it.
-# next: let the load of row n + 1 stand before the crossing of layer n.
+# clause: No load except the first may delay a layer
+# why:  each load starts when the previous layer is finished, and its own layer waits for it.
+# next: put the load of row n + 1 before the cross of layer n.
 def turns(load, compute, cross, layers):
     steps = []
     for n in range(layers):
@@ -542,9 +543,9 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: into weights in use
-# clause: no weights may be overwritten before they were used
-# why:  the next row goes to the IPU that computes, over weights that it needs still.
-# next: it goes to the other IPU, 1 - n % 2.
+# clause: no weights may be overwritten before they are used
+# why:  the next row goes to the IPU that is computing, and overwrites weights that it still needs.
+# next: load it into the other IPU, 1 - n % 2.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -558,9 +559,9 @@ def turns(load, compute, cross, layers):
 
 # %% 09.3: all on one IPU
 # clause: Layer n computes on IPU n % 2
-# why:  all layers compute on IPU 0, and each begins with the first input: what comes out has to
-#   cross.
-# next: layer n computes on IPU n % 2.
+# why:  all layers compute on IPU 0, and each starts from the original input: no result is copied to
+#   the other IPU.
+# next: compute layer n on IPU n % 2.
 def turns(load, compute, cross, layers):
     steps = []
     for n in range(layers):
@@ -569,8 +570,8 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: never crosses
-# why:  nothing crosses: IPU 1 has no input.
-# next: after each layer but the last, cross(n % 2).
+# why:  no result is copied to the other IPU, so IPU 1 has no input.
+# next: call cross(n % 2) after each layer except the last.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -581,9 +582,9 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: crosses too early
-# clause: in their order
-# why:  the result crosses before it is there.
-# next: first compute, then cross.
+# clause: a list of programs in order
+# why:  the result is copied to the other IPU before it is computed.
+# next: compute first, then cross.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -594,8 +595,8 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: crosses back
-# why:  cross(ipu) takes from that IPU, and here it is the one that has not computed yet.
-# next: cross(n % 2) brings what layer n made to the other one.
+# why:  cross(ipu) copies from that IPU, and here that one has not computed yet.
+# next: use cross(n % 2), which copies the result of layer n to the other IPU.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -606,8 +607,8 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: the first load is missing
-# why:  the first layer computes, and its row was not loaded.
-# next: begin with load(0, 0).
+# why:  the first layer computes before its row is loaded.
+# next: start with load(0, 0).
 def turns(load, compute, cross, layers):
     steps = []
     for n in range(layers):
@@ -618,8 +619,8 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: waits for the copy
-# why:  a sync of all after each load makes them wait for it: nothing is left of the overlap.
-# next: leave the Sync out. Each IPU waits for its own load by itself.
+# why:  the Sync after each load makes all IPUs wait for it, so nothing overlaps.
+# next: leave out the Sync: each IPU waits for its own load anyway.
 from ipu_teach.program import Sync, SyncType
 
 
@@ -635,9 +636,10 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: crosses after the last
-# clause: what comes out stays on the IPU of the last layer
-# why:  what the last layer made crosses, too, and nobody needs it there: both are held up.
-# next: after the last layer nothing crosses.
+# clause: the final result stays on the IPU of the last layer
+# why:  the result of the last layer is copied, too. No layer needs it there, and both IPUs wait for
+#   the copy.
+# next: do not call cross after the last layer.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -649,9 +651,9 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: the same row once more
-# clause: with row n
-# why:  the row that is loaded is that of the layer which computes just now.
-# next: row n + 1.
+# clause: with row n of the weights
+# why:  this loads the row of the layer that is computing now.
+# next: load row n + 1.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -686,7 +688,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: arguments exchanged
-# error in the answer: was given the IPU
+# error in the answer: got IPU
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -698,7 +700,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: more IPUs than there are
-# error in the answer: compute(ipu) was given the IPU 2; there are 0 and 1
+# error in the answer: compute(ipu) got IPU 2, but the only IPUs are 0 and 1
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -709,45 +711,45 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.4: rounded down
-# clause: as long as a load, or longer
-# why:  this rounds down: so many micro-batches are a little shorter than the load.
-# next: round up: 4.1 micro-batches are five.
+# clause: at least as long as a load
+# why:  this rounds down: that many micro-batches take slightly less time than the load.
+# next: round up: 4.1 micro-batches become 5.
 def factor(load, work):
     return max(1, load // work)
 
 
 # %% 09.4: rounded down, and 0
-# why:  this rounds down: the work is then shorter than the load, and a short load gets 0 of them.
-# next: round up, and give at least 1.
+# why:  this rounds down: the work is then shorter than the load, and a short load gives 0.
+# next: round up, and return at least 1.
 def factor(load, work):
     return load // work
 
 
 # %% 09.4: to the nearest
-# why:  this takes the nearest whole number, and half of the time that is too few.
+# why:  this rounds to the nearest whole number, which is often too few.
 # next: round up.
 def factor(load, work):
     return max(1, round(load / work))
 
 
 # %% 09.4: always one more
-# clause: the smallest factor
-# why:  where the work fits just so, this takes one too many.
-# next: round up, so that a whole number stays what it is.
+# clause: the smallest factor that hides
+# why:  when the load is an exact multiple of the work, this is one too many.
+# next: round up, which leaves a whole number unchanged.
 def factor(load, work):
     return load // work + 1
 
 
 # %% 09.4: none at all
-# clause: there is always one micro-batch
-# why:  where nothing is loaded this gives no micro-batch. One there is always.
-# next: take the larger of that and 1.
+# clause: there is always at least one micro-batch
+# why:  when nothing is loaded, this returns 0, but there is always at least one micro-batch.
+# next: return the larger of the result and 1.
 def factor(load, work):
     return -(-load // work)
 
 
 # %% 09.4: turned round
-# why:  this asks how many loads hide the work.
+# why:  this computes how many loads hide the work.
 # next: divide the load by the work, and round up.
 def factor(load, work):
     return max(1, -(-work // load)) if load else 1
@@ -755,36 +757,36 @@ def factor(load, work):
 
 # %% 09.4: not whole
 # clause: whole numbers
-# why:  a part of a micro-batch cannot be computed.
+# why:  the number of micro-batches must be whole.
 # next: round up.
 def factor(load, work):
     return max(1, load / work)
 
 
 # %% 09.4: beside the first one
-# why:  this counts the micro-batches besides one. The load goes on beside all of them.
-# next: leave out what is added.
+# why:  this adds one micro-batch, as if the load could not run beside the first.
+# next: leave out the 1 +: the load runs beside all micro-batches.
 def factor(load, work):
     return 1 + max(0, -(-load // work))
 
 
 # %% 09.4: one or two
-# why:  of a very long load two micro-batches hide a part.
+# why:  two micro-batches hide only part of a very long load.
 # next: divide the load by the work, and round up.
 def factor(load, work):
     return 1 if load <= work else 2
 
 
 # %% 09.4: the difference
-# why:  this is how many cycles are left over. Asked is how many micro-batches are as long.
+# why:  this is the number of cycles left over. The exercise asks for a number of micro-batches.
 # next: divide, and round up.
 def factor(load, work):
     return max(1, load - work)
 
 
 # %% 09.4: twice as many each time
-# why:  this doubles until it is enough. The smallest that is enough may lie between.
-# next: load / work, rounded up.
+# why:  this doubles until it is enough, but a number in between may already be enough.
+# next: compute load / work, rounded up.
 def factor(load, work):
     n = 1
     while n * work < load:
@@ -794,32 +796,31 @@ def factor(load, work):
 
 # %% 09.w3: the tail is lost
 # clause: together they hold every number
-# why:  rounded down, the shards have no room for the last numbers.
-# next: round up, and count the places that are left over.
+# why:  this rounds down, so the shards have no room for the last numbers.
+# next: round up, and count the padding.
 def shard_of(numbers, replicas):
     return numbers // replicas, numbers % replicas
 
 
 # %% 09.w3: what is too much
-# clause: how many places are left
-# why:  the length is right. The second number is what does not fill a place on each; asked is how
-#   many places stay empty.
-# next: places in all, less numbers.
+# clause: how many padding elements are there
+# why:  the length is right. The second number should be the padding, not the remainder.
+# next: subtract the number of elements from the capacity of all shards.
 def shard_of(numbers, replicas):
     return -(-numbers // replicas), numbers % replicas
 
 
 # %% 09.w3: one more, always
-# why:  where the numbers divide evenly, each shard has a place too many.
-# next: round up, so that a whole number stays what it is.
+# why:  when the numbers divide evenly, each shard is one element too long.
+# next: round up, which leaves a whole number unchanged.
 def shard_of(numbers, replicas):
     held = numbers // replicas + 1
     return held, held * replicas - numbers
 
 
 # %% 09.w3: the two changed places
-# clause: (how many numbers a shard has room for
-# why:  the length comes first, then what is left over.
+# clause: (the length of a shard
+# why:  the two results are in the wrong order: first the length, then the padding.
 # next: return held, held * replicas - numbers.
 def shard_of(numbers, replicas):
     held = -(-numbers // replicas)
@@ -827,8 +828,8 @@ def shard_of(numbers, replicas):
 
 
 # %% 09.w3: to the nearest
-# clause: All shards are equally long
-# why:  this takes the nearest whole number. Where that is less, some numbers have no place.
+# clause: All shards have the same length
+# why:  this rounds to the nearest whole number; when that rounds down, some numbers do not fit.
 # next: round up.
 def shard_of(numbers, replicas):
     held = round(numbers / replicas)
@@ -837,7 +838,7 @@ def shard_of(numbers, replicas):
 
 # %% 09.5: the sum
 # clause: plus the mean
-# why:  this adds the sum of the four gradients. Asked is the mean.
+# why:  this adds the sum of the four gradients instead of their mean.
 # next: scale by 1 / REPLICAS.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -855,8 +856,9 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: half of the momentum
-# why:  the weights lose half of the momentum. The half is what remains of the old momentum.
-# next: the weights lose a quarter of it: -0.25.
+# why:  this subtracts half of the momentum from the weights. One half is the part of the old
+#   momentum that remains.
+# next: subtract a quarter of the momentum: -0.25.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -874,8 +876,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the store is forgotten
-# why:  the momentum does not go back: the next step begins with the old one.
-# next: Copy(state, buffer), once it is worked out.
+# why:  the momentum is never stored, so the next step starts from the old one.
+# next: add Copy(state, buffer) after the update.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -891,8 +893,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: stored as it came
-# why:  the momentum goes back before it is worked out anew.
-# next: store it after its half and the mean were added up.
+# why:  the momentum is stored before it is updated.
+# next: store it after halving it and adding the mean.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -909,8 +911,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: one's own gradient alone
-# why:  each shard has the gradient of its own replica alone; those of the others count as well.
-# next: reduce_scatter adds up all four.
+# why:  each shard uses only its own replica's gradient; those of the other replicas count as well.
+# next: use reduce_scatter, which adds up all four.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -932,7 +934,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: no momentum
-# why:  the half of what the momentum was is missing: what is loaded is not used.
+# why:  half of the old momentum is missing: the loaded state is not used.
 # next: halve the state, then add the mean to it.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -951,7 +953,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: uphill
 # clause: a quarter of the momentum
-# why:  the weights grow by the momentum here. They lose it.
+# why:  this adds the momentum to the weights instead of subtracting it.
 # next: scale by -0.25.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -969,7 +971,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: tells before it knows
-# why:  the shards are gathered before the mean is in them: the weights move by the old momentum.
+# why:  the shards are gathered before the mean is added, so the weights are updated with the old
+#   momentum.
 # next: gather last.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -987,8 +990,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: tells nobody
-# why:  each replica updates its own shard, and the others never hear of it: the replicas differ.
-# next: all_gather, and every replica takes all of it.
+# why:  each replica updates only its own shard and never sends it, so the replicas differ.
+# next: call all_gather, and let every replica use all shards.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -1008,7 +1011,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: everybody keeps all of it
 # clause: in one remote buffer with room for four shards
-# not yet: more comes and goes than one shard for each replica
+# not yet: more than one shard per replica is loaded and stored
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * n)
@@ -1023,7 +1026,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: stays on the tiles
-# not yet: nothing of it is in streaming memory
+# not yet: none of it is in streaming memory
 def train(graph, weights, grads, program):
     length = -(-weights[0].num_elements // REPLICAS)
     shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
@@ -1071,7 +1074,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the gradient halved, too
-# why:  the mean was added first, and then all of it halved. Half is kept of what was there before.
+# why:  the mean is added first, and then everything is halved. Only the old momentum should be
+#   halved.
 # next: halve the momentum, then add the mean.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -1090,9 +1094,9 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: nothing is forgotten
-# clause: half of what it was
-# why:  the old momentum counts whole here, and only half of it should be kept.
-# next: popops.mul_in_place(graph, state, 0.5, program), before the mean is added.
+# clause: half its old value
+# why:  the old momentum is added in full; only half of it should be kept.
+# next: call popops.mul_in_place(graph, state, 0.5, program) before the mean is added.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -1109,9 +1113,9 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: one replica learns
-# clause: equal on all
-# why:  only the weights of replica 0 were changed. After a step the replicas differ.
-# next: concat(weights), and what all four have gathered.
+# clause: The weights are equal on all replicas
+# why:  only the weights of replica 0 are updated, so the replicas differ after a step.
+# next: update concat(weights), with what all four replicas gathered.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -1128,16 +1132,16 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.6: each alone
-# clause: a transfer joins the step that is open
-# why:  here each has a step of its own. Those that leave each other alone share one.
-# next: keep what the open step reads and writes, and join it where nothing meets.
+# clause: a transfer joins the current step
+# why:  every transfer gets its own step, but independent transfers of one kind share one.
+# next: keep what the current step reads and writes, and join it if nothing conflicts.
 def steps_of(transfers):
     return list(range(len(transfers)))
 
 
 # %% 09.6: by their kind alone
-# why:  here all of one kind share a step, whatever they read and write.
-# next: one that reads what another wrote has to come later.
+# why:  all transfers of one kind share a step here, whatever they read and write.
+# next: start a new step for a transfer that reads what another writes.
 def steps_of(transfers):
     steps, kind = [], None
     for its, _, _ in transfers:
@@ -1147,10 +1151,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: whatever their kind
-# clause: or begins the next one
-# why:  here a load shares a step with a store, or with a crossing. Those go by other roads, and are
-#   steps of their own.
-# next: ask for the kind first.
+# clause: or starts the next one
+# why:  a load shares a step with a store or a cross here, but only transfers of one kind share one.
+# next: compare the kinds first.
 def steps_of(transfers):
     steps, read, written = [], set(), set()
     for _, source, target in transfers:
@@ -1165,9 +1168,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: reads after writes alone
-# why:  one that reads what another wrote is kept apart, and so it must be; one that writes what
-#   another reads, or wrote, is not.
-# next: the target may be neither read nor written in the step.
+# why:  a transfer that reads what another writes is separated, which is right; one that writes what
+#   another reads or writes is not.
+# next: start a new step if the step reads or writes the target.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1182,9 +1185,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: writes alone
-# clause: A buffer counts as one place.
-# why:  only two that write one place are kept apart here.
-# next: a place that one reads and another writes is a meeting, too.
+# clause: A whole buffer counts as one place
+# why:  only two writes to one place are separated here.
+# next: treat a read and a write of one place as a conflict, too.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1199,8 +1202,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: what is read may be written
-# why:  one that writes what another of the step reads joins it here. Nobody knows which comes
-#   first.
+# why:  a transfer that writes what another one in the step reads joins it here, but their order is
+#   undefined.
 # next: look for the target among what the step reads, too.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
@@ -1216,8 +1219,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: two writes share
-# why:  two transfers that write the same place share a step here. Which of them stays is then open.
-# next: a transfer also begins a new step if one of the step writes its target.
+# why:  two transfers that write the same place share a step here. Which of the two values remains
+#   is undefined.
+# next: start a new step if the current step writes the target.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1232,8 +1236,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: two that read one place
-# why:  two that read the same place are kept apart here. They do not disturb each other.
-# next: look for the source among what the step writes alone.
+# why:  two reads of one place are separated here, but they do not conflict.
+# next: look for the source only among what the step writes.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1248,8 +1252,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: with the one before alone
-# why:  this looks at the one before alone. The step may have others, which it meets.
-# next: keep what all transfers of the open step read and write.
+# why:  this compares only with the previous transfer, but the conflict can be with any in the step.
+# next: keep what all transfers of the current step read and write.
 def steps_of(transfers):
     steps = []
     for n, (kind, source, target) in enumerate(transfers):
@@ -1263,8 +1267,8 @@ def steps_of(transfers):
 
 # %% 09.6: counted from 1
 # clause: counted from 0
-# why:  the steps are right, and are counted from 1 here.
-# next: the first step is 0.
+# why:  the steps are right, but are counted from 1.
+# next: give the first step the number 0.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1294,7 +1298,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: only the number of steps
-# clause: the number of the step of each transfer
+# clause: the number of each transfer's step
 # not yet: the shape ()
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
@@ -1310,8 +1314,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: nothing is ever closed
-# why:  what was read and written in steps that are over still counts here.
-# next: empty both sets where a step begins.
+# why:  what earlier steps read and wrote still counts here.
+# next: empty both sets when a step starts.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1326,8 +1330,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: what was read is never forgotten
-# why:  a new step begins without what was written before, and still with what was read.
-# next: empty both sets where a step begins.
+# why:  when a new step starts, what was written is cleared, but what was read is not.
+# next: empty both sets when a step starts.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1342,8 +1346,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: without the one that begins
-# why:  the transfer that begins a step is in it, and what it reads and writes counts, too.
-# next: add its places after the sets were emptied.
+# why:  the transfer that starts a step belongs to it, so what it reads and writes counts, too.
+# next: add its places after emptying the sets.
 def steps_of(transfers):
     step, kind, read, written, found = 0, transfers[0][0], set(), set(), []
     for its, source, target in transfers:
@@ -1358,9 +1362,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: as early as can be
-# why:  a transfer goes into an earlier step here, if it could. Steps that are over are not opened
-#   again: those between stay in their order.
-# next: a transfer joins the step that is open, or begins the next one.
+# why:  this puts a transfer into an earlier step when it can. A finished step is never reopened;
+#   transfers keep their order.
+# next: join the current step, or start the next one.
 def steps_of(transfers):
     steps = []
     for i, (kind, source, target) in enumerate(transfers):

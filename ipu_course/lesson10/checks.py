@@ -71,7 +71,7 @@ def table_of(stages: int, batches: int) -> list[list[int]]:
 def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
-    advice = "draw three stages and four micro-batches, a line for each tick."
+    advice = "draw three stages and four micro-batches, with a line for each tick."
     cases = drawn | special
     return compare(answer, table_of, cases, suspects("10.1"), next_step=advice, whole=True)
 
@@ -120,18 +120,23 @@ def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) ->
 
 def _no_cut(row: list[int], layers: int, ipus: int) -> tuple[str, str]:
     """Return (why, next step) for integers that are not the first layers of IPUs."""
-    advice = "try that call in a cell of your own, and follow it by hand."
+    advice = "run that call in a cell of your own, and trace it by hand."
     if len(row) != ipus:
-        return "", "return one number for each IPU, as [0, 3, 6, 9] for four."
+        return "", "return one number for each IPU, such as [0, 3, 6, 9] for four."
     if row[0]:
         return "the first IPU begins with layer 0.", advice
     for ipu, (layer, next_layer) in enumerate(pairwise(row)):
         if next_layer == layer:
-            why = f"IPUs {ipu} and {ipu + 1} begin with the same layer, and one of them has none."
+            why = (
+                f"IPUs {ipu} and {ipu + 1} begin with the same layer, so one of them has no layer."
+            )
             return why, advice
         if next_layer < layer:
             return f"IPU {ipu + 1} begins before IPU {ipu}.", advice
-    return f"the last layer is {layers - 1}: an IPU that begins with {row[-1]} has none.", advice
+    return (
+        f"the last layer is {layers - 1}: an IPU that begins with {row[-1]} has no layer.",
+        advice,
+    )
 
 
 def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
@@ -163,7 +168,7 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
         bars.append(Bars(minimum, slowest(costs, row), "of the slowest"))
         if bars[-1].yours > minimum:
             refused = refusing("10.2", partial(_cuts_alike, actual))
-            advice = "there are few ways to cut: try them all, and keep the best."
+            advice = "there are few choices: try them all, and return the best."
             description = call_text(answer, (costs, ipus))
             raise refused(description, quoted(row), "", advice, bars=bars[-1])
     return Passed(f"{len(cases)} chains; below, the twelve layers", bars[0], rows)
@@ -337,7 +342,7 @@ def _built(answer: Callable[..., Program]) -> Passed:
         off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
         draws = partial(_senders, run.report)
         for b, i, j in off[:1].tolist():
-            advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
+            advice = "trace micro-batch 0, then micro-batch 1, tick by tick."
             value = actual[b, i, j]
             message = "nothing was written" if value != value else quoted(value)
             message = f"results[{b}][{i}, {j}]: {message}"
@@ -432,10 +437,10 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases |= {
         "a stage goes forward and backward in one tick": (in_rounds(3, 7), 3),
         "a stage fills up again after its first backward": (in_waves(), 3),
-        "the last that came goes back first": (in_reverse(), 2),
+        "the last micro-batch goes backward first": (in_reverse(), 2),
         "a tick names its backward first": ([now[::-1] for now in in_rounds(3, 7)], 3),
     }
-    advice = "count for one stage, tick by tick, how many have come and not gone back."
+    advice = "count for one stage, tick by tick, what went forward and not yet backward."
 
     def draws(ticks: Schedule, stages: int) -> View:
         return show.pipeline(ticks)
@@ -558,18 +563,18 @@ def _reduced(answer: Callable[..., None]) -> Passed:
     if bars.yours > bars.budget:
         why, advice = {
             LINK: (
-                "more goes over the busiest link than 2 (R - 1) chunks.",
-                "2 (R - 1) rounds, in which each IPU sends one chunk to the next of around(R).",
+                "the busiest link carries more than 2 (R - 1) chunks.",
+                "use 2 (R - 1) rounds: in each, an IPU sends one chunk to the next of around(R).",
             ),
             MODELLED: (
-                "the links carry what they must, but not all IPUs send in every round.",
-                "in a round one Copy for all places, and one addition for all.",
+                "the links carry no more than necessary, but not all IPUs send in every round.",
+                "in a round, use one Copy for all positions, and one addition for all.",
             ),
         }[bars.unit]
         small = _reducing(name_of(answer), numbers // 10, ipus)
         refused = refusing("10.5", _costs_alike(answer, small, small.beside()[1]))
         raise refused(trial.tried, "", "", advice, why=why, bars=bars, draws=draws)
-    words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
+    words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all IPUs have the sums"
     return Passed(words, bars, run.report)
 
 
@@ -587,9 +592,9 @@ def _from_where(answer: Callable[..., int]) -> Passed:
         "drawn, a ring": ((6342, 399), (2259, 838)),
         "drawn, steeper": ((5100, 130), (700, 977)),
         "drawn, near": ((3011, 410), (2987, 411)),
-        "they are equal there": ((3000, 400), (2000, 500)),
-        "it is quicker at once": ((2000, 400), (2500, 800)),
-        "it is quicker at once, by little": ((1000, 400), (1001, 2401)),
+        "both cost the same at a whole number": ((3000, 400), (2000, 500)),
+        "the first is always faster": ((2000, 400), (2500, 800)),
+        "the first is always faster, by little": ((1000, 400), (1001, 2401)),
     }
     return compare(answer, right, cases, suspects("10.6"))
 
@@ -661,9 +666,11 @@ def _together(answer: Callable[..., None]) -> Passed:
                 advice = "print the gradient on each replica before w changes: all must be equal."
                 if not len(off):
                     fault = message.format(actual[r, i, j]), f"{actual[0, i, j]}, as on replica 0"
-                    advice = "let each replica add up the same numbers in the same order."
+                    advice = "let each replica add the same numbers in the same order."
                 raise trial_run.refused("10.7", *fault, advice, draws=draws, nearest=True)
-    words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
+    words = (
+        "2, 4 and 1 replicas, two steps: like one machine with all samples, and equal in every bit"
+    )
     return Passed(words, evidence=actual)
 
 
@@ -692,8 +699,8 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
         raise NotYet(description, returned(returned_value), next_step=advice) from None
     if not all(map(is_of_integers, [*across, *within])):
-        why = "Python has numbers other than integers here, and replicas are numbered by integers."
-        advice = "make integers of them: int(…)."
+        why = "some numbers are not integers, and the numbers of replicas are integers."
+        advice = "convert them: int(…)."
         raise NotYet(description, returned(returned_value), why=why, next_step=advice)
     across, within = ([[int(r) for r in group] for group in kind] for kind in (across, within))
     return sorted(across), sorted(within)
@@ -714,7 +721,7 @@ def _grouped(answer: Callable[[int, int], Groups]) -> Passed:
         ):
             if groups_of_kind != right:
                 why, advice = first(suspects("10.8"), groups_the_same)
-                advice = advice or "write the replicas down in a table: a line for each copy."
+                advice = advice or "write the replicas down in a table with a row for each copy."
                 fault = f"{kind}: {quoted(groups_of_kind)}", quoted(right), why, advice
                 raise NotYet(call_text(answer, case), *fault)
     return Passed("5 machines, of 3 to 8 replicas", evidence=actual)

@@ -33,39 +33,40 @@ def send(program, sent, received):
 
 
 # %% 10.1: one tick too many
-# clause: from the first to the last at which anybody is at work
-# why:  there is a tick at the end in which nobody has anything.
-# next: the last stage is through with the last micro-batch in tick batches + stages - 2.
+# clause: from the first to the last tick in which a stage is busy
+# why:  there is one tick at the end in which no stage is busy.
+# next: end with tick batches + stages - 2, in which the last stage has the last micro-batch.
 def table(stages, batches):
     ticks = range(batches + stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
 
 
 # %% 10.1: no way down
-# why:  it ends when the last micro-batch has come in, and the others still have to get out.
-# next: stages - 1 ticks more: the staircase down.
+# why:  the table ends when the last micro-batch enters, but it still has to go through the other
+#   stages.
+# next: add stages - 1 ticks: the staircase down.
 def table(stages, batches):
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in range(batches)]
 
 
 # %% 10.1: two ticks for a step down
-# why:  a micro-batch waits for a tick at each stage.
-# next: what is in stage s in a tick is in stage s + 1 in the next one.
+# why:  a micro-batch waits for one tick at each stage.
+# next: put the micro-batch of stage s in a tick into stage s + 1 in the next tick.
 def table(stages, batches):
     ticks = range(batches + 2 * (stages - 1))
     return [[t - 2 * s if 0 <= t - 2 * s < batches else -1 for s in range(stages)] for t in ticks]
 
 
 # %% 10.1: all at once
-# why:  all stages have the same micro-batch in a tick. It comes to one after the other.
-# next: stage s has it s ticks after the first one.
+# why:  all stages have the same micro-batch in a tick. It reaches one stage after the other.
+# next: let stage s have it s ticks after stage 0.
 def table(stages, batches):
     return [[t] * stages for t in range(batches)]
 
 
 # %% 10.1: one by one
-# why:  only one stage is at work in a tick: this is sharding, without a pipeline.
-# next: while stage 1 has micro-batch 0, stage 0 takes the next one.
+# why:  only one stage is busy in a tick: this is sharding without a pipeline.
+# next: let stage 0 take micro-batch 1 while stage 1 has micro-batch 0.
 def table(stages, batches):
     rows = []
     for b in range(batches):
@@ -74,8 +75,8 @@ def table(stages, batches):
 
 
 # %% 10.1: the last stage first
-# why:  it goes up from the last stage. The data come in at the first.
-# next: stage s begins s ticks late, and not stages - 1 - s.
+# why:  the micro-batches enter at the last stage. The data enter at stage 0.
+# next: delay stage s by s ticks, not by stages - 1 - s.
 def table(stages, batches):
     late = [stages - 1 - s for s in range(stages)]
     ticks = range(batches + stages - 1)
@@ -83,75 +84,73 @@ def table(stages, batches):
 
 
 # %% 10.1: beyond the last
-# why:  a micro-batch that is not there comes in while the last ones go out.
-# next: where t - s is batches or more, it is -1.
+# why:  at the end, micro-batches enter that do not exist.
+# next: write -1 if t - s is batches or more.
 def table(stages, batches):
     return [[max(-1, t - s) for s in range(stages)] for t in range(batches + stages - 1)]
 
 
 # %% 10.1: a row for each stage
 # clause: a row for each tick
-# why:  this has a row for each stage, and asked is a row for each tick.
-# next: turn it round: rows are ticks, columns are stages.
+# why:  this has a row for each stage. The exercise asks for a row for each tick.
+# next: transpose it: rows are ticks, columns are stages.
 def table(stages, batches):
     ticks = range(batches + stages - 1)
     return [[t - s if 0 <= t - s < batches else -1 for t in ticks] for s in range(stages)]
 
 
 # %% 10.1: counted from 1
-# clause: All are counted from 0.
+# clause: Ticks, stages and micro-batches are counted from 0.
 # why:  micro-batches are counted from 1 here.
-# next: the first one is micro-batch 0.
+# next: call the first one micro-batch 0.
 def table(stages, batches):
     ticks = range(batches + stages - 1)
     return [[t - s + 1 if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
 
 
 # %% 10.1: nothing is cut off
-# clause: or **-1** for none
-# why:  there are numbers in it of micro-batches that do not exist, below 0 and beyond the last one.
-# next: t - s is a micro-batch only from 0 to batches - 1; else write -1.
+# clause: or **-1** if it has none
+# why:  the table has numbers of micro-batches that do not exist: below 0, and beyond the last one.
+# next: write t - s only if it is from 0 to batches - 1, and -1 otherwise.
 def table(stages, batches):
     return [[t - s for s in range(stages)] for t in range(batches + stages - 1)]
 
 
 # %% 10.1: stages and micro-batches
-# clause: By tick and stage
-# why:  stages and micro-batches have changed places: rows have a number for each micro-batch.
-# next: a row has as many numbers as there are stages, the first argument.
+# clause: Return the micro-batch of each stage in each tick
+# why:  stages and micro-batches are swapped: a row has a number for each micro-batch.
+# next: give a row as many numbers as there are stages, the first argument.
 def table(stages, batches):
     ticks = range(batches + stages - 1)
     return [[t - b if 0 <= t - b < stages else -1 for b in range(batches)] for t in ticks]
 
 
 # %% 10.1: as many ticks as steps of work
-# why:  this has a tick for each step of work, batches * stages of them, as if one stage worked at a
-#   time.
-# next: stages work beside each other: count the ticks in your drawing.
+# why:  this has batches * stages ticks, as if only one stage worked at a time.
+# next: let the stages work at the same time: there are batches + stages - 1 ticks.
 def table(stages, batches):
     ticks = range(batches * stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
 
 
 # %% 10.2: equal numbers of layers
-# clause: the **slowest stage** is as quick as it can be
-# why:  all IPUs have equally many layers, and not equally much to do.
-# next: it is the sum of costs that counts.
+# clause: the **slowest stage** is as fast as possible
+# why:  all IPUs have the same number of layers, but not the same amount of work.
+# next: compare the sums of costs.
 def cut(costs, ipus):
     return [len(costs) * i // ipus for i in range(ipus)]
 
 
 # %% 10.2: the rest to the last
-# why:  each IPU has len(costs) // ipus layers, and the last one has the rest besides.
-# next: it is the sum of costs that counts, and not the number of layers.
+# why:  each IPU has len(costs) // ipus layers, and the last IPU also has the remainder.
+# next: compare the sums of costs, not the numbers of layers.
 def cut(costs, ipus):
     return [i * (len(costs) // ipus) for i in range(ipus)]
 
 
 # %% 10.2: as soon as there is enough
-# why:  this goes on until an IPU has its share of the whole, and what is left over is the last
-#   one's.
-# next: try all ways to cut, and keep the best.
+# why:  this fills each IPU up to its share of the total, and the last IPU gets the rest.
+# next: try all choices, and return the best.
 def cut(costs, ipus):
     share, begins, sum_so_far = sum(costs) / ipus, [0], 0
     for layer, cost in enumerate(costs):
@@ -166,17 +165,17 @@ def cut(costs, ipus):
 
 
 # %% 10.2: before the dearest layers
-# why:  this cuts before the dearest layers, whatever stands between them.
-# next: what counts is the dearest stage, not the dearest layer.
+# why:  this begins a stage at each of the most expensive layers, whatever is between them.
+# next: minimise the most expensive stage, not the most expensive layer.
 def cut(costs, ipus):
     rest = sorted(range(1, len(costs)), key=lambda layer: -costs[layer])
     return sorted([0, *rest[: ipus - 1]])
 
 
 # %% 10.2: the least difference
-# why:  this makes the difference between the slowest and the quickest stage small. The pace is set
-#   by the slowest alone.
-# next: take the way whose largest sum is the smallest.
+# why:  this minimises the difference between the slowest and the fastest stage. Only the slowest
+#   stage sets the pace.
+# next: return the choice whose largest sum is smallest.
 def cut(costs, ipus):
     def spread(begins):
         sums = [sum(costs[a:b]) for a, b in zip(begins, [*begins[1:], len(costs)], strict=True)]
@@ -187,9 +186,9 @@ def cut(costs, ipus):
 
 
 # %% 10.2: the sum of squares
-# why:  this makes the sum of the squares small. Two stages may then be long, so that a third is
-#   short; the pace is set by the slowest alone.
-# next: take the way whose largest sum is the smallest.
+# why:  this minimises the sum of the squares. Then two stages may be slow so that a third is fast;
+#   only the slowest stage sets the pace.
+# next: return the choice whose largest sum is smallest.
 def cut(costs, ipus):
     def squares(begins):
         ends = [*begins[1:], len(costs)]
@@ -200,8 +199,8 @@ def cut(costs, ipus):
 
 
 # %% 10.2: the last stage is forgotten
-# why:  the sum of the last stage is left out, so that it gets too much.
-# next: the last stage ends at len(costs).
+# why:  the sum of the last stage is left out, so that stage gets too many layers.
+# next: let the last stage end at len(costs).
 def cut(costs, ipus):
     def slowest(begins):
         return max([sum(costs[a:b]) for a, b in zip(begins, begins[1:], strict=False)], default=0)
@@ -211,7 +210,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: without the first
-# clause: the first begins with layer 0
+# clause: the first IPU begins with layer 0
 # not yet: [2, 6, 10] expected: 4 layers, from 0 upwards
 def cut(costs, ipus):
     def slowest(begins):
@@ -222,7 +221,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: how many layers each
-# clause: The layer with which each IPU begins
+# clause: Return the first layer of each IPU
 # not yet: [3, 3, 3, 3] expected: 4 layers
 def cut(costs, ipus):
     return [len(costs) // ipus] * ipus
@@ -230,56 +229,57 @@ def cut(costs, ipus):
 
 # %% 10.w1: the slowest of all in each tick
 # clause: the slowest **of those** is done
-# why:  each tick takes as long as the slowest stage of all, also when that stage has nothing to do.
-#   On the way up and on the way down, other stages are the slowest.
-# next: for each tick, take the largest of the stages at work: those with table(...)[t][s] >= 0.
+# why:  each tick takes as long as the slowest of all stages, even if that stage is idle. At the
+#   start and at the end, other stages are the slowest busy ones.
+# next: for each tick, take the largest cost of the busy stages: those with table(...)[t][s] >= 0.
 def pipeline_cycles(costs, batches):
     return (batches + len(costs) - 1) * max(costs)
 
 
 # %% 10.w1: one tick too many
-# why:  there are batches + stages - 1 ticks, and here is one more.
-# next: with one micro-batch there are as many ticks as stages.
+# why:  this counts one tick too many: there are batches + stages - 1.
+# next: check it with one micro-batch: there are as many ticks as stages.
 def pipeline_cycles(costs, batches):
     return (batches + len(costs)) * max(costs)
 
 
 # %% 10.w1: without the way up
 # clause: from the first tick to the last
-# why:  the last micro-batch comes in in tick batches - 1, and has to go through all stages still.
-# next: add the ticks in which it goes through the further stages.
+# why:  this ends when the last micro-batch enters. It still has to go through the other stages.
+# next: add the ticks in which the last micro-batch goes through the other stages.
 def pipeline_cycles(costs, batches):
     return batches * max(costs)
 
 
 # %% 10.w1: each its own time
-# why:  this takes each tick as long as its own stage. All wait for the slowest at work.
-# next: a tick lasts as long as the slowest stage at work in it.
+# why:  each tick takes only the time of one stage here. The tick ends when the slowest busy stage
+#   is done.
+# next: take the largest cost of the busy stages in each tick.
 def pipeline_cycles(costs, batches):
     return sum(costs) + (batches - 1) * (sum(costs) // len(costs))
 
 
 # %% 10.w1: one after the other
 # clause: How long do `batches` micro-batches take
-# why:  this is sharding: each micro-batch waits until the one before is through.
+# why:  this is sharding: each micro-batch waits until the one before has left the last stage.
 # next: count the ticks of the pipeline.
 def pipeline_cycles(costs, batches):
     return batches * sum(costs)
 
 
 # %% 10.w1: as soon as its own is there
-# clause: All stages at work in a tick begin together
-# why:  here a stage begins as soon as its micro-batch is there. But at the end of a tick all move
-#   on together: on the way up, a quick stage behind a slow one waits for the slow one.
-# next: go through the ticks, and take the slowest stage at work in each.
+# clause: all busy stages start together
+# why:  a stage starts here as soon as its micro-batch arrives. But all micro-batches move at the
+#   end of a tick: at the start, a fast stage behind a slow one waits for the slow one.
+# next: go through the ticks, and take the slowest busy stage of each.
 def pipeline_cycles(costs, batches):
     return sum(costs) + (batches - 1) * max(costs)
 
 
 # %% 10.3: one after the other
-# why:  between the work of two IPUs stands a copy, for which both must meet: so one works, and the
-#   others wait. That is sharding.
-# next: go through the ticks of table(…), and in each through all stages that are at work.
+# why:  a copy comes between the work of two IPUs, and makes both of them wait. So one IPU works
+#   while the others wait: this is sharding.
+# next: go through the ticks of table(…), and in each tick add all busy stages before any copy.
 def pipeline(stages, into, out, samples, results):
     program = Sequence()
     for sample, result in zip(samples, results, strict=True):
@@ -291,9 +291,9 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: all wait in between
-# clause: may compute at the same time
-# why:  a sync of all after each stage lets nobody work beside another one.
-# next: leave the Sync out: the copies are meetings enough.
+# clause: can compute at the same time
+# why:  a Sync after each stage makes all IPUs wait, so no two stages run at the same time.
+# next: leave out the Sync: the copies synchronise enough.
 from ipu_teach.program import Sync, SyncType
 
 
@@ -312,10 +312,10 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: each copy behind its stage
-# clause: copies that stand side by side share one
-# why:  each stage is followed by its copy. For a copy both IPUs meet, so the stage before it begins
-#   only when that is over: in each tick one IPU works after another.
-# next: in a tick first all stages at work, then all copies: these share a step.
+# clause: consecutive copies share a step
+# why:  each stage is followed by its copy, which makes both IPUs wait. So the stages of a tick run
+#   one after another.
+# next: in a tick, add all busy stages first, and then all copies: these share a step.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -329,8 +329,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: passed on before it is read
-# why:  what a stage leaves goes on at once, over what the next stage has not read yet.
-# next: in a tick first all stages, then all copies.
+# why:  the output of a stage is copied at once, over data that the next stage has not read yet.
+# next: in a tick, add all stages first, and then all copies.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -344,8 +344,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: the results at the end
-# why:  the results are copied when all is over. By then the last stage has left one micro-batch
-#   over the other, and all results are the last one.
+# why:  the results are copied after the last tick. By then the last stage has overwritten its
+#   output, so all results are the last one.
 # next: copy out[-1] to results[b] at the end of the tick in which the last stage has micro-batch b.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
@@ -364,10 +364,10 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: the way down begins before the way up ends
-# clause: The program of all micro-batches
-# why:  with fewer micro-batches than stages, no tick has all stages at work: the first stages are
-#   done before the last ones begin. Here some stages work without a micro-batch, or not at all.
-# next: in tick t stage s works if 0 <= t - s < len(samples); that holds for every tick.
+# clause: Return the program of all micro-batches
+# why:  with fewer micro-batches than stages, no tick has all stages busy: the first stages finish
+#   before the last ones start. Here some stages work without a micro-batch, or not at all.
+# next: let stage s work in tick t if 0 <= t - s < len(samples); that is right for every tick.
 def pipeline(stages, into, out, samples, results):
     program, last, batches = Sequence(), len(stages) - 1, len(samples)
     for t in range(batches + last):
@@ -388,8 +388,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: no way down
-# why:  the program ends when the last sample has come in: the results behind it were never made.
-# next: go on for stages - 1 ticks more, as table(…) does.
+# why:  the program ends when the last sample has entered, so the last results are never computed.
+# next: add stages - 1 more ticks, as table(…) does.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples))[: len(samples)]:
@@ -404,10 +404,10 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: results by tick
-# clause: what the last stage leaves goes to `results[b]`
-# why:  what comes out in a tick is stored by the number of another micro-batch: the results are
+# clause: the output of the last stage goes to `results[b]`
+# why:  the result of a tick is stored under the number of another micro-batch, so the results are
 #   shifted.
-# next: row[-1] is the micro-batch that the last stage has.
+# next: use row[-1], the micro-batch of the last stage.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -423,8 +423,8 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.3: always the first sample
 # clause: `samples[b]` goes into stage 0
-# why:  each tick gives sample 0 to the first stage.
-# next: row[0] says which one comes in.
+# why:  sample 0 enters the first stage in every tick.
+# next: use row[0], the number of the sample that enters.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -439,9 +439,9 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: the sample overtakes
-# why:  the next sample comes in after the copies, and the first stage works on the one before: it
-#   is one behind.
-# next: what comes in stands at the beginning of the tick.
+# why:  the next sample is copied in after the copies of the tick, so the first stage works on the
+#   previous one.
+# next: copy the sample in at the start of the tick.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -456,7 +456,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: nothing comes out
-# why:  no Copy goes to `results`: what the last stage leaves is overwritten by the next one.
+# why:  no Copy writes to `results`: the next micro-batch overwrites the output of the last stage.
 # next: copy out[-1] to the results of the micro-batch that the last stage has in the tick.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
@@ -473,8 +473,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: nothing comes in
-# why:  no sample is copied into the first stage: it reads what nobody wrote.
-# next: Copy(samples[b], into[0]) at the beginning of a tick, with b = row[0] where that is not -1.
+# why:  no sample is copied into the first stage, so it reads unwritten memory.
+# next: add Copy(samples[b], into[0]) at the start of a tick, with b = row[0] if that is not -1.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -487,8 +487,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: all stages in every tick
-# why:  in the first ticks the later stages work, too, on what nobody has sent them yet.
-# next: in a tick add the stages alone that have a micro-batch: where row[s] is not -1.
+# why:  in the first ticks the later stages work, too, on data that no stage has sent.
+# next: add only the stages that have a micro-batch in the tick: those where row[s] is not -1.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -518,18 +518,19 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.4: as many as there are
-# why:  all micro-batches, on each stage: this is right only where all go forward before any goes
+# why:  this is the number of all micro-batches. It is right only if all forwards come before any
 #   backward.
-# next: a backward lets one go.
+# next: subtract one for each backward.
 def stored(ticks, stages):
     kinds = [(kind, s) for tick in ticks for kind, s, _ in tick]
     return [kinds.count(("forward", s)) for s in range(stages)]
 
 
 # %% 10.4: what is held at the end
-# clause: at most
-# why:  at the end nothing is held any more. Asked is the most on the way.
-# next: keep the largest that it ever was.
+# clause: What is the largest number of micro-batches
+# why:  this is the count at the end, when nothing is held any more. The exercise asks for the
+#   maximum.
+# next: keep the largest count of all ticks.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -542,8 +543,9 @@ def stored(ticks, stages):
 
 
 # %% 10.4: looked at after the tick
-# why:  this looks when the tick is over, and then what went backward in it is gone already.
-# next: look after the forwards of a tick, and before its backwards.
+# why:  this looks at the count after the tick, when the micro-batch that went backward is already
+#   gone.
+# next: update the maximum after the forwards of a tick, and before its backwards.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -554,9 +556,9 @@ def stored(ticks, stages):
 
 
 # %% 10.4: in the order of the list
-# why:  this counts the works of a tick one after another, as they are listed. All of a tick happen
-#   at once: the tick holds its backward micro-batch as well as its forward one.
-# next: count all forwards of a tick, look, and then take its backwards away.
+# why:  this counts the work of a tick item by item, in the order of the list. All work of a tick
+#   happens at the same time, so the tick holds its backward micro-batch as well as its forward one.
+# next: add all forwards of a tick, update the maximum, and then subtract its backwards.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -567,8 +569,9 @@ def stored(ticks, stages):
 
 
 # %% 10.4: the longest time
-# why:  this is for how many ticks a micro-batch is held. Asked is how many are held at once.
-# next: count what a stage holds, tick by tick, and keep the largest count.
+# why:  this is the number of ticks for which a micro-batch is held. The exercise asks how many are
+#   held at once.
+# next: count what a stage holds in each tick, and keep the largest count.
 def stored(ticks, stages):
     begin, longest = {}, [0] * stages
     for t, tick in enumerate(ticks):
@@ -584,7 +587,7 @@ def stored(ticks, stages):
 
 # %% 10.4: without the one at work
 # clause: **both included**
-# why:  these are those that a stage stores besides the one at work. It is held, too.
+# why:  this leaves out the micro-batch that the stage works on. The stage holds that one, too.
 # next: count one more.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
@@ -598,8 +601,8 @@ def stored(ticks, stages):
 
 
 # %% 10.4: all go at the first backward
-# why:  here a backward lets all micro-batches of its stage go. It lets one go.
-# next: take one away for each backward.
+# why:  a backward removes all micro-batches of its stage here. It removes one.
+# next: subtract one for each backward.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -613,9 +616,9 @@ def stored(ticks, stages):
 
 
 # %% 10.4: all stages together
-# clause: For each stage
-# why:  this counts what all stages hold, and gives it to each.
-# next: a count for each stage: now[s].
+# clause: Return, for each stage
+# why:  this counts what all stages hold together, and returns that for each stage.
+# next: keep a count for each stage: now[s].
 def stored(ticks, stages):
     now = most = 0
     for tick in ticks:
@@ -626,23 +629,23 @@ def stored(ticks, stages):
 
 
 # %% 10.4: the rule of grouped schedules
-# clause: Whatever the schedule is
-# why:  that is so for a grouped schedule, and for no other.
-# next: count: the ticks say it.
+# clause: The function must work for any schedule
+# why:  this is right only for a grouped schedule.
+# next: count from the ticks.
 def stored(ticks, stages):
     return [2 * (stages - 1 - s) + 1 for s in range(stages)]
 
 
 # %% 10.4: the rule of interleaved schedules
-# why:  that is so for an interleaved schedule, and for no other.
-# next: count: the ticks say it.
+# why:  this is right only for an interleaved schedule.
+# next: count from the ticks.
 def stored(ticks, stages):
     return [stages - s for s in range(stages)]
 
 
 # %% 10.4: never let go
-# why:  a backward lets its micro-batch go, and here it is counted on.
-# next: take one away for each backward.
+# why:  a backward removes a micro-batch, but here it is still counted.
+# next: subtract one for each backward.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -655,41 +658,41 @@ def stored(ticks, stages):
 
 
 # %% 10.w2: the other way round
-# clause: Which chunk does a place send
-# why:  what came in comes from the place before, so the number goes down.
-# next: place - k, and round.
+# clause: Which chunk does a position send
+# why:  a position receives from the position before it, so the chunk number goes down.
+# next: compute place - k, modulo many.
 def chunk_sent(place, k, many):
     return (place + k) % many
 
 
 # %% 10.w2: not round
-# clause: place 0 comes after the last one
-# why:  this gives numbers below 0: chunks go round, too.
-# next: take what remains, divided by many.
+# clause: position 0 comes after the last one
+# why:  this returns negative numbers: the chunk numbers wrap around.
+# next: take the remainder of a division by many.
 def chunk_sent(place, k, many):
     return place - k
 
 
 # %% 10.w2: always its own
-# clause: it sends on the chunk that came in the round before
-# why:  a place sends its own chunk once, in round 0. Then it sends what came.
-# next: what came in round 0 to place p is chunk p - 1.
+# clause: it sends the chunk that it received in the round before
+# why:  a position sends its own chunk only in round 0. Later it sends the chunk that it received.
+# next: count down: in round 1, position p sends chunk p - 1.
 def chunk_sent(place, k, many):
     return place
 
 
 # %% 10.w2: one round late
-# clause: In round 0 place p of the ring sends its chunk p.
-# why:  in round 0 place p sends its chunk p.
+# clause: In round 0, the IPU at position p of the ring sends its chunk p.
+# why:  in round 0 position p sends its chunk p.
 # next: leave out the 1.
 def chunk_sent(place, k, many):
     return (place - k - 1) % many
 
 
 # %% 10.5: everything to one
-# why:  all send all they have to IPU 0, and it sends all back: its links carry everything, and the
-#   others wait.
-# next: a ring: each sends a chunk to the next one.
+# why:  all IPUs send everything to IPU 0, which sends everything back: its links carry all the
+#   data, and the others are idle.
+# next: build a ring: each IPU sends a chunk to the next one.
 def all_reduce(graph, parts, program):
     first, *others = parts
     inbox = [graph.clone(first) for _ in others]
@@ -700,10 +703,10 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: everybody to everybody
-# clause: Over the busiest link no more may go than **2 (R - 1) chunks**
-# why:  all send all they have to everybody: few rounds, and half as much again on the busiest
+# clause: No link may carry more than **2 (R - 1) chunks**
+# why:  all IPUs send everything to all others: few rounds, but half as much again on the busiest
 #   link.
-# next: a ring: a chunk to the next one, in each round.
+# next: build a ring: each IPU sends a chunk to the next one in each round.
 def all_reduce(graph, parts, program):
     others = [[b for b in parts if b is not a] for a in parts]
     boxes = [[graph.clone(a) for _ in those] for a, those in zip(parts, others, strict=True)]
@@ -713,9 +716,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: in the order of their numbers
-# why:  the ring goes 0, 1, 2, 3: from 1 to 2 and from 3 to 0 a message takes two links, so that the
-#   busiest link carries more than one message in a round.
-# next: go round by around(R).
+# why:  the ring goes through IPUs 0, 1, 2, 3. From 1 to 2 and from 3 to 0 a message uses two links,
+#   so the busiest link carries more than one message in a round.
+# next: use the order of around(R).
 def all_reduce(graph, parts, program):
     R = len(parts)
     places = range(R)
@@ -732,8 +735,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: one round too many
-# why:  the first half goes once more round: what is whole already gets a part a second time.
-# next: R - 1 rounds for R places.
+# why:  the first half has one round too many: a complete chunk gets one part a second time.
+# next: use R - 1 rounds for R positions.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -749,9 +752,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: whole tensors walk
-# why:  whole tensors go round, where a chunk would do: each link carries R times as much as it has
-#   to.
-# next: cut into chunks, and send one in each round.
+# why:  whole tensors move round the ring instead of chunks: each link carries R times as much as
+#   necessary.
+# next: divide the tensors into chunks, and send one chunk in each round.
 def all_reduce(graph, parts, program):
     R = len(parts)
     ring = [parts[ipu] for ipu in around(R)]
@@ -766,10 +769,10 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: place by place
-# clause: all IPUs send at once
-# why:  after the Copy of each place stands its addition, so that copies are steps by themselves:
-#   in each one link is at work, and the others wait.
-# next: in a round first one Copy for all places, as send(…) makes it, then the additions.
+# clause: all IPUs send at the same time
+# why:  the Copy of each position is followed by its addition, so every copy is a step of its own:
+#   one link is busy, and the others are idle.
+# next: in a round, add one Copy for all positions with send(…), then the additions.
 def all_reduce(graph, parts, program):
     R = len(parts)
     part = [chunks(parts[ipu], R) for ipu in around(R)]
@@ -786,9 +789,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: each chunk the other way
-# why:  the numbers of the chunks go up with the rounds: what was added is not what is sent on, and
-#   is added twice.
-# next: in round k place p sends chunk p - k.
+# why:  the chunk number goes up with the rounds, so a position does not send on what it has just
+#   added, and parts are added twice.
+# next: let position p send chunk p - k in round k.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -804,7 +807,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: over its own chunk
-# why:  what comes in is written over the chunk that it should be added to.
+# why:  the chunk that arrives overwrites the chunk to which it should be added.
 # next: send into graph.clone(chunk), and add that to the chunk.
 def all_reduce(graph, parts, program):
     R = len(parts)
@@ -820,9 +823,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: gathers the wrong chunk
-# why:  in the second half each place begins with a chunk that is not whole: that of its own
-#   number.
-# next: after R - 1 rounds place p has the whole of chunk p + 1.
+# why:  in the second half each position starts with the chunk of its own number, which is not
+#   complete.
+# next: start with chunk p + 1, which is complete at position p after R - 1 rounds.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -838,9 +841,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: the second half is missing
-# clause: each part becomes the sum of all of them
-# why:  each place has one whole chunk, and of the others a part of the sum.
-# next: R - 1 more rounds, in which whole chunks walk on.
+# clause: each part becomes the sum of all parts
+# why:  each position has one complete chunk, and only a part of the sum in the others.
+# next: add R - 1 rounds in which the complete chunks move on.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -853,10 +856,10 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: nothing is added
-# clause: Leave the sum of all `parts` in each of them
-# why:  chunks are sent, and nothing adds them up: each place has numbers of one IPU.
-# next: in each round of the first half popops.add_in_place(graph, concat(mine), concat(inbox),
-#   program).
+# clause: afterwards each of `parts` has the sum of all `parts`
+# why:  chunks are sent, but never added: each position has the numbers of a single IPU.
+# next: in each round of the first half, add popops.add_in_place(graph, concat(target),
+#   concat(inbox), program).
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -870,8 +873,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: the first half is missing
-# why:  chunks walk round, and no place adds its own to them.
-# next: first R - 1 rounds in which each place adds what comes to its own chunk.
+# why:  chunks move round the ring, but no position adds its own numbers.
+# next: begin with R - 1 rounds in which each position adds the chunk that arrives to its own.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -881,8 +884,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: one round too few
-# why:  the first half ends a round too early, so that in each sum one part is missing.
-# next: R - 1 rounds for R places.
+# why:  the first half ends one round too early, so each sum lacks one part.
+# next: use R - 1 rounds for R positions.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -898,8 +901,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: nothing is sent
-# why:  each part is as it was: the program has no step.
-# next: append to `program`: send, and add.
+# why:  the parts are unchanged: the program has no step.
+# next: append copies and additions to `program`.
 def all_reduce(graph, parts, program):
     ring = [parts[ipu] for ipu in around(len(parts))]
     return [sum(range(len(part))) for part in ring]
@@ -907,25 +910,25 @@ def all_reduce(graph, parts, program):
 
 # %% 10.6: rounded down
 # clause: **fewer** cycles
-# why:  at that n the first is not quicker yet.
-# next: the next whole number.
+# why:  at that n the first method is not faster yet.
+# next: return the next whole number.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return max(0, 1000 * more // less)
 
 
 # %% 10.6: rounded up
-# why:  where both cost the same, the first is not quicker yet.
-# next: the smallest whole number above it.
+# why:  if both cost the same at a whole number, the first method is not faster there yet.
+# next: return the smallest whole number above it.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return max(0, -(-1000 * more // less))
 
 
 # %% 10.6: in thousands
-# clause: The smallest n
-# why:  this counts in thousands of numbers.
-# next: each is for 1,000 numbers: multiply by 1,000.
+# clause: Return the smallest n
+# why:  this counts thousands of numbers.
+# next: multiply by 1,000: the second figure of a pair is for 1,000 numbers.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return max(0, more // less + 1)
@@ -933,31 +936,31 @@ def from_where(one, other):
 
 # %% 10.6: below 0
 # clause: from 0 on
-# why:  where the first is quicker at once, n would be negative. It is 0 then.
-# next: take the larger of that and 0.
+# why:  if the first method is always faster, this n is negative. The smallest n is 0.
+# next: return the larger of that and 0.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return 1000 * more // less + 1
 
 
 # %% 10.6: the fixed part alone
-# why:  this divides the fixed part of the first by what it saves for each number; the second has a
-#   fixed part, too.
-# next: it is the difference of the two that must be won back.
+# why:  this uses only the fixed part of the first method; the second has a fixed part, too.
+# next: subtract the fixed part of the second.
 def from_where(one, other):
     return 1000 * one[0] // (other[1] - one[1]) + 1
 
 
 # %% 10.6: what the second costs
-# clause: The first costs less for each number.
-# why:  this divides by what the second costs for each number; what is won is the difference.
-# next: other[1] - one[1].
+# clause: The first method costs less per number.
+# why:  this divides by the second method's cost per number. The first wins back only the difference
+#   of the two.
+# next: divide by other[1] - one[1].
 def from_where(one, other):
     return max(0, 1000 * (one[0] - other[0]) // other[1] + 1)
 
 
 # %% 10.6: not whole
-# why:  n is a whole number, the first one above where the lines meet.
+# why:  n is a whole number: the first one above the point where both cost the same.
 # next: round down, and add 1.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
@@ -965,10 +968,10 @@ def from_where(one, other):
 
 
 # %% 10.7: each for itself
-# clause: must stay so in every bit
-# why:  nobody hears of the others: each replica learns from its own samples alone, and they drift
-#   apart.
-# next: make the slope the sum of all replicas', before w changes.
+# clause: must stay equal in every bit
+# why:  no replica communicates: each learns only from its own samples, so the weights become
+#   different.
+# next: add up the gradients of all replicas before w changes.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -978,8 +981,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: each for itself, with its own mean
-# why:  nothing is sent between the replicas: each learns from the mean of its own samples alone,
-#   and they drift apart.
+# why:  no replica communicates: each learns from the mean of its own samples, so the weights become
+#   different.
 # next: add up the gradients of all replicas, and divide by the samples of all.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
@@ -990,8 +993,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.7: always four replicas
 # clause: so that R replicas with b samples each learn
-# why:  a 4 is written where the number of replicas should be.
-# next: ask the graph: graph.get_replication_factor().
+# why:  the number of replicas is the constant 4 here.
+# next: use graph.get_replication_factor().
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1001,9 +1004,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the mean twice
-# why:  the mean over the replicas is taken, and then it is divided by all samples: the step is too
-#   short.
-# next: add up, and divide by all; or take the mean, and divide by x.shape[0].
+# why:  this takes the mean over the replicas, and then divides by all samples: the step is too
+#   small.
+# next: add up and divide by all samples, or take the mean and divide by x.shape[0].
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1014,9 +1017,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: its own samples alone
-# clause: of all samples of all replicas
-# why:  the sum of all slopes is divided by the samples of one replica: the step is too long.
-# next: divide by the samples of all.
+# clause: over all samples of all replicas
+# why:  the sum of all gradients is divided by the samples of one replica: the step is too large.
+# next: divide by the samples of all replicas.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1038,8 +1041,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: divided by the features
-# why:  x.shape[1] is how many features a sample has. The samples are the rows of x.
-# next: x.shape[0].
+# why:  x.shape[1] is the number of features of a sample. The samples are the rows of x.
+# next: use x.shape[0].
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1050,8 +1053,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: after the step
-# why:  the slopes are added up when w has changed already: too late for this step.
-# next: first the all-reduce, then the step.
+# why:  the gradients are added up after w has changed: too late for this step.
+# next: put the all-reduce before the step.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1062,9 +1065,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the error in place of the slope
-# clause: the slope is `x.T @ error`
-# why:  the errors of all are added up, and each belongs to another sample.
-# next: what is added up is the slope, which is of w.
+# clause: the gradient is `x.T @ error`
+# why:  this adds up the errors of all replicas, but each error belongs to another sample.
+# next: add up the gradients: they belong to w.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1075,9 +1078,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: uphill
-# clause: Let `w` lose
-# why:  w goes up the slope.
-# next: take rate times the slope away: scale by a number below 0.
+# clause: Subtract from `w`
+# why:  this adds the gradient to w instead of subtracting it.
+# next: scale by a negative number: -rate / samples.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1088,8 +1091,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: never divided
-# clause: rate times the mean slope
-# why:  this is the slope of the sum. Asked is the mean of all samples.
+# clause: rate times the mean gradient
+# why:  this uses the sum of the gradients. The exercise asks for the mean over all samples.
 # next: divide by the samples of all replicas.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
@@ -1101,8 +1104,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the weights are added up
-# why:  the weights of all replicas are added up, and each is R times as large.
-# next: add up the slopes; or take the mean of the weights.
+# why:  this adds up the weights of all replicas, so each is R times as large.
+# next: add up the gradients, or take the mean of the weights.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1114,8 +1117,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.8: turned round
 # clause: the groups of one **copy**
-# why:  the two kinds have changed places.
-# next: first the groups of one copy each.
+# why:  the two kinds are in the wrong order.
+# next: return the groups of one copy first.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     columns = [[c * parts + p for c in range(copies)] for p in range(parts)]
@@ -1123,8 +1126,8 @@ def groups(copies, parts):
 
 
 # %% 10.8: parts first
-# why:  this is for replicas that stand in another order: first part 0 of all copies.
-# next: replica c * parts + p has part p of copy c.
+# why:  this is right for another numbering, in which part 0 of all copies comes first.
+# next: let replica c * parts + p have part p of copy c.
 def groups(copies, parts):
     lines = [[p * copies + c for p in range(parts)] for c in range(copies)]
     columns = [[p * copies + c for c in range(copies)] for p in range(parts)]
@@ -1133,24 +1136,24 @@ def groups(copies, parts):
 
 # %% 10.8: one kind twice
 # clause: the groups of one **part** each
-# why:  both are the groups of one copy.
-# next: replicas of one part stand parts apart.
+# why:  both lists are the groups of one copy.
+# next: put replicas whose numbers differ by `parts` into one group of a part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     return lines, lines
 
 
 # %% 10.8: all together
-# why:  all replicas are one group of one part; but each part has slopes of its own.
-# next: a group for each part.
+# why:  all replicas are one group of one part here, but each part has its own gradients.
+# next: make a group for each part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     return lines, [list(range(copies * parts))]
 
 
 # %% 10.8: as many as copies
-# why:  groups of one copy have here as many replicas as there are copies.
-# next: a copy is parts replicas.
+# why:  the groups of one copy have as many replicas here as there are copies.
+# next: put `parts` replicas into each group of one copy.
 def groups(copies, parts):
     lines = [[p * copies + c for c in range(copies)] for p in range(parts)]
     columns = [[p * copies + c for p in range(parts)] for c in range(copies)]
@@ -1158,8 +1161,8 @@ def groups(copies, parts):
 
 
 # %% 10.8: neighbours of one part
-# why:  neighbours hold different parts of one copy, and not the same part.
-# next: replicas of one part stand parts apart.
+# why:  neighbours hold different parts of one copy, not the same part.
+# next: put replicas whose numbers differ by `parts` into one group of a part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     columns = [[p * copies + c for c in range(copies)] for p in range(parts)]
@@ -1167,8 +1170,9 @@ def groups(copies, parts):
 
 
 # %% 10.8: modulo the copies
-# why:  replicas of one part are those with the same remainder by parts, and here by copies.
-# next: replica r has part r % parts of copy r // parts.
+# why:  replicas of one part have the same remainder by `parts`; this takes the remainder by
+#   `copies`.
+# next: use part r % parts of copy r // parts for replica r.
 def groups(copies, parts):
     every = range(copies * parts)
     lines = [[r for r in every if r // parts == c] for c in range(copies)]

@@ -78,8 +78,8 @@ def _thrown(answer: Rounding, seed: int = 1101) -> Array:
         raise NotYet(
             description,
             shape or returned(rounded, ", which is no array"),
-            expected="an array of np.float16, as large as values",
-            next_step="work on the whole array at once, and return np.float16 of it.",
+            expected="an array of np.float16, of the shape of values",
+            next_step="compute with the whole array at once, and return it as np.float16.",
         )
     return halves.astype(np.float64)
 
@@ -99,7 +99,7 @@ def _chances(answer: Rounding) -> Passed:
 
     def refusal(value: float, actual: str, expected: str, why: str) -> NotYet:
         description = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
-        advice = "draw the number line, with the two halves and the value between them."
+        advice = "draw the number line with the two halves and the value between them."
         landed = samples[VALUES.tolist().index(value)]
         draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
         refused = refusing("11.1", rounds_alike)
@@ -111,7 +111,9 @@ def _chances(answer: Rounding) -> Passed:
         if len(unexpected):
             expected = f"{low:.9g}" + (f" or {high:.9g}" if low != high else "")
             why = (
-                "only the two neighbours are possible." if low != high else "it is a half already."
+                "only the two neighbours are possible."
+                if low != high
+                else "the value is already a half."
             )
             raise refusal(value, f"{unexpected[0]:.9g}", expected, why)
         if low == high:
@@ -120,16 +122,16 @@ def _chances(answer: Rounding) -> Passed:
         share = float((thrown == high).mean())
         if abs(share - up) > SIGMAS * sqrt(up * (1 - up) / THROWS):
             actual = f"{high:.9g} in {100 * share:.1f} % of them"
-            why = "on average it is not the value."
+            why = "the average of the roundings is not the value."
             raise refusal(value, actual, f"in about {100 * up:.1f} %", why)
     if np.array_equal(samples[between], _thrown(answer, seed=1102)[between]):
-        why = "two generators gave the same draws: they do not come from `rng`, and repeat."
+        why = "two generators gave the same results: the random numbers do not come from `rng`."
         raise NotYet(
             f"{name_of(answer)} twice, with two generators",
             "the same halves",
-            expected="other draws",
+            expected="different halves",
             why=why,
-            next_step="draw with rng.random(values.shape): rng goes on from call to call.",
+            next_step="use rng.random(values.shape) in each call.",
         )
     words = (
         f"{len(VALUES)} values, {THROWS:,} times each: the mean is right within {SIGMAS} standard "
@@ -164,8 +166,8 @@ def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
     }
     walk = call(answer, *cases["drawn"])
     if not isinstance(walk, (tuple, list, np.ndarray)) or len(walk) != 2:
-        advice = "return both, with a comma between them."
-        fault = returned(walk, ""), "two numbers, the mean and the deviation", "", advice
+        advice = "return both numbers, separated by a comma."
+        fault = returned(walk, ""), "two numbers, the mean and the standard deviation", "", advice
         raise NotYet(call_text(answer, cases["drawn"]), *fault)
     return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
 
@@ -248,7 +250,7 @@ def _bytes(answer: Callable[..., int]) -> Passed:
 
     for (form, value), code in zip(cases, actual, strict=True):
         right = encoded(value, form)
-        description = f"{name_of(answer)}{(value, *BITS[form])!r}"
+        description = call_text(answer, (value, *BITS[form]))
         if code == right:
             continue
         why = ""
@@ -267,7 +269,7 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         refused = refusing("11.3", encodes_alike)
         raise refused(description, message, expected, advice, why=why)
     for (form, value), code in zip(cases, actual, strict=True):
-        refuse_floats(f"{name_of(answer)}{(value, *BITS[form])!r}", code)
+        refuse_floats(call_text(answer, (value, *BITS[form])), code)
     return Passed(f"{len(actual)} values in F143 and F152", evidence=actual)
 
 
@@ -346,8 +348,8 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
                     advice = "return h, y, dh, dw1 and dw2, in that order."
                 elif not np.allclose(part, _product_of(name, layers, parts)):
                     advice = (
-                        "print the deviations of both operands of that product, and the number of "
-                        "terms in its sums."
+                        "print the standard deviations of both operands of that product, and the "
+                        "number of terms in its sums."
                     )
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
     _refuse_factors_of_data(answer, shapes[0])
@@ -370,7 +372,7 @@ def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Seque
                 f"{name_of(answer)} twice: the second time, all numbers are 3 times as large",
                 f"{name}: a factor of {first:.4g}, then of {second:.4g}",
                 expected="the same factors, since the shapes are the same",
-                why="the factor comes from the numbers, and not from the shapes alone.",
+                why="the factor depends on the numbers, not only on the shapes.",
                 next_step="divide that product by the root of the number of terms in its sums.",
             )
 
@@ -415,21 +417,27 @@ def _operands() -> tuple[Operands, ...]:
         ("plain numbers", (26, 512, 26), 1, 1.0, 0.005),
         ("one large feature", (26, 512, 26), 64, 0.25, 0.002),
         ("a short sum", (39, 64, 26), 64, 0.25, 0.005),
-        ("one large feature, and little asked", (26, 512, 26), 64, 0.25, 0.03),
+        ("one large feature, and a loose limit", (26, 512, 26), 64, 0.25, 0.03),
         ("small numbers", (26, 512, 39), 1, 2.0**-6, 0.005),
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
         # With numbers of both signs, an element near 0 has a large relative error.
         ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
-        ("numbers of both signs, and little asked", (26, 512, 26), 1, 1.0, 0.01),
+        ("numbers of both signs, and a loose limit", (26, 512, 26), 1, 1.0, 0.01),
         # The limit is between the error of the device and that of one rounding after sixteen
         # products.
-        ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
+        ("one large feature, and a looser limit", (26, 512, 26), 64, 0.25, 0.006),
         # The limit is between the errors relative to the exact product and to the float16 product.
         ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
         # all results are negative, and HALF is too far off
-        ("one large negative feature, and more asked", (26, 512, 26), -64, -0.25, 0.002),
+        (
+            "one large negative feature, and a strict limit",
+            (26, 512, 26),
+            -64,
+            -0.25,
+            0.002,
+        ),
         # above the error relative to the mean result, and below 512 * 2**-17
-        ("numbers of both signs, and a little less asked", (26, 512, 26), 1, 1.0, 0.0035),
+        ("numbers of both signs, and a looser limit", (26, 512, 26), 1, 1.0, 0.0035),
     ):
         m, k, n = sizes
         a = draw((m, k)) * size
@@ -485,8 +493,8 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
         off, cycles = multiplied(product, learner_run)
         if off > product.error:
             message = f"{learner_run.__name__}, which is off by {off:.2%}"
-            why = "sums in HALF lose what is small beside them."
-            advice = "run the product with HALF, and look how far it is off."
+            why = "sums in HALF lose small terms next to a large sum."
+            advice = "run the product with HALF, and compute its error."
             wanted = f"{product.error:.2%} at most"
             raise refused(description, message, wanted, advice, why=why)
         yours += cycles
@@ -496,8 +504,8 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
             slower.append((description, f"HALF, which is off by {half_off:.2%}"))
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why = "here HALF is exact enough, and quicker."
-        advice = "work out by hand what your function compares with the error for this product."
+        why = "here HALF is exact enough, and faster."
+        advice = "for this product, print the number that your function compares with `error`."
         description, wanted = slower[0]
         raise refused(description, "FLOAT", wanted, advice, why=why, bars=bars)
     names = [learner_run.__name__ for learner_run in actual]
@@ -574,9 +582,9 @@ class Descent:
         converted = [name for name, *_ in self.casts[before:]]
         for name in ("x", "w", "error"):
             if name not in converted and (name != "x" or not before):
-                why = "a product of 8-bit numbers has two 8-bit operands."
+                why = "both operands of an 8-bit product are 8-bit tensors."
                 advice = f"pass {name} through eight() before it is multiplied."
-                raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why, advice)
+                raise _Wrong(self.tried, f"{name} was not converted to 8 bits", "", why, advice)
         return updated
 
     def _eight(self, values: Array, form: QuarterFormat, scale: int) -> Array:
@@ -589,26 +597,30 @@ class Descent:
         name = self.name_of(values)
         self.casts.append((name, form, scale))
         if name == "w" and not any(np.array_equal(values, w) for w in (self.now, self.now.T)):
-            why = "it has the shape of w, and is not w. Only x, w and the error are multiplied."
-            advice = "subtract the gradient from w as it is, without eight()."
-            message = "the gradient, or another tensor, was made 8 bits"
+            why = "this has the shape of w, but other values. Only x, w and the error are operands."
+            advice = "subtract the gradient from w without eight()."
+            message = "the gradient, or another tensor, was converted to 8 bits"
             raise _Wrong(self.tried, message, "x, w and the error", why, advice)
         format_wanted = F152 if name == "error" else F143
         if form is not format_wanted:
             actual = f"{name} as {getattr(form, 'name', shown(form))}"
-            advice = f"give eight() the form {format_wanted.name} for {name}."
+            advice = f"pass the form {format_wanted.name} to eight() for {name}."
             raise _Wrong(self.tried, actual, f"as {format_wanted.name}", "", advice)
         if np.array_equal(values, self.t):
-            why = "t is not multiplied, and need not be 8 bits: it is subtracted."
-            advice = "subtract t as it is."
-            raise _Wrong(self.tried, "t was made 8 bits", "x, w and the error", why, advice)
+            why = "t is subtracted, not multiplied, so it need not have 8 bits."
+            advice = "subtract t without eight()."
+            raise _Wrong(self.tried, "t was converted to 8 bits", "x, w and the error", why, advice)
         largest = Fraction(float(np.abs(values).max()))
         right = scale_for(largest, form)
         finer = scale == right - 1 and largest < Fraction(form.grid.limit) * Fraction(2) ** scale
         if scale != right and not finer:
             actual = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
             small = scale < right
-            why = "its largest becomes no number." if small else "its steps are too coarse."
+            why = (
+                "its largest value becomes NaN."
+                if small
+                else "its values are rounded too coarsely."
+            )
             advice = f"compute it from this tensor: numbers.best_scale(values, {form.name})."
             raise _Wrong(self.tried, actual, f"the scale {right}", why, advice)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
@@ -681,10 +693,10 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
         if any(np.allclose(updated, narrow, rtol=1e-9, atol=0) for narrow in rounded):
             raise NotYet(
                 descent.tried,
-                "the new w consists of 8 bits of w, less the step",
-                expected="w itself, less the step",
-                why="the w that is returned was rounded to 8 bits. Small steps are then lost.",
-                next_step="return w itself less the step; only what is multiplied is narrow.",
+                "the new w is w in 8 bits, minus the step",
+                expected="w itself, minus the step",
+                why="the returned w was rounded to 8 bits, so small steps are lost.",
+                next_step="subtract the step from w itself; convert only operands of products.",
             )
         is_wide = product and not any(_is_multiple(error, descent.t) for error in errors)
         if not is_wide and zero != "w" and not np.allclose(updated, descent.w, rtol=1e-9, atol=0):
@@ -692,10 +704,10 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
         if is_wide:
             raise NotYet(
                 descent.tried,
-                f"{product} uses {zero} as it was",
+                f"{product} uses {zero} without conversion",
                 expected=f"{product} of 8-bit numbers",
-                why=f"with 8 bits of {zero} that are all 0, the product is not 0.",
-                next_step=f"multiply what eight() returned for {zero}.",
+                why=f"if eight() returns zeros for {zero}, the product is not 0.",
+                next_step=f"multiply the array that eight() returns for {zero}.",
             )
 
 

@@ -54,46 +54,46 @@ def eight(values, form, scale):
 
 
 # %% 11.w1: the chance of going down
-# clause: going to the number above
-# why:  this is the chance of going down.
-# next: a value near the number above goes up nearly always.
+# clause: rounding up to the number above
+# why:  this is the probability of rounding down.
+# next: return a probability near 1 for a value near the number above.
 def chance_up(value, below, above):
     return (above - value) / (above - below)
 
 
 # %% 11.w1: a fair coin
-# clause: right on average
-# why:  a fair coin is right only in the middle.
-# next: the nearer the number above, the likelier it must be.
+# clause: the result is right on average
+# why:  one half is right only in the middle.
+# next: return a higher probability the nearer the value is to the number above.
 def chance_up(value, below, above):
     return 0.5 if value > below else 0
 
 
 # %% 11.w1: the way from 0
-# why:  this is how far the value is from 0, on the way to the number above.
+# why:  this is the fraction of the way from 0 to the number above.
 # next: measure from the number below.
 def chance_up(value, below, above):
     return value / above
 
 
 # %% 11.w1: not divided
-# why:  this is how far the value is from the number below, whatever the distance of the two.
+# why:  this is the distance from the number below, whatever the distance between the two numbers.
 # next: divide by above - below.
 def chance_up(value, below, above):
     return value - below
 
 
 # %% 11.1: a draw more, then to nearest
-# why:  a draw from 0 to 1 is added, whatever the distance of the halves is there.
-# next: what counts is how far the value is on the way from one half to the next one.
+# why:  this adds a random number from 0 to 1, whatever the distance between the halves is.
+# next: compare it with the fraction of the way from one half to the next.
 def stochastic(values, rng):
     return np.float16(values + rng.random(values.shape))
 
 
 # %% 11.1: towards zero
-# clause: Each goes to one of its two neighbours among the halves
-# why:  for a negative value one of the two numbers is not its neighbour: what was cut off led
-#   towards zero, and the other one is on the wrong side.
+# clause: Each value goes to one of its two neighbours among the halves
+# why:  for a negative value one of the two numbers is not a neighbour: cutting off rounds towards
+#   zero, and the other number is on the wrong side.
 # next: take the half below, for negative values too.
 def stochastic(values, rng):
     half = np.float16(values)
@@ -104,8 +104,8 @@ def stochastic(values, rng):
 
 
 # %% 11.1: the chances swapped
-# why:  the chances are swapped: near the half above it goes down nearly always.
-# next: up, if the draw is less than (value - below) / (above - below).
+# why:  the probabilities are swapped: a value near the half above is nearly always rounded down.
+# next: round up if the random number is less than (value - below) / (above - below).
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -115,9 +115,9 @@ def stochastic(values, rng):
 
 
 # %% 11.1: halves move
-# clause: one that is a half already stays
-# why:  a value that is a half already is sent away from it.
-# next: its chance of going up is 0.
+# clause: a value that is already a half stays
+# why:  a value that is already a half is moved.
+# next: give it the probability 0 of rounding up.
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half >= values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -128,9 +128,9 @@ def stochastic(values, rng):
 
 
 # %% 11.1: one draw for all
-# clause: draws a number from 0 to 1 for each
-# why:  all values are decided by one draw. Then all go up together, or down.
-# next: rng.random(values.shape) has a draw for each.
+# clause: returns a random number from 0 to 1 for each value
+# why:  one random number decides for all values, so all are rounded up together, or down.
+# next: use rng.random(values.shape), which has a random number for each value.
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -141,8 +141,8 @@ def stochastic(values, rng):
 
 # %% 11.1: a fair coin
 # clause: so that it is right on average
-# why:  up and down are as likely, wherever the value lies between them.
-# next: the nearer one must be the likelier.
+# why:  up and down have the same probability, whatever the value is.
+# next: give the nearer neighbour the higher probability.
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -152,10 +152,10 @@ def stochastic(values, rng):
 
 
 # %% 11.1: no even steps about zero
-# clause: `np.nextafter(half, np.float16(np.inf))` the next one above
-# why:  below 2^-14 halves are 2^-24 apart, and no nearer to each other. The steps here go on
-#   shrinking, and np.float16 then rounds to nearest what was thrown.
-# next: take steps of at least 2 ** -24, or np.nextafter.
+# clause: `np.nextafter(half, np.float16(np.inf))` is the next half above
+# why:  below 2^-14 all halves are 2^-24 apart. The steps here become smaller still, and np.float16
+#   then rounds them to nearest.
+# next: use steps of at least 2 ** -24, or np.nextafter.
 def stochastic(values, rng):
     power = np.floor(np.log2(np.where(values == 0, 1, abs(values))))
     step = 2.0 ** (power - 10)
@@ -165,15 +165,15 @@ def stochastic(values, rng):
 
 
 # %% 11.1: to nearest
-# clause: Round `values`, an array of float64, to halves by chance
-# why:  this rounds to nearest: the same value comes to the same half each time.
-# next: draw a number, and let it decide between the two neighbours.
+# clause: Round `values`, an array of float64, to halves at random
+# why:  this rounds to nearest: a value always becomes the same half.
+# next: let a random number decide between the two neighbours.
 def stochastic(values, rng):
     return np.float16(values)
 
 
 # %% 11.1: a generator of its own
-# not yet: two generators gave the same draws
+# not yet: two generators gave the same results
 def stochastic(values, rng):
     draws = np.random.default_rng(0)
     half = np.float16(values)
@@ -184,9 +184,9 @@ def stochastic(values, rng):
 
 
 # %% 11.2: the variance
-# clause: the root of the variance
+# clause: the square root of the variance
 # why:  this is the variance.
-# next: the deviation is its root.
+# next: return its square root as the standard deviation.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid**2 * times * up * (1 - up)
@@ -201,26 +201,27 @@ def after(step, grid, times):
 
 
 # %% 11.2: no spread
-# clause: without throwing
-# why:  the mean is right, and a sum of throws spreads.
-# next: add up times * grid ** 2 * p * (1 - p), with p the chance of going up, and take the root.
+# clause: without random numbers
+# why:  the mean is right, but a sum of random steps has a standard deviation.
+# next: add up times * grid ** 2 * p * (1 - p), with p the probability of rounding up, and take the
+#   root.
 def after(step, grid, times):
     return times * step, 0.0
 
 
 # %% 11.2: to nearest
-# clause: each by chance
-# why:  this is what rounding to nearest comes to.
-# next: by chance, the mean of a step is the step itself.
+# clause: each rounded at random
+# why:  this is the result of rounding to nearest.
+# next: use the step itself as the mean of a step.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * np.round(step / grid) * grid, grid * np.sqrt(times * up * (1 - up))
 
 
 # %% 11.2: the chances swapped
-# why:  the chances are swapped: a step of 0.4 would then be 0.5 in two cases of five, and ten of
-#   them come to 3.5.
-# next: the nearer mark is the likelier one.
+# why:  the probabilities are swapped: a step of 0.4 would be 0.5 in two cases of five, and ten
+#   steps 3.5 on average.
+# next: give the nearer mark the higher probability.
 def after(step, grid, times):
     low = np.floor(step / grid)
     up = 1 - (step / grid - low) if step / grid > low else 0.0
@@ -228,9 +229,9 @@ def after(step, grid, times):
 
 
 # %% 11.2: deviations added up
-# clause: (mean, deviation)
-# why:  deviations are added up. Of steps that do not know of each other variances add up.
-# next: the root of times, in place of times.
+# clause: (mean, standard deviation)
+# why:  this adds up standard deviations. For independent steps the variances add up.
+# next: use the root of times instead of times.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid * times * np.sqrt(up * (1 - up))
@@ -238,8 +239,8 @@ def after(step, grid, times):
 
 # %% 11.2: rounded once, at the end
 # clause: `times` steps of `step` are made
-# why:  here the sum is rounded once, at the end, and it is rounded after each step.
-# next: each of the steps adds a variance of its own.
+# why:  this rounds the sum once, at the end. The exercise rounds after each step.
+# next: add the variance of each step.
 def after(step, grid, times):
     end = times * step / grid
     up = end - np.floor(end)
@@ -247,18 +248,53 @@ def after(step, grid, times):
 
 
 # %% 11.2: a grid of 1
-# clause: marks `grid` apart
-# why:  the deviation is counted in marks, and not in what the ruler measures.
-# next: times grid.
+# clause: marks at a distance of `grid`
+# why:  the standard deviation is counted in marks, not in the unit of the ruler.
+# next: multiply it by grid.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, np.sqrt(times * up * (1 - up))
 
 
+# %% 11.2: one mark taken away
+# why:  this is the probability for a step between one mark and two. Other steps pass no mark, or
+#   several.
+# next: use step / grid % 1, which removes all whole marks.
+def after(step, grid, times):
+    p = step / grid - 1
+    return times * step, grid * abs(times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: the chance without the grid
+# why:  the probability depends only on the step, as if there were a mark at every whole number.
+# next: divide by grid first: step / grid % 1.
+def after(step, grid, times):
+    p = step % 1
+    return times * step, grid * (times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: the mean on a mark
+# why:  the standard deviation is right, but the mean was rounded to a mark. A mean need not be a
+#   mark.
+# next: return times * step.
+def after(step, grid, times):
+    p = step / grid % 1
+    return round(times * step / grid) * grid, grid * (times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: the chance of the sum
+# why:  this is the probability for the whole sum. Each step is rounded separately, with its own
+#   probability.
+# next: use p = step / grid % 1.
+def after(step, grid, times):
+    p = times * step / grid % 1
+    return times * step, grid * (times * p * (1 - p)) ** 0.5
+
+
 # %% 11.w2: always a whole one
-# clause: What does a byte stand for?
-# why:  where the exponent is 0 there is no whole one before the point.
-# next: m / 2^b * 2^(1 - bias) there.
+# clause: Which number does a byte stand for?
+# why:  if the exponent is 0, there is no 1 before the fraction.
+# next: use m / 2^b * 2^(1 - bias) there.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -268,8 +304,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: even steps half as large
-# why:  where the exponent is 0 the numbers are half as large as they should be.
-# next: 2^(1 - bias) there, as for the exponent 1.
+# why:  if the exponent is 0, the numbers are half as large as they should be.
+# next: use 2^(1 - bias) there, as for the exponent 1.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -279,8 +315,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: the sign in the exponent
-# why:  the sign is still in the exponent: for a negative number it is far too large.
-# next: take code % 128 apart.
+# why:  the sign bit is still part of the exponent, so negative numbers are far too large.
+# next: split code % 128.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -291,8 +327,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: minus zero
-# clause: `float("nan")` is no number
-# why:  0x80 would be minus zero. In these formats it is no number.
+# clause: return `float("nan")` for NaN
+# why:  0x80 would be minus zero. In these formats it is not a number.
 # next: return float("nan") for the code 0x80.
 def decode(code, mantissa_bits, bias):
     exponent, mantissa = divmod(code % 128, 2**mantissa_bits)
@@ -302,8 +338,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: no sign
-# why:  the first bit is the sign.
-# next: codes above 0x80 are negative; code % 128 is the rest.
+# why:  the first bit is the sign, and it is ignored here.
+# next: return negative numbers for codes above 0x80; code % 128 has the other bits.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -313,8 +349,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.3: the bias of others
-# why:  this is the format of another maker, with a bias that is one less.
-# next: the bias is given: 8 and 16.
+# why:  this is the format of another vendor, whose bias is one less.
+# next: use the bias that is passed: 8 and 16.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias - 1) - abs(value)), code % 2
@@ -324,9 +360,9 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: nothing below the normal numbers
-# why:  what is smaller than the smallest normal number becomes 0, or that one. There are even steps
-#   below it.
-# next: codes with the exponent 0 are numbers like the others.
+# why:  values below the smallest normal number become 0, or that number. There are evenly spaced
+#   numbers below it.
+# next: include the codes with exponent 0.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -336,9 +372,9 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: minus zero
-# clause: what becomes 0 has the code 0, whatever its sign
-# why:  a negative value that becomes 0 gets the code 0x80, and that is no number here.
-# next: there is one zero. Set the sign only where the code is not 0.
+# clause: a value that becomes 0 has the code 0, whatever its sign
+# why:  a negative value that becomes 0 gets the code 0x80, which is not a number here.
+# next: set the sign only if the code is not 0.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -348,9 +384,9 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: too large is no number
-# clause: What is larger than the largest becomes the largest
-# why:  what is too large becomes no number. Asked is the largest one.
-# next: the largest is the nearest, too: leave it to the search.
+# clause: A value that is larger than the largest number becomes the largest number
+# why:  a value that is too large becomes NaN. It should become the largest number.
+# next: leave these values to the search: the largest number is the nearest.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -363,8 +399,8 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: halfway goes up
 # clause: the one with the **even code**
-# why:  halfway between two numbers it takes the larger one.
-# next: of the two take the one with the even code.
+# why:  halfway between two numbers this takes the larger one.
+# next: take the one with the even code.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), -code
@@ -374,8 +410,8 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: halfway goes down
-# why:  halfway between two numbers it takes the smaller one.
-# next: of the two take the one with the even code.
+# why:  halfway between two numbers this takes the smaller one.
+# next: take the one with the even code.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value))
@@ -386,8 +422,8 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: cut off
 # clause: is the **nearest** to
-# why:  it takes the next smaller number, and not the nearest.
-# next: compare it with the number above, and take the nearer one.
+# why:  this takes the next smaller number, not the nearest.
+# next: compare it with the next larger number, and take the nearer one.
 def encode(value, mantissa_bits, bias):
     code = max(c for c in range(128) if decode(c, mantissa_bits, bias) <= abs(value))
     return code + 128 if value < 0 and code else code
@@ -395,7 +431,7 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: no sign
 # why:  the sign is lost.
-# next: 128 more for what is negative, and not 0.
+# next: add 128 for a negative value whose code is not 0.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -405,59 +441,59 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.w3: rounded up
 # clause: the largest power of two
-# why:  the power of two is rounded up, and the largest slope is then too large.
-# next: it has to stay at 65,504 or below: round down.
+# why:  the power of two is rounded up, so the largest gradient is too large.
+# next: round down: the product must be at most 65,504.
 def loss_scale(largest):
     return 2.0 ** np.ceil(np.log2(65504 / largest))
 
 
 # %% 11.w3: rounded to nearest
-# why:  the power of two is rounded to nearest, which now and then is up.
-# next: it has to stay at 65,504 or below: round down.
+# why:  the power of two is rounded to nearest, which is sometimes up.
+# next: round down: the product must be at most 65,504.
 def loss_scale(largest):
     return 2.0 ** round(np.log2(65504 / largest))
 
 
 # %% 11.w3: up to 65,536
-# clause: still is no larger than 65,504
-# why:  this goes up to 2^16, and a half ends at 65,504 already.
-# next: take 65504 / largest.
+# clause: still be at most 65,504
+# why:  this goes up to 2^16, but the largest half is 65,504.
+# next: use 65504 / largest.
 def loss_scale(largest):
     return 2.0 ** (16 - np.ceil(np.log2(largest)))
 
 
 # %% 11.w3: a whole quotient
-# why:  // rounds the quotient down before the logarithm, and makes 0 of a quotient below 1.
+# why:  // rounds the quotient down before the logarithm, and turns a quotient below 1 into 0.
 # next: divide with /.
 def loss_scale(largest):
     return 2.0 ** np.floor(np.log2(65504 // largest))
 
 
 # %% 11.w3: by the bits of the quotient
-# why:  int() makes 0 of a quotient below 1: a gradient beyond 131,008 is not divided far enough.
-# next: take the logarithm of 65504 / largest, and round it down.
+# why:  int() turns a quotient below 1 into 0, so a gradient above 131,008 is not made small enough.
+# next: round the logarithm of 65504 / largest down.
 def loss_scale(largest):
     return 2.0 ** (int(65504 / largest).bit_length() - 1)
 
 
 # %% 11.w3: the exponent
-# why:  this is the exponent, and asked is the power of two.
-# next: 2.0 ** of it.
+# why:  this is the exponent. The exercise asks for the power of two.
+# next: return 2.0 ** of it.
 def loss_scale(largest):
     return float(np.floor(np.log2(65504 / largest)))
 
 
 # %% 11.w3: no power of two
-# clause: A power of two.
-# why:  this is the quotient, and no power of two.
-# next: the largest power of two that is no larger than it.
+# clause: Return a power of two.
+# why:  this is the quotient, which is not a power of two.
+# next: return the largest power of two that is not larger than it.
 def loss_scale(largest):
     return 65504 / largest
 
 
 # %% 11.w3: never below 1
-# why:  where the largest is too large already, it has to be made smaller.
-# next: the factor may be 0.5 and less.
+# why:  if the largest gradient is already too large, it has to be made smaller.
+# next: allow factors below 1, such as 0.5.
 def loss_scale(largest):
     scale = 1.0
     while largest * scale * 2 <= 65504:
@@ -466,7 +502,7 @@ def loss_scale(largest):
 
 
 # %% 11.w3: cut off towards 0
-# why:  int() cuts a logarithm below 0 off towards 0: the power of two is then rounded up, and the
+# why:  int() rounds a negative logarithm towards 0. The power of two is then rounded up, and the
 #   largest gradient is too large.
 # next: round the logarithm down, with np.floor.
 def loss_scale(largest):
@@ -475,16 +511,17 @@ def loss_scale(largest):
 
 # %% 11.4: no factors
 # why:  no product has a factor.
-# next: n terms of deviation 1 have a sum of deviation sqrt(n).
+# next: divide each by the standard deviation of its sums: sqrt(n) for n terms.
 def two_layers(x, w1, w2, dy):
     h, dh = x @ w1, dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
 
 
 # %% 11.4: by the number of terms
-# clause: so that each has a **deviation from 0.5 to 2**
-# why:  this divides by the number of terms, and a sum of n of them grows with the root of n.
-# next: divide by np.sqrt of it.
+# clause: so that each has a **standard deviation from 0.5 to 2**
+# why:  this divides by the number of terms, but the standard deviation of a sum of n terms is
+#   sqrt(n).
+# next: divide by np.sqrt of the number of terms.
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / x.shape[1]
     y = h @ w2 / len(w2)
@@ -493,9 +530,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: forward alone
-# clause: Two layers, forward and backward
-# why:  forward all is well, and the slopes have no factors.
-# next: dh is a sum over the columns of dy; dw1 and dw2 are sums over the samples.
+# clause: Take two layers, forward and backward
+# why:  the forward products are right, but the gradients have no factors.
+# next: dh adds over the columns of dy; dw1 and dw2 add over the samples.
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / np.sqrt(x.shape[1])
     y = h @ w2 / np.sqrt(len(w2))
@@ -504,9 +541,11 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: one factor for a layer
-# clause: each times a factor of its own
-# why:  all three products of a layer have the same factor. They are sums over different things.
-# next: forward over the inputs, dh over the outputs, slopes of weights over the samples.
+# clause: each times its own factor
+# why:  all three products of a layer have the same factor, but they have different numbers of
+#   terms.
+# next: use the inputs for the forward product, the outputs for dh, and the samples for the
+#   gradients of the weights.
 def two_layers(x, w1, w2, dy):
     one, two = np.sqrt(x.shape[1]), np.sqrt(len(w2))
     h = x @ w1 / one
@@ -515,8 +554,8 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the rows of the left
-# why:  a @ b adds as many terms as a has columns. This divides by the root of its rows.
-# next: a.shape[1], which is also b.shape[0].
+# why:  this divides by the root of the rows of a. a @ b adds as many terms as a has columns.
+# next: use a.shape[1], which is also b.shape[0].
 def two_layers(x, w1, w2, dy):
     def scaled(a, b):
         return a @ b / np.sqrt(a.shape[0])
@@ -526,9 +565,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: outputs for inputs
-# why:  forward it divides by how many outputs there are. A sum has as many terms as there are
-#   inputs.
-# next: x @ w1 adds over the columns of x.
+# why:  the forward products are divided by the root of the number of outputs. Their sums have as
+#   many terms as there are inputs.
+# next: use the columns of x for x @ w1.
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / np.sqrt(w1.shape[1])
     y = h @ w2 / np.sqrt(w2.shape[1])
@@ -538,8 +577,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: slopes as means
-# why:  the slopes of the weights are means over the samples: too small by the root of their number.
-# next: divide by the root of the samples.
+# why:  the gradients of the weights are means over the samples, so they are too small by the root
+#   of the number of samples.
+# next: divide by the root of the number of samples.
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / np.sqrt(x.shape[1])
     y = h @ w2 / np.sqrt(len(w2))
@@ -548,8 +588,8 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the bare ones go on
-# clause: Each uses those that you scaled before
-# why:  y and dw1 are made of what was not scaled yet.
+# clause: Each product uses the scaled results before it
+# why:  y and dw1 are computed from unscaled tensors.
 # next: use the h and the dh that you return.
 def two_layers(x, w1, w2, dy):
     h, dh = x @ w1, dy @ w2.T
@@ -559,7 +599,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the weights scaled once
-# why:  the weights are scaled for the way forward, by their inputs, and the same weights go
+# why:  the weights are scaled for the forward pass, by their inputs, and the same weights are used
 #   backward. There a sum has as many terms as w2 has columns.
 # next: scale each product by itself: dh = dy @ w2.T / sqrt(w2.shape[1]).
 def two_layers(x, w1, w2, dy):
@@ -571,7 +611,7 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.4: divided by what came
 # clause: that **only the shapes decide**
-# not yet: the factor comes from the numbers, and not from the shapes alone
+# not yet: the factor depends on the numbers, not only on the shapes
 def two_layers(x, w1, w2, dy):
     def scaled(product):
         return product / product.std()
@@ -582,31 +622,31 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.5: always HALF
 # clause: off by no more than `error`
-# why:  this is HALF for all of them, and one large number beside small ones needs more. (An error
-#   worked out from a @ b of numpy knows nothing of the roundings on the way.)
-# next: measure how far multiplied(a, b, HALF) is off.
+# why:  this always returns HALF. A large number next to small ones needs FLOAT. (The error of
+#   numpy's a @ b does not show the roundings of the device.)
+# next: measure the error of multiplied(a, b, HALF).
 def partials_for(a, b, error):
     return HALF
 
 
 # %% 11.5: always FLOAT
-# clause: with which their product is the quickest
-# why:  this is always FLOAT: exact enough, and slow.
-# next: where HALF is near enough, take it.
+# clause: with which their product is the fastest
+# why:  this always returns FLOAT: exact enough, and slow.
+# next: return HALF if its error is small enough.
 def partials_for(a, b, error):
     return FLOAT
 
 
 # %% 11.5: by the length of the sum
-# why:  this goes by the length of the sums. What stands in them decides.
-# next: measure, or add up in sixteens as the device does.
+# why:  this decides by the length of the sums. The numbers in them decide.
+# next: measure the error of multiplied(a, b, HALF).
 def partials_for(a, b, error):
     return HALF if a.shape[1] < 500 else FLOAT
 
 
 # %% 11.5: rounded after each product
-# why:  this rounds after each product. The device rounds after sixteen, and is nearer.
-# next: ask multiplied(a, b, HALF).
+# why:  this rounds after each product. The device rounds after sixteen, and its error is smaller.
+# next: use multiplied(a, b, HALF).
 def partials_for(a, b, error):
     total = np.zeros((len(a), b.shape[1]), np.float16)
     for i in range(a.shape[1]):
@@ -617,8 +657,8 @@ def partials_for(a, b, error):
 
 # %% 11.5: the mean error
 # clause: the largest difference from the exact product
-# why:  this takes the mean of the errors, and asked is the largest.
-# next: max in place of mean.
+# why:  this uses the mean of the errors. The exercise asks for the largest.
+# next: use max instead of mean.
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -626,9 +666,9 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: relative to the mean
-# clause: over its largest number
-# why:  the largest difference is divided by the mean number of the product, and not by the largest.
-# next: abs(found - exact).max() / abs(exact).max().
+# clause: divided by the largest number of the exact product
+# why:  the largest difference is divided by the mean number of the product, not by the largest.
+# next: compute abs(product - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -636,9 +676,9 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: each element by itself
-# why:  this divides each difference by its own element. Asked is the largest difference over the
-#   largest number of the whole product.
-# next: abs(found - exact).max() / abs(exact).max().
+# why:  this divides each difference by its own element. The exercise asks for the largest
+#   difference over the largest number of the whole product.
+# next: compute abs(product - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -647,9 +687,9 @@ def partials_for(a, b, error):
 
 # %% 11.5: without abs
 # clause: both without their signs
-# why:  this looks at differences with their sign: where the sums in HALF are too small, the largest
-#   difference is near 0 or below.
-# next: abs(found - exact).max() / abs(exact).max().
+# why:  this uses differences with their sign. If the sums in HALF are too small, the largest
+#   difference is near 0 or negative.
+# next: compute abs(product - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -658,8 +698,8 @@ def partials_for(a, b, error):
 
 # %% 11.5: exact in float16
 # clause: from the exact product
-# why:  the product that is called exact here is one of float16: it is rounded itself.
-# next: a.astype(float) @ b.astype(float).
+# why:  the exact product is computed in float16 here, so it is rounded itself.
+# next: compute a.astype(float) @ b.astype(float).
 def partials_for(a, b, error):
     exact = (a @ b).astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -667,9 +707,8 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: sixteen after sixteen in numpy
-# why:  this adds up all sixteens of a sum one after another. That loses another part of the sum
-#   than the device does.
-# next: multiplied(a, b, HALF) has the result of the device.
+# why:  this adds all groups of sixteen one after another. The device loses another part of the sum.
+# next: use multiplied(a, b, HALF), the result of the device.
 def partials_for(a, b, error):
     total = np.zeros((len(a), b.shape[1]), np.float16)
     for i in range(0, a.shape[1], 16):
@@ -679,7 +718,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: the difference itself
-# why:  this compares the difference itself with the error, which is a share of the largest number.
+# why:  this compares the difference itself with `error`, which is a share of the largest number.
 # next: divide by the largest number of the exact product.
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -688,8 +727,8 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: the other way round
-# why:  HALF and FLOAT are exchanged.
-# next: HALF where its error is small enough.
+# why:  HALF and FLOAT are swapped.
+# next: return HALF if its error is small enough.
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -697,7 +736,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.6: a scale of the mean
-# not yet: its largest becomes no number.
+# not yet: its largest value becomes NaN.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         size = np.full(1, abs(values).mean() or 1.0)
@@ -709,7 +748,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the power of two one too small
-# why:  the quotient is rounded down. The largest number is then beyond the end.
+# why:  the quotient is rounded down, so the largest value is beyond the end of the range.
 # next: round up: np.ceil of the log2 of largest / end.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -723,7 +762,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: one scale for all
 # clause: each with the scale that suits its largest magnitude
-# why:  all tensors have the scale of x. The others are larger or smaller.
+# why:  all tensors have the scale of x, but the others are larger or smaller.
 # next: compute the scale of each tensor from its own values: numbers.best_scale(values, form).
 def step(w, x, t, rate, eight):
     scale = numbers.best_scale(x, F143)
@@ -733,8 +772,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: no scale
-# why:  all have the scale 0, whatever their size.
-# next: give eight() the scale numbers.best_scale(values, form) for each tensor.
+# why:  all tensors have the scale 0, whatever their size.
+# next: pass the scale numbers.best_scale(values, form) to eight() for each tensor.
 def step(w, x, t, rate, eight):
     x8 = eight(x, F143, 0)
     error = x8 @ eight(w, F143, 0) - t
@@ -742,8 +781,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: a factor for a scale
-# why:  the sign of the scale is turned round: a byte stands for its number times 2 ** scale.
-# next: turn the sign of the scale round.
+# why:  the sign of the scale is wrong: a byte means its number times 2 ** scale.
+# next: change the sign of the scale.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, -numbers.best_scale(values, form))
@@ -754,9 +793,9 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the error in F143
-# clause: and of the error, in F152
-# why:  the error is in F143. Its numbers differ more in size than those of w and x.
-# next: give eight() the form F152 for the error.
+# clause: the error to 8 bits in F152
+# why:  the error is in F143. Its values differ more in size than those of w and x.
+# next: pass the form F152 to eight() for the error.
 def step(w, x, t, rate, eight):
     def narrow(values):
         return eight(values, F143, numbers.best_scale(values, F143))
@@ -766,8 +805,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the error stays wide
-# why:  the error is multiplied as it is, 64 bits wide.
-# next: make it 8 bits, in F152, before x.T @ error.
+# why:  the error is multiplied without conversion, 64 bits wide.
+# next: convert it to 8 bits in F152 before x.T @ error.
 def step(w, x, t, rate, eight):
     x8 = eight(x, F143, numbers.best_scale(x, F143))
     error = x8 @ eight(w, F143, numbers.best_scale(w, F143)) - t
@@ -776,7 +815,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: x wide in the slope
 # clause: in each product
-# not yet: x.T @ error uses x as it was
+# not yet: x.T @ error uses x without conversion
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -786,7 +825,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the error wide in the slope
-# not yet: x.T @ error uses error as it was
+# not yet: x.T @ error uses error without conversion
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -798,7 +837,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: w wide in the error
-# not yet: x @ w uses w as it was
+# not yet: x @ w uses w without conversion
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -810,7 +849,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: converted, and not used
 # clause: **before they are multiplied**
-# not yet: x @ w uses x as it was
+# not yet: x @ w uses x without conversion
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -823,7 +862,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the slope, too
-# not yet: the gradient, or another tensor, was made 8 bits
+# not yet: the gradient, or another tensor, was converted to 8 bits
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -835,7 +874,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the target, too
-# not yet: t is not multiplied, and need not be 8 bits
+# not yet: t is subtracted, not multiplied, so it need not have 8 bits
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -846,7 +885,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the scale twice
-# why:  the scale is applied twice: eight() gives numbers back, and not codes.
+# why:  the scale is applied twice: eight() returns numbers, not codes.
 # next: leave out the factor 2 ** scale: eight() has applied it already.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -860,7 +899,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: w rounded
 # clause: The w that you return is not rounded
-# not yet: the w that is returned was rounded to 8 bits. Small steps are then lost
+# not yet: the returned w was rounded to 8 bits, so small steps are lost
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -871,8 +910,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: uphill
-# clause: Write a step of training
-# why:  w goes the other way: the loss grows.
+# clause: Write a training step
+# why:  this adds the step to w, so the loss grows.
 # next: subtract the step from w.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -884,7 +923,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the sum of the slopes
-# why:  w loses rate times the sum of the slopes, and asked is their mean.
+# why:  this subtracts rate times the sum of the gradients. The exercise asks for their mean.
 # next: divide the gradient by len(x).
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -897,7 +936,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the first scales kept
 # clause: both w and the error change
-# not yet: its largest becomes no number.
+# not yet: its largest value becomes NaN.
 kept = {}
 
 
@@ -912,7 +951,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.4: the bare ones behind both slopes
-# why:  dw1 and dw2 are made of h and dh before these were divided.
+# why:  dw1 and dw2 are computed from h and dh before these were scaled.
 # next: use the h and the dh that you return.
 def two_layers(x, w1, w2, dy):
     h, dh = x @ w1, dy @ w2.T

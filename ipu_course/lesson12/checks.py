@@ -100,8 +100,12 @@ def _by_hand(answer: type[Vertex]) -> Passed:
     for number, trial in enumerate(_products()):
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
-            why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
-            advice = "work out by hand in which row of x and of out one number of a block belongs."
+            why = (
+                f"the ordinary matrices are right; this one is wrong: {trial.tried}."
+                if number > 1
+                else ""
+            )
+            advice = "compute by hand to which row of x and of out one number of a block belongs."
             row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
             expected = f"row {row}: {quoted(difference.right[row])}"
             raise run.refused("12.1", difference.words, expected, advice=advice, why=why)
@@ -122,7 +126,7 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
     skewed = np.sort(draw.integers(1, 40, 52) ** 2 // 30)[::-1]
     heavy = np.append(draw.integers(0, 6, 40), draw.integers(20, 60, 12))
     return (
-        ("60 rows nearly alike", even.tolist(), 13),
+        ("60 rows of similar length", even.tolist(), 13),
         ("52 rows that get shorter", skewed.tolist(), 13),
         ("many short rows, then a few long ones", heavy.tolist(), 7),
         ("as many rows as tiles", [3, 9, 1, 4, 2], 5),
@@ -163,10 +167,8 @@ def _bands(answer: Bands) -> Passed:
         if wrong:
             if numbers and None not in numbers:
                 refuse_floats(fault, rows)
-            wanted = f"{parts} whole numbers that begin with 0 and never fall"
-            raise refused(
-                fault, wrong, wanted, "one number for each tile: the row that it begins with."
-            )
+            wanted = f"{parts} whole numbers that start at 0 and never fall"
+            raise refused(fault, wrong, wanted, "return one number for each tile: its first row.")
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
         maximum = max(loads)
@@ -177,8 +179,8 @@ def _bands(answer: Bands) -> Passed:
             bars = Bars(limit, maximum, "blocks on the fullest tile")
             place = int(np.argmax(loads))
             words = f"tile {place} has {loads[place]} blocks"
-            wanted = f"{best} would do, and {limit} are allowed"
-            advice = "raise a limit until all rows fit, if each tile takes rows while it has room."
+            wanted = f"{best} is possible, and {limit} is allowed"
+            advice = "raise a limit until all rows fit when each tile takes rows while it has room."
             raise refused(fault, words, wanted, advice, bars=bars)
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
@@ -319,17 +321,17 @@ def _compiled(
 def _refuse_engines(description: str, engines: int) -> None:
     """Raise `NotYet` unless the answer created exactly one engine."""
     if not engines:
-        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
+        advice = "create one with dynamic_engine(params); then write, run and read."
         raise NotYet(
             description,
             "no engine compiled",
             expected="one",
-            why="the device is to multiply.",
+            why="the device has to multiply.",
             next_step=advice,
         )
     if engines > 1:
-        why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
-        advice = "make the engine before the loop, and in the loop write, run and read."
+        why = "compiling takes longer than ten runs. The pattern is data that the host writes."
+        advice = "create the engine before the loop; write, run and read in the loop."
         raise NotYet(
             description,
             f"{counted(engines, 'engine')} compiled",
@@ -348,8 +350,8 @@ def _refuse_host(description: str, results: Sequence[Array | None], watched: Wat
             f"the answer returns {counted(count, 'product')} after "
             f"{counted(watched.runs, 'run')} of the engine",
             expected="a run of the engine for each product",
-            why="the products are right, and not all of them are the device's.",
-            next_step="write the pattern, run the engine, and read out.",
+            why="the products are right, but the device did not compute all of them.",
+            next_step="write the pattern, run the engine, and read `out`.",
         )
     for number, product in enumerate(results):
         if product is not None and not any(map(partial(np.array_equal, product), watched.reads)):
@@ -357,8 +359,8 @@ def _refuse_host(description: str, results: Sequence[Array | None], watched: Wat
                 description,
                 f"pattern {number}: a product that was not read from the engine",
                 expected='what engine.read_tensor("out") returns',
-                why="the product is right, and it is not the device's: it differs in rounding.",
-                next_step='return what engine.read_tensor("out") returns after each run.',
+                why="the product is right, but its rounding is not that of the device.",
+                next_step='append engine.read_tensor("out") after each run.',
             )
 
 
@@ -372,7 +374,7 @@ def _one_engine(answer: Multiplies) -> Passed:
     except Broken as broken:
         if not isinstance(broken.error, PoplibsError):
             raise
-        why = "encode() raises this error for a pattern that the budget does not hold."
+        why = "encode() raises this error for a pattern that exceeds the budget."
         advice = "catch PoplibsError around encode(), and append None there."
         raise NotYet(description, said_by(broken.error), "None", why, advice) from None
     x, patterns = _ten()
@@ -405,17 +407,17 @@ def _one_engine(answer: Multiplies) -> Passed:
         right = csr.to_dense().astype(float) @ x
         if number in TOO_MANY:
             if product is not None:
-                why = f"it has {csr.num_blocks} blocks, and the budget holds {BUDGET}."
+                why = f"this pattern has {csr.num_blocks} blocks, and the budget is {BUDGET}."
                 actual = f"pattern {number}: {returned(product, '')}"
-                advice = "append None where encode() raises PoplibsError."
+                advice = "append None if encode() raises PoplibsError."
                 raise refused(actual, "None", advice, why)
         elif product is None or (difference(product, right, 1e-5)):
             actual = difference(product, right, 1e-5)
-            advice = "for each pattern write meta_info and nz_values of its own encode(), run the "
-            advice += "engine, and read out."
+            advice = "for each pattern, write the meta_info and nz_values of its encode(), run the "
+            advice += "engine, and read `out`."
             expected = f"an array of shape {right.shape}"
             if product is None:
-                actual, advice = "None", "append None only where encode() raises PoplibsError."
+                actual, advice = "None", "append None only if encode() raises PoplibsError."
             elif np.shape(product) == right.shape:
                 row = int(np.abs(np.asarray(product, float) - right).max(axis=1).argmax())
                 expected = f"row {row}: {quoted(right[row])}"
@@ -461,7 +463,7 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
         "drawn": (counts[0], 6),
         "drawn, eight": (counts[1], 7),
         "drawn, thirteen": (counts[2], 7),
-        "drawn, two side by side": ([2, 9, 9, 1, 0, 3], 5),
+        "drawn, two neighbours": ([2, 9, 9, 1, 0, 3], 5),
         "drawn, by hand": ([8, 0, 5, 0, 9, 2], 5),
         "nothing spills": ([4, 5, 2, 0], 5),
         "just full": ([5, 5, 5], 5),
@@ -536,56 +538,60 @@ def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
             description,
             f"{counted(gone, 'block')} gone, and {grown} grown",
             expected=f"{moved} gone, and {moved} grown",
-            why="the other layers are right. Here no block is smaller than another.",
-            next_step="np.argsort orders equal sizes, too: take its first `moved`.",
+            why="the other layers are right. In this one, all blocks have the same size.",
+            next_step="use the first `moved` of np.argsort, which also orders equal sizes.",
         )
     right = weights * (after & is_present)[:, :, None, None]
     if where := difference(np.asarray(values), right):
         raise NotYet(
             description,
             f"weights: {where}",
-            expected="kept blocks as they were, and 0 elsewhere",
-            why="the other layers are right. Here no block is smaller than another.",
-            next_step="look whether this block was there before, and whether it is there now.",
+            expected="kept blocks unchanged, and 0 elsewhere",
+            why="the other layers are right. In this one, all blocks have the same size.",
+            next_step="check whether this block was present before, and whether it is present now.",
         )
+
+
+def _moved(
+    answer: Callable[..., tuple[Array, Array]], description: str, layer: Regrowth
+) -> tuple[Array, Array]:
+    """Return the `(present, weights)` that an answer returns for a layer.
+
+    :raises NotYet: if they have other shapes or another dtype than in the layer.
+    """
+    returned_value = call(answer, *layer)
+    parts = [*returned_value] if isinstance(returned_value, (tuple, list)) else []
+    shapes = [np.shape(part) for part in parts]
+    if shapes != [layer[0].shape, layer[1].shape]:
+        actual = f"shapes {shapes}" if parts else returned(returned_value, "")
+        wanted = f"there and weights, of shapes {layer[0].shape} and {layer[1].shape}"
+        raise NotYet(
+            description,
+            actual,
+            expected=wanted,
+            next_step="return both, separated by a comma.",
+        )
+    is_present = np.asarray(parts[0])
+    if is_present.dtype != bool:
+        raise NotYet(
+            description,
+            f"there is an array of {is_present.dtype}",
+            expected="an array of bool",
+            why="an array of numbers selects other elements than an array of bool, and ~ "
+            "of it is no mask.",
+            next_step="return there.astype(bool), or start from there.copy().",
+        )
+    return is_present, np.asarray(parts[1])
 
 
 def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
     answers = []
-    for case in (
-        (6, 7, 4, 18, 5),
-        (5, 4, 2, 9, 1),
-        (3, 8, 1, 10, 4),
-        (4, 4, 2, 12, 4),
-        (4, 5, 2, 6, 0),
-    ):
+    for case in LAYERS:
         arguments = _layer(*case)
         description = (
             f"{case[3]} of {case[0]} x {case[1]} blocks of {case[2]} x {case[2]}, {case[4]} to move"
         )
-        layer = call(answer, *arguments)
-        parts = [*layer] if isinstance(layer, (tuple, list)) else []
-        shapes = [np.shape(part) for part in parts]
-        if shapes != [arguments[0].shape, arguments[1].shape]:
-            actual = f"shapes {shapes}" if parts else returned(layer, "")
-            wanted = f"there and weights, of shapes {arguments[0].shape} and {arguments[1].shape}"
-            raise NotYet(
-                description,
-                actual,
-                expected=wanted,
-                next_step="return both, with a comma between them.",
-            )
-        is_present = np.asarray(parts[0])
-        if is_present.dtype != bool:
-            raise NotYet(
-                description,
-                f"there is an array of {is_present.dtype}",
-                expected="an array of bool",
-                why="an array of numbers selects other elements than one of bool, and ~ of it is "
-                "no mask.",
-                next_step="return there.astype(bool), or start from there.copy().",
-            )
-        answers.append((description, arguments, is_present, np.asarray(parts[1])))
+        answers.append((description, arguments, *_moved(answer, description, arguments)))
 
     def moves_alike(like: Callable[..., tuple[Array, Array]]) -> bool:
         pairs = (
@@ -601,18 +607,18 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
         actual = wanted = ""
         advice = "print the sizes of this block and of the others, and sort them."
         if is_present.sum() != after.sum():
-            actual = f"{is_present.sum()} blocks are there"
+            actual = f"{is_present.sum()} blocks are present"
             wanted = f"{after.sum()}, as before"
-            advice = "count how many blocks go, and how many grow."
+            advice = "count how many blocks you remove, and how many you add."
         elif (is_present != after).any():
             row, column = np.argwhere(is_present != after)[0]
-            message = ("there", "not there")[:: 1 if is_present[row, column] else -1]
+            message = ("present", "missing")[:: 1 if is_present[row, column] else -1]
             actual = f"the block in row {row}, column {column} is {message[0]}"
             wanted = message[1]
         elif words := difference(weights, values):
             actual = f"weights: {words}"
-            wanted = "kept blocks as they were, and 0 elsewhere"
-            advice = "look whether this block was there before, and whether it is there now."
+            wanted = "kept blocks unchanged, and 0 elsewhere"
+            advice = "check whether this block was present before, and whether it is present now."
         if actual:
             raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
     _refuse_more_than_moved(answer)

@@ -49,31 +49,31 @@ def dynamic_engine(params):
 
 
 # %% 12.w1: how many before
-# clause: How many blocks has row
-# why:  this is how many stand before the row.
-# next: take it from how many stand before the next one.
+# clause: How many blocks are in row
+# why:  this is the number of blocks before the row.
+# next: subtract it from the number of blocks before the next row.
 def blocks_in(offsets, row):
     return offsets[row]
 
 
 # %% 12.w1: how many up to it
-# why:  this is how many there are from the first row on, up to this one.
-# next: take away those of the rows before.
+# why:  this is the number of blocks from the first row up to this one.
+# next: subtract the blocks of the rows before.
 def blocks_in(offsets, row):
     return offsets[row + 1]
 
 
 # %% 12.w1: the row before
-# why:  this is the row before.
-# next: offsets[row] is where this row begins.
+# why:  this is the number of blocks of the row before.
+# next: use offsets[row], where this row begins.
 def blocks_in(offsets, row):
     return offsets[row] - offsets[row - 1]
 
 
 # %% 12.1: a row without blocks is left out
 # clause: write all of self.out.
-# why:  a row without blocks is left out, and nobody else writes it: what is there is undefined.
-# next: write its zeros. A total that begins at 0 does that by itself.
+# why:  a row without blocks is never written, so its output is undefined.
+# next: write its zeros: a total that starts at 0 does that.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -97,9 +97,9 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: blocks turned
-# clause: the product itself
-# why:  each block is turned: it is read column by column.
-# next: number k of row i of a block is number i * b + k of it.
+# clause: Now write the product itself
+# why:  each block is transposed: it is read column by column.
+# next: use number i * b + k of the block for number k of its row i.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -123,8 +123,9 @@ class BlockRows(Vertex):
 
 # %% 12.1: columns not times b
 # clause: with blocks of `b` x `b`
-# why:  a column of blocks is taken for a row of x. Column c meets rows c * b to c * b + b - 1.
-# next: times b.
+# why:  a column of blocks is used as a row of x. Column c is multiplied with rows c * b to c * b +
+#   b - 1.
+# next: multiply the column by b.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -147,9 +148,9 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: rows not times b
-# why:  rows of blocks are written one below the other, as if each made one row of out: they write
-#   over each other, and the last rows are never written.
-# next: row r of blocks makes the rows r * b to r * b + b - 1.
+# why:  each row of blocks is written as if it gave one row of out: the rows overwrite each other,
+#   and the last ones are never written.
+# next: write rows r * b to r * b + b - 1 for row r of blocks.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -173,7 +174,7 @@ class BlockRows(Vertex):
 
 # %% 12.1: the last block of a row left out
 # why:  the last block of each row is left out.
-# next: offsets[row + 1] is where the next row begins, and a range ends before it.
+# next: end the range at offsets[row + 1], where the next row begins.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -196,8 +197,8 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: one total for all rows
-# why:  the total goes on from row to row.
-# next: begin it at 0 for each number of out.
+# why:  the total continues from one row to the next.
+# next: start it at 0 for each number of out.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -220,8 +221,8 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: the diagonal of blocks alone
-# why:  of each block only the diagonal is multiplied.
-# next: a row of a block has b numbers, and each meets a row of x of its own.
+# why:  only the diagonal of each block is multiplied.
+# next: multiply all b numbers of a block's row, each with its own row of x.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -243,8 +244,9 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: each block writes over the one before
-# why:  each block of a row writes over what the ones before it made: out is set to 0 once a block.
-# next: begin at 0 once for each number of out, before the loop over blocks.
+# why:  each block of a row overwrites the sum of the blocks before it: out is set to 0 for every
+#   block.
+# next: set each number of out to 0 once, before the loop over blocks.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -272,9 +274,9 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: added to what nobody wrote
-# clause: A **row without blocks** makes zeros
-# why:  products are added to out, and nothing was written there before: an output begins undefined.
-# next: write a 0 into each number of out first, or add up in a total.
+# clause: A **row without blocks** gives zeros
+# why:  products are added to out, which was never written: an output starts undefined.
+# next: write 0 into each number of out first, or add into a total.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -299,7 +301,7 @@ class BlockRows(Vertex):
 # %% 12.1: b columns of out
 # clause: any number of columns
 # why:  only the first b columns of out are written.
-# next: out has as many columns as x: len(self.out[0]).
+# next: use all columns of out, which are those of x: len(self.out[0]).
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -322,17 +324,17 @@ class BlockRows(Vertex):
 
 
 # %% 12.2: equal rows
-# clause: no more than **1.1 times** as many blocks
-# why:  these are equal numbers of rows, and rows have different numbers of blocks.
+# clause: at most **1.1 times** as many blocks
+# why:  each tile has the same number of rows, but rows have different numbers of blocks.
 # next: add up blocks, and begin a new tile when it is full.
 def bands(counts, tiles):
     return [tile * len(counts) // tiles for tile in range(tiles)]
 
 
 # %% 12.2: over by one row
-# why:  each tile goes on until it has reached the mean, and so it is over it by nearly a row; the
-#   last ones get what is left.
-# next: ask before a row is taken whether it still fits.
+# why:  each tile takes rows until it reaches the mean, so it exceeds the mean by up to a row; the
+#   last tiles get the rest.
+# next: before you add a row, check whether it still fits.
 def bands(counts, tiles):
     mean, begins, load = sum(counts) / tiles, [0], 0
     for row, count in enumerate(counts):
@@ -344,8 +346,8 @@ def bands(counts, tiles):
 
 
 # %% 12.2: the last takes the rest
-# why:  no tile may be over the mean, and what does not fit anywhere is the last one's.
-# next: the mean cannot be kept by all: raise the limit until everything fits.
+# why:  no tile may exceed the mean here, and the last tile gets everything that does not fit.
+# next: raise the limit until everything fits.
 def bands(counts, tiles):
     limit, begins, load = max(max(counts), sum(counts) // tiles), [0], 0
     for row, count in enumerate(counts):
@@ -358,7 +360,7 @@ def bands(counts, tiles):
 
 # %% 12.2: sorted first
 # clause: **in order**
-# why:  the rows were sorted first, and these are bands of the sorted ones.
+# why:  the rows were sorted first, so these are bands of the sorted rows.
 # next: keep them in order: row i is counts[i].
 def bands(counts, tiles):
     counts = sorted(counts)
@@ -376,9 +378,9 @@ def bands(counts, tiles):
 
 
 # %% 12.2: ends
-# clause: the first is 0
-# why:  these are the rows with which tiles end.
-# next: a tile begins where the one before it ended, and the first at 0.
+# clause: The first number is 0
+# why:  these are the last rows of the tiles.
+# next: return where each tile begins: at 0, and then where the one before it ended.
 def bands(counts, tiles):
     limit = max(counts)
     while True:
@@ -395,7 +397,7 @@ def bands(counts, tiles):
 
 # %% 12.2: fewer tiles than there are
 # why:  there are fewer numbers than tiles.
-# next: a tile that gets nothing has one, too: len(counts).
+# next: return len(counts) for each tile without rows.
 def bands(counts, tiles):
     limit = max(counts)
     while True:
@@ -411,8 +413,8 @@ def bands(counts, tiles):
 
 
 # %% 12.2: rows of each
-# clause: The first row of each tile
-# why:  these are numbers of rows, and asked is where each tile begins.
+# clause: Return the first row of each tile
+# why:  these are the numbers of rows of the tiles. The exercise asks for the first row of each.
 # next: add them up.
 def bands(counts, tiles):
     limit = max(counts)
@@ -430,22 +432,22 @@ def bands(counts, tiles):
 
 
 # %% 12.3: one in eight for all
-# why:  it is the same for all. That is a rule of thumb, and it depends on block and size.
-# next: ask the two plans.
+# why:  the result is the same for all sizes. It depends on block and size.
+# next: compare the two plans.
 def break_even(size, n, block):
     return 1 / 8
 
 
 # %% 12.3: one in sixteen for all
-# why:  it is the same for all, as a rule of thumb.
-# next: ask the two plans: sparse_cycles and dense_cycles.
+# why:  the result is the same for all sizes.
+# next: compare the two plans: sparse_cycles and dense_cycles.
 def break_even(size, n, block):
     return 1 / 16
 
 
 # %% 12.3: single values for all
-# why:  it is worked out for single values, whatever the block is.
-# next: hand block on to sparse_cycles.
+# why:  this always plans single values, whatever the block is.
+# next: pass block to sparse_cycles.
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, 1, 2**-power) < dense_cycles(size, n):
@@ -454,17 +456,17 @@ def break_even(size, n, block):
 
 # %% 12.3: multiplications alone
 # clause: Use `dense_cycles` and `sparse_cycles`.
-# why:  half of the multiplications are not half of the time.
-# next: ask the two plans; they count what is sent, and how well the units are filled.
+# why:  this compares multiplications. Half of the multiplications do not take half of the time.
+# next: compare the two plans, which include the exchange and how well the units are used.
 def break_even(size, n, block):
     return 1 / 2
 
 
 # %% 12.3: beside FLOAT
 # clause: both of halves
-# why:  sparse halves are compared with a dense product of FLOAT, which takes several times as
-#   long.
-# next: compare like with like: both of halves.
+# why:  a sparse product of halves is compared with a dense product of FLOAT, which takes several
+#   times as long.
+# next: use halves for both.
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, block, 2**-power) < dense_cycles(size, n, FLOAT):
@@ -473,8 +475,8 @@ def break_even(size, n, block):
 
 # %% 12.3: the smallest
 # clause: the **largest** density
-# why:  this is the smallest density at which sparse is quicker.
-# next: begin with the largest, and stop at the first.
+# why:  this is the smallest density at which sparse is faster.
+# next: start with the largest, and stop at the first that is faster.
 def break_even(size, n, block):
     for power in range(7, 0, -1):
         if sparse_cycles(size, n, block, 2**-power) < dense_cycles(size, n):
@@ -483,8 +485,8 @@ def break_even(size, n, block):
 
 # %% 12.3: where dense is quicker
 # clause: takes fewer cycles than the dense one
-# why:  this is the largest density at which the dense product is quicker.
-# next: turn the comparison round.
+# why:  this is the largest density at which the dense product is faster.
+# next: reverse the comparison.
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, block, 2**-power) > dense_cycles(size, n):
@@ -492,8 +494,8 @@ def break_even(size, n, block):
 
 
 # %% 12.3: non-zeros a cycle
-# why:  rates are compared, of values that are there to all that a dense product multiplies, zeros
-#   too. But both have the same result to deliver.
+# why:  this compares rates: kept values per cycle with all values per cycle of the dense product.
+#   But both compute the same result.
 # next: compare cycles.
 def break_even(size, n, block):
     for power in range(1, 8):
@@ -504,12 +506,50 @@ def break_even(size, n, block):
 
 
 # %% 12.3: where most is won
-# why:  this is where most is won.
-# next: asked is the largest density at which anything is.
+# why:  this is the density at which the gain is largest.
+# next: return the largest density with any gain.
 def break_even(size, n, block):
     found = {2**-p: sparse_cycles(size, n, block, 2**-p) for p in range(1, 8)}
     best = min(found, key=found.get)
     return best if found[best] < dense_cycles(size, n) else 0
+
+
+# %% 12.3: the reciprocal
+# why:  this is 1 divided by the density.
+# next: return the density itself, such as 1 / 4.
+def break_even(size, n, block):
+    for power in range(1, 8):
+        if sparse_cycles(size, n, block, 2**-power) < dense_cycles(size, n):
+            return 2**power
+
+
+# %% 12.3: from a quarter on
+# why:  the search starts at 1/4, so 1/2 is never tried.
+# next: start with 1 / 2.
+def break_even(size, n, block):
+    density = 1 / 4
+    while sparse_cycles(size, n, block, density) >= dense_cycles(size, n):
+        density /= 2
+    return density
+
+
+# %% 12.3: in proportion
+# why:  the cycles at 1/16 are scaled to the other densities, but cycles are not proportional to the
+#   density.
+# next: call sparse_cycles for each density.
+def break_even(size, n, block):
+    ratio = dense_cycles(size, n) / sparse_cycles(size, n, block, 1 / 16)
+    return max(2**-power for power in range(1, 8) if 16 * 2**-power < ratio)
+
+
+# %% 12.3: one step too far
+# why:  at this density the dense product is faster: the loop goes one step too far.
+# next: return the density before it, which is half as large.
+def break_even(size, n, block):
+    density = 1 / 128
+    while density <= 1 / 2 and sparse_cycles(size, n, block, density) < dense_cycles(size, n):
+        density *= 2
+    return density
 
 
 # %% 12.4: an engine each
@@ -532,9 +572,8 @@ def products(params, patterns, x):
 
 
 # %% 12.4: values without their places
-# clause: Multiply each of `patterns` with `x`
-# why:  the values were written, and not where they belong: the places are still the first
-#   pattern's.
+# clause: Multiply each of `patterns` by `x`
+# why:  the values are written, but not their positions: these are still the first pattern's.
 # next: write meta_info for each pattern: engine.write_tensor("meta_info", data.meta_info).
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -552,7 +591,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: places without their values
-# why:  the places were written, and the values are still the first pattern's.
+# why:  the positions are written, but the values are still the first pattern's.
 # next: write nz_values for each pattern: engine.write_tensor("nz_values", data.nz_values).
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -570,8 +609,8 @@ def products(params, patterns, x):
 
 
 # %% 12.4: too many are cut off
-# clause: that the budget does not hold
-# why:  blocks beyond the budget were dropped, and the product is that of another matrix.
+# clause: for a pattern that exceeds the budget
+# why:  blocks beyond the budget were dropped, so this is the product of another matrix.
 # next: append None for a pattern that encode() refuses, and drop no block.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -590,9 +629,9 @@ def products(params, patterns, x):
 
 
 # %% 12.4: too many are left out
-# clause: **None** in the place of a pattern
-# why:  a pattern beyond the budget has no entry, and all behind it move up.
-# next: append None in its place.
+# clause: **None** for a pattern
+# why:  a pattern beyond the budget has no entry, so all later entries are shifted.
+# next: append None for it.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -609,8 +648,8 @@ def products(params, patterns, x):
 
 # %% 12.4: stops at too many
 # clause: `pattern @ x` for each
-# why:  it stops at the first pattern beyond the budget. Others come behind it.
-# next: go on with the next one: continue, and not break.
+# why:  this stops at the first pattern beyond the budget, although more patterns follow.
+# next: use continue, not break.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -627,8 +666,8 @@ def products(params, patterns, x):
 
 
 # %% 12.4: once more what was before
-# why:  where the budget does not hold a pattern, the product of the one before stands again.
-# next: append None where encode() raises PoplibsError.
+# why:  for a pattern beyond the budget, this appends the previous product again.
+# next: append None if encode() raises PoplibsError.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -644,9 +683,9 @@ def products(params, patterns, x):
 
 
 # %% 12.4: a budget for all that there could be
-# why:  the budget was made as large as the whole matrix. Then buckets have room for every block,
-#   in the memory and the time of a dense product.
-# next: make the engine and the partitioner from `params` as they are.
+# why:  the budget is as large as the whole matrix, so the buckets have room for every block, with
+#   the memory and the time of a dense product.
+# next: use `params` unchanged for the engine and the partitioner.
 def products(params, patterns, x):
     params = dynamic.MatMulParams.create_with_nz_ratio(
         params.m, params.k, params.n, 1, params.block
@@ -664,9 +703,9 @@ def products(params, patterns, x):
 
 
 # %% 12.4: the partitioner of another product
-# why:  no pattern was encoded: the partitioner was made with other parameters than `params`, and it
+# why:  no pattern was encoded: the partitioner was made with other parameters than `params`, and
 #   refuses all of these patterns.
-# next: make dynamic.Partitioner(params, FLOAT, device.target) from the params that you were given.
+# next: make dynamic.Partitioner(params, FLOAT, device.target) from the argument `params`.
 def products(params, patterns, x):
     other = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
     engine, found = dynamic_engine(params), []
@@ -686,7 +725,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: numpy multiplies
-# not yet: not all of them are the device's
+# not yet: the device did not compute all of them
 def products(params, patterns, x):
     dynamic_engine(params)
     return [
@@ -696,7 +735,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: no net below
-# clause: the budget does not hold
+# clause: exceeds the budget
 # not yet: catch PoplibsError around encode(), and append None there
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -712,76 +751,77 @@ def products(params, patterns, x):
 
 
 # %% 12.w2: without the 0.3
-# clause: 0.3 of it more
-# why:  this is the even share alone.
-# next: 0.3 of it more.
+# clause: 1.3 times the even share
+# why:  this is only the even share.
+# next: multiply it by 1.3.
 def slots(blocks, buckets):
     return -(-blocks // buckets)
 
 
 # %% 12.w2: down to a whole number
 # clause: rounded up to a whole number
-# why:  it is rounded down, and then not everything has room.
-# next: up: -(-a // b), or np.ceil.
+# why:  this rounds down, so not all blocks have room.
+# next: round up: -(-a // b), or np.ceil.
 def slots(blocks, buckets):
     return blocks * 13 // (10 * buckets)
 
 
 # %% 12.w2: rounded twice
-# why:  the even share is rounded up first, and then once more.
+# why:  the even share is rounded up first, and then the result again.
 # next: round once, at the end.
 def slots(blocks, buckets):
     return int(np.ceil(-(-blocks // buckets) * 1.3))
 
 
 # %% 12.w2: 0.3 of a block
-# why:  0.3 of a block is added, and asked is 0.3 of the even share.
-# next: times 1.3.
+# why:  this adds 0.3 of a block. The exercise adds 0.3 of the even share.
+# next: multiply by 1.3.
 def slots(blocks, buckets):
     return int(np.ceil(blocks / buckets + 0.3))
 
 
 # %% 12.5: blocks too many
-# why:  this is how many blocks are too many in the fullest part. Many of them travel together.
-# next: in a step a part fills all the room of one bucket, and not the room of one block.
+# why:  this is the number of extra blocks in the fullest part. Many of them can move at once.
+# next: let a part fill all the room of one bucket in a step, not the room of one block.
 def steps(counts, slots):
     return max(0, max(counts) - slots)
 
 
 # %% 12.5: the full buckets counted
-# why:  this is how many parts have too many. They all spill in the same step.
-# next: return the number of places that the farthest blocks travel.
+# why:  this is the number of parts with too many blocks. They all spill in the same step.
+# next: return the largest distance over which blocks spill.
 def steps(counts, slots):
     return sum(count > slots for count in counts)
 
 
 # %% 12.5: none
-# why:  it is 0 for all. Blocks that have spilled lie in another's bucket, which has to come
-#   round.
-# next: follow one step by hand, with two lists.
+# why:  this is 0 for all patterns. Blocks that spilled are in another part's bucket, which has to
+#   move.
+# next: trace one step by hand, with two lists.
 def steps(counts, slots):
     return 0
 
 
 # %% 12.5: all blocks over all room
-# clause: until nothing is left
-# why:  this is all blocks over the room of a bucket, as if they lay evenly.
-# next: keep what is left of each part in a list, and the room of each bucket in another.
+# clause: until no block is left
+# why:  this divides all blocks by the room of a bucket, as if the pattern were even.
+# next: keep the blocks left of each part in a list, and the room of each bucket in another.
 def steps(counts, slots):
     return sum(counts) // slots
 
 
 # %% 12.5: the fullest part over a bucket
-# clause: every bucket room for
-# why:  this is how many buckets the fullest part needs, as if those before it were empty.
-# next: they have blocks of their own: take away only the room that they have.
+# clause: every bucket has room for
+# why:  this is the number of buckets that the fullest part needs, as if the buckets before it were
+#   empty.
+# next: subtract only the room that these buckets have left.
 def steps(counts, slots):
     return -(-max(counts) // slots) - 1
 
 
 # %% 12.5: to both sides
-# why:  what spills goes to both sides here, and buckets go round one way.
-# next: look at places before the part alone.
+# why:  blocks spill to both sides here, but the buckets move in one direction.
+# next: use only positions before the part.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -797,8 +837,8 @@ def steps(counts, slots):
 
 
 # %% 12.5: its own bucket counted
-# why:  filling the own bucket is counted as a step. Nothing has to travel for it.
-# next: begin with 0.
+# why:  filling a part's own bucket is counted as a step. Nothing has to move for it.
+# next: start with 0.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -813,8 +853,8 @@ def steps(counts, slots):
 
 
 # %% 12.5: the other way round
-# why:  what spills goes to the places behind the part.
-# next: before it: (part - step) % parts.
+# why:  blocks spill to the positions after the part.
+# next: use the positions before it: (part - step) % parts.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -830,9 +870,9 @@ def steps(counts, slots):
 
 
 # %% 12.5: part by part
-# why:  each part looks for room to the end before the next one begins. All look one step at a
-#   time, and the nearer one is first.
-# next: steps outside, parts inside.
+# why:  each part places all its blocks before the next part begins. In each step, all parts use one
+#   position each, so a nearer part comes first.
+# next: put the loop over steps outside, and the loop over parts inside.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -849,8 +889,9 @@ def steps(counts, slots):
 
 
 # %% 12.5: the fullest alone
-# why:  only the fullest part spills here, into empty room. The others spill, too, and take it.
-# next: keep what is left of every part.
+# why:  only the fullest part spills here, into empty room. The other parts spill, too, and use some
+#   of it.
+# next: keep the blocks left of every part.
 def steps(counts, slots):
     part = counts.index(max(counts))
     left, step = counts[part] - slots, 0
@@ -861,9 +902,9 @@ def steps(counts, slots):
 
 
 # %% 12.6: grown where it was pruned
-# clause: where there was **none before**
-# why:  blocks grow again where they have just gone, with the weights that they had.
-# next: look for places in the old `there`, before anything is taken away.
+# clause: where there was **no block before**
+# why:  removed blocks are added again at once, with their old weights.
+# next: choose new positions with the old `there`, before anything is removed.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     after, kept = there.copy(), weights.copy()
@@ -875,10 +916,10 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: the count drifts
-# clause: both new
-# why:  the largest slopes of all blocks were taken, and some of those blocks were there already.
-#   So fewer grow than go.
-# next: let only places count where none was.
+# clause: Return new arrays
+# why:  this takes the largest gradients of all blocks, and some of those blocks are already
+#   present. So fewer are added than removed.
+# next: choose only positions without a block.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     wanted = (slopes**2).sum(axis=(2, 3))
@@ -890,9 +931,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: nothing grows
-# clause: let as many grow
-# why:  blocks go, and none grow.
-# next: as many as go grow elsewhere.
+# clause: add the same number of new blocks
+# why:  blocks are removed, and none are added.
+# next: add as many blocks as you remove.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     after, kept = there.copy(), weights.copy()
@@ -902,10 +943,10 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: dead weights kept
-# clause: so is what has gone
-# why:  the pattern is right, and the weights of blocks that are gone are still there. Where such
-#   a block comes back, it would begin with what it had.
-# next: set them to 0.
+# clause: of removed blocks are 0
+# why:  the pattern is right, but removed blocks keep their weights. If such a block were added
+#   again, it would start with its old weights.
+# next: set the weights of removed blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -916,7 +957,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: pruned by sign
-# why:  values are added up with their signs, so that large blocks that are negative go first.
+# why:  values are added up with their signs, so large negative blocks are removed first.
 # next: add up squares.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, weights.sum(axis=(2, 3)), np.inf)
@@ -929,7 +970,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: slopes by sign
-# why:  this adds gradients with their signs, so a block of large gradients that cancel counts as
+# why:  gradients are added up with their signs, so a block of large gradients that cancel counts as
 #   small.
 # next: add up the squares of the gradients.
 def prune_and_regrow(there, weights, slopes, moved):
@@ -944,8 +985,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: by the largest value of a block
 # clause: the **sum of the squares**
-# why:  a block is judged by one of its values, the largest.
-# next: add up the squares of all of them.
+# why:  a block is judged by its largest value alone.
+# next: add up the squares of all its values.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).max(axis=(2, 3)), np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).max(axis=(2, 3)))
@@ -957,9 +998,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: the largest go
-# clause: Take away the
-# why:  the largest blocks go.
-# next: sort the other way.
+# clause: Remove the
+# why:  the largest blocks are removed.
+# next: sort in the other order.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), -np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -971,9 +1012,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: new blocks begin with a step
-# clause: New blocks begin with 0
-# why:  new blocks begin with what the slopes say.
-# next: with 0: the next step of training moves them.
+# clause: The weights of new and of removed blocks are 0
+# why:  new blocks start with a step along the gradient.
+# next: set their weights to 0: the next training step changes them.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -986,8 +1027,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: blocks of zeros go first
-# why:  the places where no block is count as the smallest, and so hardly anything goes.
-# next: give places without a block a size of np.inf.
+# why:  missing blocks count as the smallest, so almost no block is removed.
+# next: give positions without a block the size np.inf.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = (weights**2).sum(axis=(2, 3))
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -1001,7 +1042,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 # %% 12.6: absolute values
 # why:  this adds up absolute values. The exercise asks for squares, in which one large value counts
 #   more than several small ones.
-# next: (weights ** 2).sum(axis=(2, 3)).
+# next: use (weights ** 2).sum(axis=(2, 3)).
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, np.abs(weights).sum(axis=(2, 3)), np.inf)
@@ -1013,9 +1054,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: grown where it has just gone
-# why:  a block that has just gone may grow again here: this looks for places after it took the
-#   smallest away.
-# next: look for places in the old `there`.
+# why:  a block that was just removed may be added again: this looks for positions after the
+#   removal.
+# next: choose positions with the old `there`.
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -1027,7 +1068,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: the last none
-# why:  it is right while something moves. The last 0 of a list are not [-0:]: that is all of it.
+# why:  this is right while something moves. For moved = 0, [-0:] is the whole list.
 # next: take the first ones of the other order: np.argsort(-sizes, axis=None)[:moved].
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
@@ -1040,8 +1081,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: new blocks begin with their slope
-# clause: New blocks begin with 0
-# why:  a new block has the numbers of its gradient. It begins with 0.
+# clause: The weights of new and of removed blocks are 0
+# why:  a new block has the numbers of its gradient. It has to start with 0.
 # next: set the weights of new blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)

@@ -151,25 +151,25 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
             model = call_made(answer, description, *arguments)
             runs = _runs(model, description)
         if len(models) > 1:
-            why = "each model begins again, with the weights that make() gives it."
-            message = f"{len(models)} models were made"
+            why = "each new model starts with the weights of make() again."
+            message = f"{len(models)} models were created"
             raise NotYet(
                 description,
                 message,
                 expected="1",
                 why=why,
-                next_step="make one, in front of all loops.",
+                next_step="create one model, before all loops.",
             )
         wanted = epochs * (many // (batch * steps))
         if len(model.compiles) > 1:
-            why = "what is compiled can run as often as one likes."
+            why = "a compiled program can run any number of times."
             message = f"{len(model.compiles)} programs were compiled"
             raise NotYet(
                 description,
                 message,
                 expected="1",
                 why=why,
-                next_step="call compile() and fit() once, in front of loops.",
+                next_step="call compile() and fit() once, outside of loops.",
             )
         if runs != wanted:
             raise NotYet(
@@ -191,7 +191,7 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
                 )
                 raise NotYet(description, f"{name}: {where}", why=why, next_step=advice)
         reports.append(model.report)
-    words = "34 digits, and 15: weights and bias as in the plain loop"
+    words = "34 digits, and 15: weights and bias equal to those of the plain loop"
     return Passed(words, evidence=reports)
 
 
@@ -210,9 +210,9 @@ def _without_end(
     if any(difference(actual, right, 1e-4) for actual, right in pairs):
         return None
     return (
-        "the epochs are one long row of digits here: the digits left over in one go "
-        "into a call with the next.",
-        "leave out the end of images and labels first, and let fit() repeat the epochs.",
+        "all epochs are one long array of digits here, so digits left over in one epoch "
+        "share a call with the next.",
+        "cut images and labels first, and let fit() repeat the epochs.",
     )
 
 
@@ -229,21 +229,21 @@ def _other_loop(
     """Return `(why, next step)` for wrong weights, by trying typical wrong loops."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
-        f"this is descent after each {batch * steps} digits, a call at a time.": (
+        f"this makes one update for each {batch * steps} digits, one per call.": (
             plain_loop(x, y, epochs, batch=batch * steps, steps=1),
-            "a batch is an update: neither accumulate, nor make batches larger.",
+            "make one update per batch: do not accumulate or enlarge batches.",
         ),
-        "this is descent by 0.01, which is taken where nobody says how far.": (
+        "the rate is 0.01, the default.": (
             plain_loop(x, y, epochs, batch=batch, steps=steps, rate=0.01),
-            "keras.optimizers.SGD(0.5) goes by 0.5.",
+            "use keras.optimizers.SGD(0.5).",
         ),
-        f"this is descent by {rate:g}, and asked is descent by 0.5.": (
+        f"the rate is {rate:g}, not 0.5.": (
             plain_loop(x, y, epochs, batch=batch, steps=steps, rate=rate),
-            "keras.optimizers.SGD(0.5) goes by 0.5.",
+            "use keras.optimizers.SGD(0.5).",
         ),
-        "the last digits were taken, and the first ones left out.": (
+        "this uses the last digits, and leaves out the first ones.": (
             plain_loop(x[-n:], y[-n:], epochs, batch=batch, steps=steps),
-            "leave out those at the end: images[:n].",
+            "leave out the digits at the end: images[:n].",
         ),
     }
     for why, (weights, advice) in loops.items():
@@ -253,12 +253,12 @@ def _other_loop(
     right_weights, _ = plain_loop(x, y, epochs, batch=batch, steps=steps)
     if not difference(learner_weights[0], right_weights, 1e-4):
         return (
-            "the weights are right, and the bias is not.",
-            "print model.get_weights() right behind fit(), and again where you return the model.",
+            "the weights are right, but the bias is wrong.",
+            "print model.get_weights() right after fit(), and again before you return the model.",
         )
     return (
-        "the device was run as often, and not with what the plain loop has.",
-        "give fit() the images in their order, with shuffle=False.",
+        "the number of runs is right, but their digits differ from those of the plain loop.",
+        "pass the images to fit() in their order, with shuffle=False.",
     )
 
 
@@ -268,24 +268,22 @@ def _whose(
     """Return `(why, next step)` if the device ran `runs` times instead of `wanted` times."""
     sizes = [size for mode, size in model._runs if mode == "fit"]
     if sizes != [batch]:
-        why = f"the batches have {', '.join(map(str, sizes))} digits, and asked are {batch}."
-        return why, "fit(…, batch_size=batch) says how many digits a batch has."
+        why = f"the batches have {', '.join(map(str, sizes))} digits, not {batch}."
+        return why, "use fit(…, batch_size=batch)."
     if (model._steps or 1) == steps and not runs % (wanted // epochs):
-        why = (
-            f"this trains for {counted(runs * epochs // wanted, 'epoch')}, and asked are {epochs}."
-        )
-        return why, "fit(…, epochs=epochs), once."
+        why = f"this trains for {counted(runs * epochs // wanted, 'epoch')}, not {epochs}."
+        return why, "call fit(…, epochs=epochs) once."
     if 1 < (model._steps or 1) != steps:
-        why = f"a call takes {model._steps} batches here, and asked are {steps}."
-        return why, "compile(…, steps_per_execution=steps)."
+        why = f"a call takes {model._steps} batches here, not {steps}."
+        return why, "use compile(…, steps_per_execution=steps)."
     if runs > wanted and (model._steps or 1) < steps:
-        return "the loop over batches is the host's: it calls, and waits, for each.", (
-            "steps_per_execution of compile() says how many batches a call takes."
+        return "the loop over batches runs on the host: it makes a call for each.", (
+            "pass steps_per_execution=steps to compile()."
         )
     if runs > wanted:
         return "", "count the batches that each fit() gets, and divide by the batches of a call."
-    return "the model that came back has not seen all epochs.", (
-        "fit() takes the number of epochs."
+    return "the returned model was not trained for all epochs.", (
+        "pass the number of epochs to fit()."
     )
 
 
@@ -299,12 +297,12 @@ def _runs(model: keras.Model, description: str) -> int:
             description, returned(model), expected="a model", next_step="return the model."
         )
     if not model.compiles:
-        why = "the device has not been used."
+        why = "the model never ran on the device."
         raise NotYet(
             description,
-            "a model that ran nowhere",
+            "a model that never ran",
             why=why,
-            next_step="fit() runs what compile() says.",
+            next_step="call compile() and fit().",
         )
     return len(model.report.runs)
 
@@ -331,7 +329,7 @@ def rows(answer: Lowers) -> Iterator[None]:
                 description,
                 returned(tensor),
                 expected="a tensor",
-                next_step="return what low.call gives.",
+                next_step="return the result of low.call.",
             )
         return tensor
 
@@ -403,7 +401,7 @@ def _refuse_condition_first(description: str, error: BaseException) -> None:
         raise NotYet(
             description,
             message,
-            why="here the condition comes first, as in numpy.where. Select takes it last.",
+            why="the condition comes first here, as in numpy.where. In Select it comes last.",
             next_step="write expr.Select(a, b, condition).",
         )
 
@@ -426,10 +424,10 @@ def _lowering(answer: Lowers) -> Passed:
         wanted |= {"x, afterwards": x}  # adding 0.0 turns -0.0 into 0.0
         for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
             if where := difference(result, right.astype(np.float32)):
-                advice = "take one number of each sign, and 0, and follow them."
+                advice = "trace one number of each sign, and 0."
                 raise refused(f"{name}, slope {slope}", where, "", advice)
     if lowering.compute_sets > 2 * len(SLOPES):
-        advice = "put all of it into one expression: popops.map makes one compute set."
+        advice = "put everything into one expression: popops.map makes one compute set."
         message = f"{lowering.compute_sets} compute sets for {2 * len(SLOPES)} operations"
         raise refused(description, message, "one for each", advice)
     return Passed(description, evidence=lowering.report)
@@ -463,7 +461,7 @@ CALLS = (
     ((16, 4, 0.125, 3.0, 7.0), "the first batch again, with another rate and weights"),
     ((4, 8, 0.125, 3.0, 7.0), "a batch and iterations of the same product"),
     ((1, 12, 0.125, 3.0, 7.0), "a single sample, and 12 iterations"),
-    ((11, 2, 0.125, 3.0, 7.0), "digits that follow each other as in the call before"),
+    ((11, 2, 0.125, 3.0, 7.0), "the same digits as in the call before, in another place"),
 )
 
 
@@ -493,7 +491,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
     def watched(*arguments: object) -> StandIn:
         run = answer(*arguments)
         if not isinstance(run, StandIn):
-            advice = "return what make() made, or what the cache has of it."
+            advice = "return the run from make(), or from the cache."
             raise NotYet(description, returned(run), expected="a run", next_step=advice)
         return run
 
@@ -508,7 +506,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             so_far = counted(programs, "program")
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
-            advice = "compile for a new (batch, iterations) alone, and write the rest into the run."
+            advice = "compile only for a new (batch, iterations), and write the rest into the run."
             raise refused(f"call {number + 1}: {new}", message, right, advice)
     with answering(description):
         again = gone_on(watched)
@@ -524,10 +522,10 @@ def _refuse_elsewhere(description: str, programs: int) -> None:
     if not programs:
         raise NotYet(
             f"{description}, with an empty cache",
-            "call 1 gave a run, and make() was not called",
+            "call 1 returned a run, but make() was not called",
             expected="1 program",
-            why="this run was kept outside `cache`: it is from calls with another cache.",
-            next_step="keep the runs in `cache` alone.",
+            why="this run was kept outside `cache`: it comes from calls with another cache.",
+            next_step="keep the runs only in `cache`.",
         )
 
 
@@ -593,7 +591,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         description = f"{name_of(answer)} of {name}"
         returned_value = call_made(answer, description, graph.but())
         if not isinstance(returned_value, dict):
-            advice = 'return a dictionary, as {"relu9": 4608}.'
+            advice = 'return a dictionary, such as {"relu9": 4608}.'
             raise NotYet(
                 description,
                 returned(returned_value),
@@ -607,7 +605,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
                     description,
                     f"the key {shown(key)}",
                     expected="the names of values, as text",
-                    why=f"the keys are {kind}, and not names.",
+                    why=f"the keys are {kind}, not names.",
                     next_step="use value.name as the key.",
                 )
         actual[name] = {n: plain(b) for n, b in returned_value.items()}
@@ -629,7 +627,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         message, wanted = (
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
-        advice = f"look in print(graph) for the operations that make and read {first_wrong}."
+        advice = f"find the operations that compute and read {first_wrong} in print(graph)."
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(

@@ -11,43 +11,43 @@ entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 # %% 13.1: without accumulation
-# why:  an update in training takes several micro-batches, and these are samples, too.
-# next: multiply by accumulation where it trains.
+# why:  in training, an update takes several micro-batches, and their samples count, too.
+# next: multiply by accumulation in training.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas
 
 
 # %% 13.1: without replicas
-# why:  each replica has samples of its own, and all of them come with the call.
+# why:  each replica has its own samples, and all of them are part of the call.
 # next: multiply by replicas.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * (accumulation if training else 1)
 
 
 # %% 13.1: inference accumulates
-# why:  without an update there is nothing to accumulate for, so inference leaves it out.
-# next: where training is False, accumulation counts as 1.
+# why:  inference has no updates, so it has no accumulation.
+# next: leave out accumulation if training is False.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * accumulation * replicas
 
 
 # %% 13.1: stages count
-# why:  all stages work on the same samples, each on its layers.
-# next: leave stages out.
+# why:  all stages work on the same samples, each on its own layers.
+# next: leave out stages.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * stages * (accumulation if training else 1)
 
 
 # %% 13.1: added
-# why:  this adds the numbers up. Each iteration has all of the others' again.
-# next: write a product.
+# why:  this adds the numbers. Each iteration contains all the other loops again.
+# next: multiply them.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * (iterations + replicas + (accumulation if training else 0))
 
 
 # %% 13.1: without iterations
-# clause: How many samples a call takes.
-# why:  the loop on the device is part of a call, so the call brings what all its rounds take.
+# clause: Return how many samples a call takes.
+# why:  the loop on the device is part of a call, so the call has the samples of all its iterations.
 # next: multiply by iterations.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * replicas * (accumulation if training else 1)
@@ -55,15 +55,15 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 
 # %% 13.1: micro-batches
 # clause: How many samples does a call take?
-# why:  these are batches. Each of them has several samples.
+# why:  this is the number of batches. Each batch has several samples.
 # next: multiply by batch.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return iterations * replicas * (accumulation if training else 1)
 
 
 # %% 13.1: training turned round
-# why:  accumulation counts when nothing is trained here, and not when it is.
-# next: it is training that accumulates.
+# why:  accumulation counts in inference here, and not in training.
+# next: count it if training is True.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * (1 if training else accumulation)
 
@@ -80,7 +80,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: a new model for each epoch
-# not yet: 2 models were made
+# not yet: 2 models were created
 def train(make, images, labels, epochs, batch, steps):
     n = len(images) // (batch * steps) * batch * steps
     for _ in range(epochs):
@@ -117,7 +117,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: what is over stays in
-# clause: What fills no call at the end is left out.
+# clause: Leave out the digits at the end that do not fill a call.
 # error in the answer: and 2 samples more
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -161,8 +161,8 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: descent by the default
-# clause: descent by 0.5
-# not yet: this is descent by 0.01
+# clause: gradient descent at a rate of 0.5
+# not yet: the rate is 0.01, the default
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -173,7 +173,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: accumulated
-# not yet: this is descent after each 12 digits
+# not yet: this makes one update for each 12 digits
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -185,7 +185,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: the last digits
-# not yet: the last digits were taken
+# not yet: this uses the last digits
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -228,30 +228,30 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.3: the last of all
-# why:  this gives the last micro-batch of one replica, whatever the mode.
-# next: go through the modes, one after the other, and ask how many come back.
+# why:  this is one micro-batch, whatever the mode.
+# next: handle each mode: how many micro-batches does it return?
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch, 1
 
 
 # %% 13.3: all of them
-# why:  this gives all micro-batches in each mode.
-# next: Final, EveryN and Sum give fewer; and Default is Final when it trains.
+# why:  this returns all micro-batches in each mode.
+# next: return fewer for Final, EveryN and Sum; Default is Final in training.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch * micro * replicas, micro * replicas
 
 
 # %% 13.3: default is all
-# why:  in training the default is Final: who trains looks at the weights, not at the outputs.
-# next: Default is Final where training is True.
+# why:  in training, Default is Final: the weights are of interest, not the outputs.
+# next: replace Default by Final if training is True.
 def comes_back(mode, n, batch, micro, replicas, training):
     count = {"All": micro, "Default": micro, "EveryN": micro // n}.get(mode, 1) * replicas
     return batch * count, count
 
 
 # %% 13.3: default is the last
-# why:  in inference the default is All: the outputs are what it is for.
-# next: Default is All where training is False.
+# why:  in inference, Default is All: the outputs are its purpose.
+# next: replace Default by All if training is False.
 def comes_back(mode, n, batch, micro, replicas, training):
     count = {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
     return batch * count, count
@@ -259,8 +259,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: the first of each n
 # clause: How many rows
-# why:  this has one too many where n does not go into micro: it begins with the first.
-# next: the n-th, the 2n-th and so on: micro // n of them.
+# why:  this counts one too many if n does not divide micro: it starts with the first micro-batch.
+# next: return micro // n: the n-th, the 2n-th and so on.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -269,8 +269,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: n of them
-# why:  n is how far they are apart, and not how many they are.
-# next: of micro micro-batches every n-th comes: micro // n.
+# why:  n is the distance between the outputs, not their number.
+# next: return micro // n.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -279,8 +279,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: the sum is one row
-# why:  Sum adds micro-batches up number by number, so a whole batch of rows remains.
-# next: batch rows of each replica.
+# why:  Sum adds the micro-batches element by element, so a whole batch of rows remains.
+# next: return batch rows for each replica.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -289,8 +289,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one for all replicas
-# clause: from all replicas
-# why:  each replica hands over its own, in all modes.
+# clause: come back from all replicas
+# why:  each replica returns its own outputs, in all modes.
 # next: multiply by replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -300,7 +300,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one for all, where one comes
-# why:  where one comes back it is one of each replica, in Final and in Sum as well.
+# why:  if one micro-batch comes back, it is one of each replica: in Final and in Sum as well.
 # next: multiply by replicas in all modes.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -310,8 +310,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: a loss for each sample
-# why:  the loss is a mean over its micro-batch: one number for each.
-# next: as many losses as micro-batches come back.
+# why:  the loss is a mean over a micro-batch, so there is one number for each micro-batch.
+# next: return as many losses as micro-batches.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -320,8 +320,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one loss
-# why:  this gives one loss whatever comes back. Losses come as the outputs do.
-# next: one for each micro-batch that comes back.
+# why:  this returns one loss, whatever comes back.
+# next: return one loss for each micro-batch that comes back.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -330,9 +330,9 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: losses before rows
-# clause: (rows of the outputs, losses)
-# why:  the two have changed places.
-# next: rows of the outputs first, then losses.
+# clause: Return (rows of the outputs, losses)
+# why:  the two numbers are in the wrong order.
+# next: return the rows of the outputs first, then the losses.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -341,8 +341,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one Sum for all replicas
-# why:  a Sum is added up on each replica by itself, and each hands over its own.
-# next: times replicas, as for the last one.
+# why:  each replica has its own Sum, and returns it.
+# next: multiply by replicas, as for Final.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -352,9 +352,9 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: rows alone
-# clause: return two numbers
-# why:  this is the number of rows. How many losses there are is asked for, too.
-# next: return both, with a comma between them.
+# clause: return the two numbers
+# why:  this is only the number of rows.
+# next: return both numbers, separated by a comma.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -362,8 +362,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.4: the slope above
-# why:  this multiplies what is above 0, and leaves what is below.
-# next: Select(a, b, condition) takes a where the condition holds.
+# why:  this multiplies the values above 0 by the slope, and leaves the others unchanged.
+# next: put x first: Select(a, b, condition) is a where the condition is true.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -371,23 +371,23 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: forward only
-# why:  the gradient is the forward again here: g is not asked.
-# next: where g is given, hand on g or slope * g, by the sign of x.
+# why:  the gradient is the forward function again: g is not used.
+# next: if g is given, return g or slope * g, by the sign of x.
 def leaky(low, x, slope, g=None):
     return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
 
 
 # %% 13.4: by the sign of the gradient
-# why:  the gradient is chosen by its own sign. Where the hill is steep is a matter of x.
-# next: the condition is x > 0 in both.
+# why:  this selects the gradient by its own sign. The sign of x decides.
+# next: use the condition x > 0 in both.
 def leaky(low, x, slope, g=None):
     of = [x if g is None else g]
     return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), of)
 
 
 # %% 13.4: g at zero
-# why:  at x = 0 this gives g, and the gradient there is slope * g.
-# next: x > 0, and not x >= 0.
+# why:  at x = 0 this gives g, but the gradient there is slope * g.
+# next: use x > 0, not x >= 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -395,8 +395,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: one slope for all
-# why:  the slope is 0.1 for whoever asks.
-# next: use the slope that was given.
+# why:  the slope is the constant 0.1 here.
+# next: use the argument `slope`.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -404,8 +404,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: the larger of two
-# why:  max(x, slope * x) is leaky relu for slopes below 1. For larger ones it is the other half.
-# next: ask for the sign of x, with Select.
+# why:  max(x, slope * x) is leaky relu only for slopes below 1.
+# next: select by the sign of x, with Select.
 def leaky(low, x, slope, g=None):
     if g is None:
         return low.call(popops.map, expr.Max(expr._1, slope * expr._1), [x])
@@ -413,8 +413,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: where x lies
-# why:  x has been changed. Others may read it later: the gradient does.
-# next: popops.map makes a new tensor; map_in_place overwrites the first.
+# why:  x is changed, but other operations may read it later, such as the gradient.
+# next: use popops.map, which returns a new tensor; map_in_place overwrites the first one.
 def leaky(low, x, slope, g=None):
     if g is None:
         low.call(popops.map_in_place, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
@@ -423,8 +423,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: nothing below
-# why:  this is relu: below 0 nothing is let through.
-# next: slope times it, instead of 0.
+# why:  this is relu: it returns 0 below 0.
+# next: use slope times x instead of 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -432,7 +432,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: the derivative alone
-# why:  the gradient is 1 or the slope here, and not times what came.
+# why:  this returns 1 or the slope, without g.
 # next: multiply by g: the chain rule.
 def leaky(low, x, slope, g=None):
     if g is None:
@@ -443,8 +443,8 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.4: x and g change places
 # clause: with g the gradient
-# why:  the gradient hands on x here, and asks g for its sign.
-# next: in map(expression, [x, g]) expr._1 is x, and expr._2 is g.
+# why:  the gradient returns x here, and uses the sign of g.
+# next: in map(expression, [x, g]), use expr._1 for x and expr._2 for g.
 def leaky(low, x, slope, g=None):
     if g is None:
         return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
@@ -452,7 +452,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: nothing for the gradient
-# clause: without `g` it is the forward
+# clause: without `g` it is the forward pass
 # not yet: leaky with g
 def leaky(low, x, slope, g=None):
     if g is None:
@@ -460,9 +460,9 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: call by call
-# clause: **One compute set each**
-# why:  each call of the library is a compute set of its own, with a sync before it.
-# next: make one expression of it, for one popops.map.
+# clause: **one compute set for each**
+# why:  each library call is a compute set of its own, with a sync before it.
+# next: put everything into one expression for one popops.map.
 def leaky(low, x, slope, g=None):
     v = x if g is None else g
     above = low.call(popops.map, expr._1 > 0, [x])
@@ -471,7 +471,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.5: always anew
-# clause: compiled only if it must be
+# clause: compiled only if necessary
 # why:  this compiles for each call, whatever has changed.
 # next: look into the cache first.
 def run_for(cache, make, batch, iterations, rate, weights):
@@ -483,8 +483,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: never again
-# why:  what was compiled first is used for all calls, also for another batch.
-# next: the batch and the iterations are in the program: make them the key.
+# why:  the first program is used for all calls, also for another batch.
+# next: use the batch and the iterations as the key: they are part of the program.
 def run_for(cache, make, batch, iterations, rate, weights):
     run = cache.setdefault("run", None) or make(batch, iterations)
     cache["run"] = run
@@ -495,8 +495,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the iterations are forgotten
-# why:  how often a call goes round is in the program, and this takes the old one.
-# next: the key is (batch, iterations).
+# why:  the number of iterations is part of the program, and this uses a program with the old one.
+# next: use the key (batch, iterations).
 def run_for(cache, make, batch, iterations, rate, weights):
     if batch not in cache:
         cache[batch] = make(batch, iterations)
@@ -508,8 +508,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the batch is forgotten
-# why:  shapes are in the program, and this takes one that was made for another batch.
-# next: the key is (batch, iterations).
+# why:  the shapes are part of the program, and this uses a program for another batch.
+# next: use the key (batch, iterations).
 def run_for(cache, make, batch, iterations, rate, weights):
     if iterations not in cache:
         cache[iterations] = make(batch, iterations)
@@ -521,7 +521,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the rate is in the key
-# why:  another rate compiles again, and a rate is a value on the device: it can be written.
+# why:  another rate compiles again, but a rate is a value on the device that can be written.
 # next: leave the rate out of the key.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = batch, iterations, rate
@@ -535,8 +535,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the weights are in the key
-# clause: Compile as seldom as can be.
-# why:  other weights compile again, as if they were constants. They are variables on the device.
+# clause: Compile as rarely as possible.
+# why:  other weights compile again, but they are variables on the device that can be written.
 # next: leave the weights out of the key.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = batch, iterations, str(weights)
@@ -550,8 +550,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: written when compiled
-# why:  rate and weights are written once, when the run is new, and later ones are stale.
-# next: write them in each call, whether it is new or not.
+# why:  the rate and the weights are written only when the run is new, so later ones are ignored.
+# next: write them in each call.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         run = cache[batch, iterations] = make(batch, iterations)
@@ -563,8 +563,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: the rate stays
 # clause: with its rate
-# why:  nobody writes the rate, so the device goes on with the old one.
-# next: run.write("rate", rate) in each call.
+# why:  the rate is never written, so the device uses the old one.
+# next: call run.write("rate", rate) in each call.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         cache[batch, iterations] = make(batch, iterations)
@@ -576,8 +576,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: the weights stay
 # clause: and weights **written**
-# why:  nobody writes the weights, so the device goes on with its own.
-# next: run.write(name, array) for each of weights.items().
+# why:  the weights are never written, so the device uses its old ones.
+# next: call run.write(name, array) for each of weights.items().
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         cache[batch, iterations] = make(batch, iterations)
@@ -600,8 +600,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the weights when compiled
-# why:  the weights are written once, when the run is new, and later ones are stale.
-# next: write them in each call, as the rate.
+# why:  the weights are written only when the run is new, so later ones are ignored.
+# next: write them in each call, like the rate.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         run = cache[batch, iterations] = make(batch, iterations)
@@ -612,8 +612,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: a key of digits
-# why:  the key is both numbers, one behind the other: 1 and 12 give the same text as 11 and 2.
-# next: the key is the pair (batch, iterations).
+# why:  the key joins both numbers as text, so 1 and 12 give the same key as 11 and 2.
+# next: use the pair (batch, iterations) as the key.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = f"{batch}{iterations}"
     if key not in cache:
@@ -627,8 +627,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: only the last one
 # clause: the same for all calls
-# why:  the cache has one program, so who goes back to an earlier batch compiles it again.
-# next: keep all of them, each by its key.
+# why:  the cache keeps one program, so an earlier batch is compiled again when it returns.
+# next: keep all programs, each under its key.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         cache.clear()
@@ -641,8 +641,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: by the product
-# why:  two programs of another shape may take equally many samples in a call.
-# next: the key is the pair, not its product.
+# why:  two programs with different shapes can take the same number of samples.
+# next: use the pair as the key, not its product.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = batch * iterations
     if key not in cache:
@@ -655,9 +655,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.6: all that is made
-# clause: the backward reads
-# why:  this counts all that the forward makes, whether the backward reads it or not.
-# next: go through the inputs of the backward's operations.
+# clause: Return {name: bytes} of the values that the backward pass keeps
+# why:  this counts everything that the forward pass computes, whether the backward pass reads it or
+#   not.
+# next: go through the inputs of the backward operations.
 def kept(graph):
     return {
         value.name: value.size * value.dtype.size
@@ -668,9 +669,9 @@ def kept(graph):
 
 
 # %% 13.6: parameters as well
-# clause: what the forward made
-# why:  inputs and variables are among them. They are in memory anyway, backward or not.
-# next: only what graph.maker() has, made by an operation of the forward.
+# clause: a dictionary of the values that are kept
+# why:  inputs and variables are included. They are in memory anyway.
+# next: count only values in graph.maker() that an operation of the forward pass computed.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -683,8 +684,9 @@ def kept(graph):
 
 
 # %% 13.6: gradients as well
-# why:  what the backward makes for itself is among them. It is not kept from the forward on.
-# next: ask for the part of the operation that made it.
+# why:  values that the backward pass computes are included. They are not kept from the forward
+#   pass.
+# next: check the part of the operation that computed the value.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -697,8 +699,8 @@ def kept(graph):
 
 
 # %% 13.6: views count
-# why:  views are among them, which have no memory of their own.
-# next: while a view made the value, go on with its input.
+# why:  views are included, which have no memory of their own.
+# next: while the maker of a value is a view, replace the value by the view's input.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -709,8 +711,8 @@ def kept(graph):
 
 
 # %% 13.6: views are left out
-# why:  what is read through a view is left out, and it must stay all the same.
-# next: take what it is a view of, instead of nothing.
+# why:  values that are read through a view are left out, but they have to stay in memory.
+# next: count the value on which the view is based.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -722,8 +724,8 @@ def kept(graph):
 
 
 # %% 13.6: one step back
-# why:  a view of a view is followed for one step, and the other one counts.
-# next: while, and not if.
+# why:  a view of a view is followed for only one step.
+# next: use while, not if.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -736,8 +738,8 @@ def kept(graph):
 
 
 # %% 13.6: one step back, in what computes
-# why:  a view of a view is followed for one step, and the other one counts.
-# next: while, and not if.
+# why:  a view of a view is followed for only one step.
+# next: use while, not if.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -750,8 +752,9 @@ def kept(graph):
 
 
 # %% 13.6: the size of the view
-# why:  a slice is a view of a part, and this counts the part. The whole value has to stay.
-# next: take the size of the value that the view is a view of.
+# why:  a slice is a view of a part, and this counts only the part. The whole value has to stay in
+#   memory.
+# next: use the size of the value on which the view is based.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -765,7 +768,7 @@ def kept(graph):
 
 
 # %% 13.6: without integers
-# why:  integers are left out. Places that the forward found are read by the backward, too.
+# why:  integers are left out. The backward pass also reads indices that the forward pass computed.
 # next: count values of any dtype.
 def kept(graph):
     maker, found = graph.maker(), {}
@@ -780,8 +783,8 @@ def kept(graph):
 
 # %% 13.6: elements
 # clause: name and bytes
-# why:  these are elements. A FLOAT has 4 bytes, and a HALF 2.
-# next: times value.dtype.size.
+# why:  these are numbers of elements. A FLOAT has 4 bytes, and a HALF 2.
+# next: multiply by value.dtype.size.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -794,8 +797,8 @@ def kept(graph):
 
 
 # %% 13.6: four bytes each
-# why:  a HALF has 2 bytes, and this counts 4 for all.
-# next: value.dtype.size says how many.
+# why:  a HALF has 2 bytes, but this counts 4 for every element.
+# next: multiply by value.dtype.size.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -808,7 +811,8 @@ def kept(graph):
 
 
 # %% 13.6: the first input
-# why:  only the first input of each operation is looked at. A product's gradient needs the other.
+# why:  this looks only at the first input of each operation. The gradient of a product needs the
+#   other one, too.
 # next: go through all of op.inputs.
 def kept(graph):
     maker, found = graph.maker(), {}
@@ -822,8 +826,8 @@ def kept(graph):
 
 
 # %% 13.6: without the statistics
-# why:  what batch norm found of each channel is left out. It is small, and its gradient needs it.
-# next: count all values, of whatever shape.
+# why:  the statistics of batch norm are left out. They are small, but the gradient needs them.
+# next: count all values, of any shape.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -836,8 +840,9 @@ def kept(graph):
 
 
 # %% 13.6: the forward's own
-# why:  these are read by the forward. Only some of them are read again in the backward.
-# next: the reader's part is "backward", the maker's is "forward".
+# why:  these values are read by the forward pass. Only some of them are read again in the backward
+#   pass.
+# next: require "backward" as the reader's part, and "forward" as the maker's.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -862,8 +867,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: every n-th of all, and none where n is larger
-# why:  every n-th is counted over all replicas together. Each replica counts its own.
-# next: micro // n for each replica, and then times the replicas.
+# why:  this counts every n-th micro-batch of all replicas together. Each replica counts its own.
+# next: use micro // n for each replica, and multiply by the replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -873,7 +878,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.2: one long epoch
-# not yet: the epochs are one long row of digits here
+# not yet: all epochs are one long array of digits here
 import numpy as np
 
 
@@ -888,7 +893,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.5: a dictionary of its own
-# clause: `cache` is a dictionary that is yours, empty at first
+# clause: `cache` is a dictionary for your use, empty at first
 # not yet: this run was kept outside `cache`
 runs_of_mine = {}
 

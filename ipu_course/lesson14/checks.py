@@ -142,12 +142,12 @@ def _heat(answer: Callable[..., Program]) -> Passed:
         run = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
         if difference := run.wrong("plate"):
-            advice = "work out one number of a step by hand, as the mean of its four neighbours."
+            advice = "compute one number of a step by hand, as the mean of its four neighbours."
             raise run.refused("14.1", difference.words, "", advice, draws=picture)
         for loop in (step for step in all_of(run.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
-                why = "a copy moves the whole plate in each round, and computes nothing."
-                advice = "let the second step of a round read other, and write plate."
+                why = "a Copy moves the whole plate in each iteration, and computes nothing."
+                advice = "let the second step of an iteration read other, and write plate."
                 raise NotYet(
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
                 )
@@ -156,8 +156,8 @@ def _heat(answer: Callable[..., Program]) -> Passed:
         reports.append(run.report)
     few = _plates()[2]
     built = {n: replace(few, tried="", more=(few.more[0], n)).build(answer) for n in (2, 7)}
-    why = "a loop written in Python writes every step down, and each needs room on all tiles."
-    refuse_growing(built, "pairs", why, "Repeat(pairs, …) has its body once.")
+    why = "a Python loop adds every step to the program, and each needs memory on all tiles."
+    refuse_growing(built, "pairs", why, "use Repeat(pairs, …), whose body is in the program once.")
     return Passed(f"{len(reports)} plates", evidence=reports)
 
 
@@ -176,8 +176,8 @@ def _refuse_more_steps(run: Ran, pairs: int) -> None:
             run.trial.tried,
             f"{steps:g} steps",
             expected=f"{2 * pairs}",
-            why="plate is right, and there is work that nobody reads.",
-            next_step="Repeat(pairs, …) around one step to other and one back, and no more.",
+            why="plate is right, but some steps compute results that are never read.",
+            next_step="put Repeat(pairs, …) around one step to other and one back only.",
         )
 
 
@@ -200,7 +200,7 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
         tile = wrong[0]
         idle = wrong[0] < blocks
         actual = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
-        why = "a block is best computed where it lies: elsewhere all of it has to travel."
+        why = "a block is computed on the tile that has it: elsewhere, all of it has to be sent."
         raise NotYet(
             run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
         )
@@ -209,7 +209,7 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
         for place, tile, home in _written_elsewhere(run.graph, tensor):
             row, column = np.unravel_index(place, tensor.shape)
             actual = (
-                f"{name}[{row}, {column}] is on tile {home}, and a vertex on tile {tile} writes it"
+                f"{name}[{row}, {column}] is on tile {home}, but a vertex on tile {tile} writes it"
             )
             why = "this tile fetches a whole block in each step, and sends it back."
             raise NotYet(
@@ -254,7 +254,7 @@ CUTS = {
     "a prime number of tiles": (40, 41, 13),
     "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
-    "a number a tile": (3, 4, 12),
+    "one number for each tile": (3, 4, 12),
     # 7 x 6 blocks would fetch hardly more than 6 x 7 blocks, but the plate has only 6 rows.
     "42 numbers on 42 tiles": (6, 7, 42),
     "one tile": (7, 9, 1),
@@ -315,8 +315,8 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
             raise refused(fault, returned(result), "(down, across)", "return two whole numbers.")
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
-            wanted = f"{counted(tiles, 'block')}, each with a row and a column at least"
-            advice = "try each down that divides tiles, and leave out those with too many parts."
+            wanted = f"{counted(tiles, 'block')}, each with at least one row and one column"
+            advice = "try each down that divides tiles, and leave out choices with too many parts."
             raise refused(fault, f"{down} x {across}", wanted, advice)
         fetched_now = fetched(rows, columns, down, across)
         best = least(*case)
@@ -326,8 +326,10 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
             bars = Bars(int(NEAR * best), fetched_now, "numbers fetched")
             words = f"{down} x {across}: all tiles together fetch {fetched_now:,} numbers"
             picture = partial(_drawn_cut, rows, columns, (down, across))
-            advice = "count what crosses each line between blocks, for every way to cut."
-            wanted = f"{best:,} or so would do"
+            advice = (
+                "count the numbers that cross each boundary between blocks, for every division."
+            )
+            wanted = f"about {best:,}, which is possible"
             raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
     bars = Bars(budget, yours, "numbers fetched")
     return Passed(f"{len(CUTS)} plates", bars, tuple(actual.values()))
@@ -461,9 +463,9 @@ def _graphs() -> tuple[Trial, ...]:
         ("a town of 5 x 5 crossings", 25, streets, (0, 12)),
         ("a path of 14", 14, [(k, k + 1) for k in range(13)], (0, 5)),
         ("a star of 20", 20, star_of(20), (7, 0)),
-        ("two parts, a loop and a vertex alone", 26, [*some_edges(12, 14, 3),
+        ("two parts, a loop and an isolated vertex", 26, [*some_edges(12, 14, 3),
          *((a + 12, b + 12) for a, b in some_edges(12, 14, 4)), (24, 24)], (1, 24)),
-        ("a tree of three storeys", 39, storeys, (0, 1)),
+        ("a tree of three levels", 39, storeys, (0, 1)),
         ("6 in a ring, on 13 tiles", 6, [(k, (k + 1) % 6) for k in range(6)], (2, 5)),
     ):  # fmt: skip
         rows = rows_of(n, edges)
@@ -542,7 +544,9 @@ def _search(answer: Callable[..., Program]) -> Passed:
                 run.came[difference.run]["levels"],
                 trial.tensors["levels"].right[difference.run],
             )
-            advice = "make level 0 before the first wave, and 1 more between one wave and the next."
+            advice = (
+                "set level to 0 before the first wave, and add 1 between one wave and the next."
+            )
             if np.array_equal(came[came >= 0], right[: (came >= 0).sum()]):
                 advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
             words = f"{difference.words}, after {_levels(came)}"
@@ -554,7 +558,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
         budget = budget + maximum
         if waves > maximum:
             advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
-            wanted = f"{maximum}, of which the last reaches nobody"
+            wanted = f"{maximum}, of which the last reaches no vertex"
             bars = Bars(maximum, waves, "waves")
             raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)
     reports = [run.report for run in runs]
@@ -614,14 +618,19 @@ def _knots() -> tuple[Trial, ...]:
     trials = []
     for message, n, edges, bounds in (
         ("20 vertices, drawn", 20, drawn, (0, 7, 20)),
-        ("the same with other numbers", 20, [(names[a], names[b]) for a, b in drawn], (0, 20)),
-        ("four that all know each other", 4, four, (0, 2, 4)),
+        (
+            "the same graph with other numbers",
+            20,
+            [(names[a], names[b]) for a, b in drawn],
+            (0, 20),
+        ),
+        ("four that are all neighbours", 4, four, (0, 2, 4)),
         ("two triangles at one vertex", 5, two, (0, 5)),
         ("a square and its diagonal", 4, [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)], (0, 1, 2, 3, 4)),
         ("a star of 9", 9, star_of(9), (0, 3, 9)),
         ("a path", 4, [(0, 2), (2, 3), (3, 1)], (0, 4)),
-        ("vertices that know themselves", 12, loops, (0, 4, 8, 12)),
-        ("40 that know many", 40, some_edges(40, 600, 11), (0, 40)),
+        ("vertices that are their own neighbours", 12, loops, (0, 4, 8, 12)),
+        ("40 with many neighbours", 40, some_edges(40, 600, 11), (0, 40)),
     ):
         rows = rows_of(n, edges)
         lists = {"offsets": offsets_of(rows), "neighbours": [b for row in rows for b in row]}
@@ -655,12 +664,12 @@ def _triangles(answer: type[Vertex]) -> Passed:
                 actual = "count was not written"
             if why:
                 raise NotYet(trial.tried, actual, wanted, why, advice)
-            advice = "this is the smallest graph that is wrong: follow it by hand."
+            advice = "this is the smallest graph that is wrong: trace it by hand."
             raise refusing("14.4", counts_alike)(trial.tried, actual, wanted, advice)
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
-        why = "the count is right, and found by looking far more often than two sorted rows need."
-        advice = "two places, one in each row: the one with the smaller number goes on."
+        why = "the count is right, but this reads far more numbers than two sorted rows need."
+        advice = "keep an index in each row, and move the one with the smaller number."
         raise NotYet(trial.tried, "too many cycles", why=why, next_step=advice, bars=bars)
     return Passed(f"{len(totals)} graphs", bars, totals)
 
@@ -678,7 +687,12 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
     """Return (description, neighbours of each vertex, number of tiles) of each case."""
     graphs = (
         ("a star of 200", 200, star_of(200), 13),
-        ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
+        (
+            "two hubs with the same 38 neighbours",
+            40,
+            star_of(40) + [(1, k) for k in range(2, 40)],
+            7,
+        ),
         ("edges drawn at random", 30, some_edges(30, 70, 8), 5),
         ("vertices without edges", 25, some_edges(9, 20, 2), 6),
         ("twice as many tiles as edges", 4, star_of(4), 12),
@@ -819,7 +833,7 @@ def _no_deal(offsets: Sequence[int], pieces: Pieces) -> tuple[str, str]:
     if (wrong := np.flatnonzero(times_dealt != 1)).size:
         edge = int(wrong[0])
         times = int(times_dealt[wrong[0]])
-        return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each in one"
+        return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each edge in one"
     return "", ""
 
 
@@ -842,18 +856,18 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
         pieces = _pieces(dealt)
         if pieces is None or len(pieces) != tiles:
             words = shown(dealt) if pieces is None else counted(len(pieces), "list")
-            advice = "each tile has a list, and each piece is (vertex, first, end)."
+            advice = "return a list for each tile, of pieces (vertex, first, end)."
             raise refused(fault, words, f"{counted(tiles, 'list')} of pieces", advice)
         words, wanted = _no_deal(offsets, pieces)
         if words:
-            advice = "cut where a tile is full, and where a row ends."
+            advice = "end a piece where a tile is full, and where a row ends."
             raise refused(fault, words, wanted, advice)
         loads = [sum(end - begin for _, begin, end in pieces_of_tile) for pieces_of_tile in pieces]
         mean = offsets[-1] / tiles
         maximum = max(loads)
         limit = int(max(FAIR * mean, np.ceil(mean)))
         if maximum > limit:
-            advice = "deal out edges; a vertex whose row is cut stands on both tiles."
+            advice = "distribute edges; a vertex whose row is cut is on both tiles."
             words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"
             bars = Bars(limit, maximum, "edges")
             draws = partial(_drawn, offsets, pieces)
@@ -864,7 +878,7 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
         budget = budget + most
         if cycles > most:
             count = sum(map(len, pieces))
-            advice = "cut a row only where a tile is full: fewer pieces, and the same edges."
+            advice = "cut a row only if a tile is full: fewer pieces, and the same edges."
             words = f"{counted(count, 'piece')}, and {cycles:,} modelled cycles in a wave"
             bars = Bars(most, cycles, "modelled cycles")
             raise refused(fault, words, f"{most:,} at most", advice, bars=bars)

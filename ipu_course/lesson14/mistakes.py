@@ -20,24 +20,24 @@ class Mean(Vertex):
 
 
 # %% 14.w1: without the corners
-# clause: The corners, which nobody needs, come along.
-# why:  this is the four edges without the four corners. The slice has them, too.
-# next: count the numbers of the slice, and take away the block's own.
+# clause: Count the corners, although no mean needs them.
+# why:  this counts the four sides without the four corners, but the slice includes them.
+# next: count the numbers of the slice, and subtract the block's own.
 def halo(rows, columns):
     return 2 * rows + 2 * columns
 
 
 # %% 14.w1: the whole slice
-# clause: other tiles'
-# why:  this is the whole slice, and the block within it is the tile's own.
-# next: take rows * columns away.
+# clause: on **other tiles**
+# why:  this is the whole slice, but the block itself is on this tile.
+# next: subtract rows * columns.
 def halo(rows, columns):
     return (rows + 2) * (columns + 2)
 
 
 # %% 14.w1: larger by one in all
-# why:  this slice has one row and one column more. It has one more on each side: that is two.
-# next: rows + 2 and columns + 2.
+# why:  this slice has one more row and one more column. It has one more on each side, which is two.
+# next: use rows + 2 and columns + 2.
 def halo(rows, columns):
     return (rows + 1) * (columns + 1) - rows * columns
 
@@ -56,7 +56,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: other without a rim
-# clause: its rim included
+# clause: including its edge
 # error in the answer: UninitialisedReadError
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
@@ -72,8 +72,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: copied back in each step
-# clause: goes to other and back
-# not yet: a copy moves the whole plate in each round, and computes nothing.
+# clause: steps to other and back
+# not yet: a Copy moves the whole plate in each iteration, and computes nothing.
 def heat(graph, plate, other, blocks, pairs):
     compute_set = graph.add_compute_set("step")
     for tile, (top, bottom, left, right) in enumerate(blocks):
@@ -86,9 +86,10 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: the way there alone
-# clause: begins and ends in `plate`
-# why:  each step reads plate and writes other. So every step is the first, and plate stays.
-# next: let the second step of a round read other and write plate.
+# clause: starts and ends in `plate`
+# why:  each step reads plate and writes other, so every step is the first one, and plate never
+#   changes.
+# next: let the second step of an iteration read other and write plate.
 def heat(graph, plate, other, blocks, pairs):
     compute_set = graph.add_compute_set("step")
     for tile, (top, bottom, left, right) in enumerate(blocks):
@@ -101,8 +102,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: twice as many steps
 # clause: `2 * pairs` steps
-# why:  these are 4 * pairs steps: a round is two of them already.
-# next: Repeat(pairs, …) around both.
+# why:  these are 4 * pairs steps: an iteration already has two.
+# next: use Repeat(pairs, …) around both steps.
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -118,7 +119,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: a step too many
-# not yet: there is work that nobody reads
+# not yet: some steps compute results that are never read
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -134,9 +135,9 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: one round for all
-# clause: pairs times
-# why:  these are two steps, whatever pairs is.
-# next: put a Repeat of pairs around both.
+# clause: `pairs` times
+# why:  this has two steps, whatever pairs is.
+# next: put Repeat(pairs, …) around both steps.
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -151,9 +152,9 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: the halo on one side
-# why:  the slice begins with the block, and is larger by two below and on the right. So a number
-#   becomes the mean of the neighbours of another one.
-# next: it begins one before the block, and ends one after it.
+# why:  the slice begins at the block, and is larger by two below and on the right. So each number
+#   becomes the mean of another number's neighbours.
+# next: begin one before the block, and end one after it.
 def heat(graph, plate, other, blocks, pairs):
     rows, columns = plate.shape
 
@@ -172,10 +173,9 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: all blocks as large as the first
-# clause: blocks need not be equally large
-# why:  all blocks are taken to be as large as the first. Where one is larger, numbers are left out,
-#   and keep what they had.
-# next: each block has a top, a bottom, a left and a right of its own.
+# clause: blocks need not have the same size
+# why:  all blocks get the size of the first. In a larger block, some numbers are never computed.
+# next: use the top, bottom, left and right of each block.
 def heat(graph, plate, other, blocks, pairs):
     high, wide = blocks[0][1] - blocks[0][0], blocks[0][3] - blocks[0][2]
 
@@ -194,9 +194,9 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: blocks that know nothing of each other
-# why:  each block reads its halo as it was in the beginning: what its neighbours compute does not
-#   come to it. Every block is a plate of its own.
-# next: the step back takes its slice from other, too, larger by one on each side.
+# why:  each block reads its halo from the start values: the results of its neighbours never reach
+#   it. Every block is a separate plate.
+# next: take the slice of the second step from other, larger by one on each side.
 def heat(graph, plate, other, blocks, pairs):
     first, third = (graph.add_variable(FLOAT, plate.shape, name) for name in ("first", "third"))
     copies = Sequence()
@@ -217,8 +217,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: on the next tile
-# clause: and is computed there
-# not yet: and a vertex on tile 1 writes it
+# clause: and is computed on that tile
+# not yet: but a vertex on tile 1 writes it
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -234,8 +234,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: written down step by step
-# clause: However large `pairs` is
-# not yet: a loop written in Python writes every step down
+# clause: The size of the program must not depend on `pairs`
+# not yet: a Python loop adds every step to the program
 def heat(graph, plate, other, blocks, pairs):
     program = Sequence(Copy(plate, other))
     for _ in range(pairs):
@@ -251,7 +251,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: all on tile 0
-# not yet: a block is best computed where it lies
+# not yet: a block is computed on the tile that has it
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -267,32 +267,32 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.2: strips
-# why:  these are strips of whole rows, as many as there are tiles.
-# next: try every down that divides tiles, and take the cut that fetches least.
+# why:  these are strips of whole rows, one for each tile.
+# next: try every down that divides tiles, and return the division that fetches least.
 def cut(rows, columns, tiles):
     return tiles, 1
 
 
 # %% 14.2: strips that stand
-# why:  these are strips from top to bottom, as many as there are tiles.
-# next: try every down that divides tiles, and take the cut that fetches least.
+# why:  these are strips of whole columns, one for each tile.
+# next: try every down that divides tiles, and return the division that fetches least.
 def cut(rows, columns, tiles):
     return 1, tiles
 
 
 # %% 14.2: strips along the longer side
-# clause: At most 5 % more than the least
-# why:  these are the better ones of two kinds of strips.
-# next: there are cuts in between, with parts in both directions.
+# clause: more than the minimum is allowed
+# why:  this returns the better of the two kinds of strips.
+# next: try the divisions with parts in both directions, too.
 def cut(rows, columns, tiles):
     return (1, tiles) if columns >= tiles and columns > rows else (tiles, 1)
 
 
 # %% 14.2: the squarest cut
-# clause: fetch as little as can be
-# why:  down and across are as near to each other as can be. Blocks then have the plate's shape,
-#   and on a wide plate they are wide.
-# next: the blocks should be square, and not the cut.
+# clause: all tiles together fetch as little as possible
+# why:  down and across are as equal as possible, so the blocks have the shape of the plate, and are
+#   wide on a wide plate.
+# next: make the blocks square, not the division.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -301,8 +301,8 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: turned round
 # clause: `down` parts from top to bottom and `across` parts from left to right
-# why:  down and across have changed places.
-# next: down is how many parts there are from top to bottom, and cuts rows.
+# why:  down and across are swapped.
+# next: let down be the number of parts from top to bottom: it divides the rows.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -311,8 +311,8 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: lines of the wrong length
-# why:  a line between two rows of blocks is taken to be as long as the plate is high.
-# next: down - 1 lines go from side to side: each is as long as there are columns.
+# why:  this takes the height of the plate as the length of a boundary between two rows of blocks.
+# next: use columns as the length of the down - 1 boundaries from side to side.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -321,18 +321,17 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: the square root
 # clause: **exactly** `tiles`
-# why:  this is the square root of tiles, rounded, and what is left. Some tiles get no block, or
-#   some blocks no tile.
-# next: only a number that divides tiles leaves nothing over.
+# why:  this rounds the square root of tiles. Then some tiles get no block, or some blocks no tile.
+# next: use only numbers that divide tiles.
 def cut(rows, columns, tiles):
     down = round(tiles**0.5)
     return down, tiles // down
 
 
 # %% 14.w2: a row without hits not written
-# clause: else 0
-# why:  a row in which nobody is at level is never written.
-# next: write a 0 for every row first.
+# clause: and 0 otherwise
+# why:  a row without a neighbour at this level is never written.
+# next: write 0 for every row first.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -348,9 +347,9 @@ class Look(Vertex):
 
 
 # %% 14.w2: up to the level
-# clause: -1 is none yet
-# why:  a neighbour that is nearer than level, or has no distance at all, counts, too.
-# next: ask for just that distance, with ==.
+# clause: -1 means that a vertex has none yet
+# why:  neighbours that are nearer, or have no distance at all, count here, too.
+# next: compare the distance with ==.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -367,9 +366,9 @@ class Look(Vertex):
 
 
 # %% 14.w2: from the level on
-# clause: just the distance `level`
-# why:  neighbours at a distance above level count as well.
-# next: ask for just that distance, with ==.
+# clause: exactly the distance `level`
+# why:  neighbours at a larger distance count here, too.
+# next: compare the distance with ==.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -387,8 +386,8 @@ class Look(Vertex):
 
 # %% 14.w2: the last row left out
 # clause: write all of self.hit
-# why:  the last row is not looked at, and its hit is 0 whatever is in it.
-# next: there are len(self.hit) rows, one less than numbers in ends.
+# why:  the last row is left out, so its hit is always 0.
+# next: use all len(self.hit) rows: one less than the numbers in ends.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -407,8 +406,8 @@ class Look(Vertex):
 
 # %% 14.w2: the last neighbour left out
 # clause: row `p` is `neighbours[ends[p]:ends[p + 1]]`
-# why:  the last neighbour of each row is not looked at: a range ends before its end.
-# next: range(self.ends[p], self.ends[p + 1]).
+# why:  the last neighbour of each row is left out: a range ends before its end.
+# next: use range(self.ends[p], self.ends[p + 1]).
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -425,8 +424,8 @@ class Look(Vertex):
 
 
 # %% 14.w2: the number of the neighbour
-# why:  this compares the neighbour's number with level, and not its distance.
-# next: self.distance[self.neighbours[k]].
+# why:  this compares the number of the neighbour with level, not its distance.
+# next: use self.distance[self.neighbours[k]].
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -443,8 +442,9 @@ class Look(Vertex):
 
 
 # %% 14.w2: the last neighbour decides
-# clause: Has one of them
-# why:  a later neighbour of the row writes over what an earlier one found: the last one decides.
+# clause: Does one of the neighbours in the row have
+# why:  a later neighbour of the row overwrites the result of an earlier one, so the last one
+#   decides.
 # next: write the 0 once, before the loop over neighbours.
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -465,7 +465,7 @@ class Look(Vertex):
 
 # %% 14.w2: how many
 # clause: Write 1 into `hit[p]` if so
-# why:  this is how many neighbours are at level, and not whether one is.
+# why:  this counts the neighbours at this level. The exercise asks whether there is one.
 # next: write 1, whatever was there.
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -483,8 +483,8 @@ class Look(Vertex):
 
 
 # %% 14.3: two levels a wave
-# why:  level is 2 more after each wave, and nobody is at distance 2 then.
-# next: make level 1 more, and no more, between one wave and the next.
+# why:  level grows by 2 after each wave, and then no vertex is at distance 2.
+# next: add 1 between one wave and the next.
 def search(graph, wave, level, grew):
     program, once, up = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -495,8 +495,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: the wave before the addition
-# why:  the second wave runs at level 0 again: in the loop the wave comes before the addition. It
-#   reaches nobody, and the search ends.
+# why:  the second wave runs at level 0 again, because the wave comes before the addition in the
+#   loop. It reaches no vertex, and the search ends.
 # next: put the addition before the wave in the body of the loop.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(), Sequence()
@@ -510,9 +510,9 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: ten waves
-# clause: let the **device** go on until a wave reaches nobody
-# why:  these are ten waves, whatever the graph is. On a long path the search stops on its way.
-# next: replace the 10 rounds by a RepeatWhileTrue on the sum of grew.
+# clause: let the **device** repeat waves until one reaches no vertex
+# why:  this runs ten waves for every graph. On a long path the search ends too early.
+# next: replace the 10 iterations by a RepeatWhileTrue on the sum of grew.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -523,8 +523,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: a hundred waves
 # clause: and no longer
-# why:  these are a hundred waves, whatever the graph is: nearly all of them reach nobody.
-# next: replace the fixed number of rounds by a RepeatWhileTrue on the sum of grew.
+# why:  this runs a hundred waves for every graph, and nearly all of them reach no vertex.
+# next: replace the fixed number of iterations by a RepeatWhileTrue on the sum of grew.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -534,7 +534,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level stays
-# why:  level stays 0, so after the first wave nobody has a neighbour at it.
+# why:  level stays 0, so after the first wave no vertex has a neighbour at this level.
 # next: append popops.add_in_place(graph, level, 1, …) to the loop.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
@@ -545,8 +545,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level goes up first
-# why:  level is raised before the first wave, and at distance 1 there is nobody yet.
-# next: move the addition behind the first wave.
+# why:  level is raised before the first wave, but no vertex is at distance 1 yet.
+# next: move the addition after the first wave.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -558,8 +558,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: tile 0 alone
-# why:  the loop looks at grew[0], and ends when nobody on tile 0 was reached.
-# next: give the loop popops.reduce(graph, grew, [0], …), the sum of all tiles.
+# why:  the loop tests grew[0], and ends when no vertex on tile 0 was reached.
+# next: test popops.reduce(graph, grew, [0], …), the sum of all tiles.
 def search(graph, wave, level, grew):
     program, body = Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -570,8 +570,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: until somebody is reached
 # clause: a loop that the device ends
-# why:  the loop goes on while nobody is reached, and ends when somebody is.
-# next: RepeatWhileTrue goes on while its number is not 0. Give it how many were reached.
+# why:  the loop continues while no vertex is reached, and ends when one is.
+# next: pass the number of reached vertices: RepeatWhileTrue continues while its number is not 0.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -583,9 +583,9 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: while all tiles grow
-# why:  the loop looks at the smallest number of grew, and ends when nobody on just one of the tiles
-#   was reached.
-# next: give the loop popops.reduce(graph, grew, [0], …), the sum of all tiles.
+# why:  the loop tests the smallest number of grew, and ends when no vertex on one of the tiles was
+#   reached.
+# next: test popops.reduce(graph, grew, [0], …), the sum of all tiles.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -597,7 +597,7 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: level is not set back
 # clause: The program may be run again
-# why:  level begins with 0 once, and the second search begins with what the first one ended with.
+# why:  level is set to 0 only once, so the second search starts at the last level of the first one.
 # next: write the 0 in the program, before the loop: popops.zero.
 def search(graph, wave, level, grew):
     graph.set_initial_value(level, 0)
@@ -608,7 +608,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level is never written
-# clause: Begin with `level` 0
+# clause: Start with `level` 0
 # error in the answer: UninitialisedReadError
 def search(graph, wave, level, grew):
     once, body = Sequence(wave), Sequence()
@@ -619,8 +619,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.4: each six times
 # clause: write self.count
-# why:  each triangle is counted six times: from each of its vertices, and in both directions.
-# next: let b be larger than a, and the third larger than b.
+# why:  each triangle is counted six times: from each of its vertices, in both directions.
+# next: require that b is larger than a, and the third vertex larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -646,7 +646,7 @@ class Triangles(Vertex):
 # %% 14.4: each three times
 # clause: **each triangle is counted once**
 # why:  each triangle is counted three times: once for each of its edges.
-# next: of the third vertex ask that it is larger than b.
+# next: require that the third vertex is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -671,8 +671,8 @@ class Triangles(Vertex):
 
 # %% 14.4: any third one
 # why:  any vertex in both rows counts as the third, so each triangle is counted once for each of
-#   its edges, and a vertex that knows itself makes more.
-# next: of the third vertex ask that it is larger than b.
+#   its edges, and a vertex that is its own neighbour adds more.
+# next: require that the third vertex is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -696,9 +696,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: all edges both ways
-# why:  each edge is looked at from both ends, and any vertex in both rows counts as the third: each
-#   triangle is counted six times, and a vertex that knows itself makes more.
-# next: let b be larger than a, and the third larger than b.
+# why:  each edge is used in both directions, and any vertex in both rows counts as the third: each
+#   triangle is counted six times, and a vertex that is its own neighbour adds more.
+# next: require that b is larger than a, and the third vertex larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -722,8 +722,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: the third larger than a
-# why:  the third vertex is only larger than a. So b and the third change places, or are the same.
-# next: ask that the third is larger than b.
+# why:  the third vertex only has to be larger than a, so b and the third can be swapped, or equal.
+# next: require that the third vertex is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -747,8 +747,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: an edge from a vertex to itself
-# why:  b may be a itself, and each edge of a vertex that knows itself then counts as a triangle.
-# next: b > a, and not b >= a.
+# why:  b may be equal to a, so each edge of a vertex that is its own neighbour counts as a
+#   triangle.
+# next: use b > a, not b >= a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -772,8 +773,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: each twice
-# why:  each triangle is counted twice: its middle vertex and its largest change places.
-# next: let b be larger than a, and the third larger than b.
+# why:  each triangle is counted twice: its middle and its largest vertex can be swapped.
+# next: require that b is larger than a, and the third vertex larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -798,8 +799,8 @@ class Triangles(Vertex):
 
 # %% 14.4: loops are triangles
 # clause: that makes no triangle
-# why:  a vertex that knows itself is counted as a corner of a triangle twice.
-# next: ask for b > a, and for a third that is larger than b: then all three differ.
+# why:  a vertex that is its own neighbour is counted as two corners of a triangle.
+# next: require b > a, and a third vertex larger than b: then all three differ.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -823,8 +824,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: both fingers always go on
-# why:  both fingers go on in every step, so only numbers at the same place are compared.
-# next: only the finger with the smaller number goes on, and both if they are equal.
+# why:  both indices move in every step, so only numbers at equal positions are compared.
+# next: move only the index of the smaller number, and both if they are equal.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -847,9 +848,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: within the tile's own vertices
-# clause: looks after the graph
-# why:  triangles whose corners are all on one tile are counted, and those across two are left out.
-# next: begin and end are of the smallest corner alone.
+# clause: handles the graph
+# why:  only triangles with all corners on one tile are counted.
+# next: apply begin and end only to the smallest corner.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -873,8 +874,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: whole rows
-# clause: looking through a whole row for each number of the other does not
-# not yet: the count is right, and found by looking far more often than two sorted rows need.
+# clause: A search of a whole row for each number of the other row does not
+# not yet: the count is right, but this reads far more numbers than two sorted rows need.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -896,9 +897,10 @@ class Triangles(Vertex):
 
 
 # %% 14.5: as many vertices
-# clause: Deal out the edges
-# why:  these are whole rows, of as many vertices on each tile. One row may be nearly all edges.
-# next: cut rows: a tile is full where it has its share of edges.
+# clause: Distribute the edges
+# why:  these are whole rows, with about the same number of vertices on each tile. One row may have
+#   nearly all edges.
+# next: cut rows: a tile is full when it has its share of edges.
 def deal(offsets, tiles):
     n = len(offsets) - 1
     rows = [(v, offsets[v], offsets[v + 1]) for v in range(n) if offsets[v] < offsets[v + 1]]
@@ -909,8 +911,9 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: whole rows, the emptiest tile first
-# clause: cut a row only where a tile is full
-# why:  each row went as a whole to the tile that had least. The row of a hub is still on one tile.
+# clause: cut a row only if a tile is full
+# why:  each row goes as a whole to the tile with the fewest edges. The row of a hub is still on one
+#   tile.
 # next: cut it: a piece is a part of a row.
 def deal(offsets, tiles):
     pieces, load = [[] for _ in range(tiles)], [0] * tiles
@@ -923,9 +926,9 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the last takes the rest
-# clause: No tile may have more than 1.1 times the mean
-# why:  each tile has the mean rounded down, and the last one all that is left over.
-# next: edges * t // tiles spreads what is left over.
+# clause: No tile may have more edges than 1.1 times the mean
+# why:  each tile has the mean rounded down, and the last tile gets the rest.
+# next: use edges * t // tiles, which distributes the remainder.
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
     share = edges // tiles
@@ -941,9 +944,10 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: pieces over the end of a row
-# clause: each is a part of the row of that vertex
-# why:  each tile has one piece, with the vertex of its first edge. It goes on into other rows.
-# next: cut it where the row ends, too.
+# clause: each piece is a part of the row of that vertex
+# why:  each tile has one piece, with the vertex of its first edge, and the piece continues into
+#   other rows.
+# next: end a piece at the end of its row, too.
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
     for tile in range(tiles):
@@ -954,8 +958,8 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: every row on every tile
-# why:  each row is cut into as many pieces as there are tiles, and what that leaves over is always
-#   the same tiles'.
+# why:  each row is cut into as many pieces as there are tiles, and the remainders always go to the
+#   same tiles.
 # next: go through all edges from the first to the last, and cut where a tile is full.
 def deal(offsets, tiles):
     pieces = [[] for _ in range(tiles)]
@@ -981,9 +985,9 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the hub is dealt out, the others are not
-# why:  the longest row is cut among all tiles, and all other rows lie where they lay, in as many
-#   vertices each. One hub is not the only reason for a full tile.
-# next: deal all edges by one rule.
+# why:  the longest row is cut for all tiles, and the other rows are distributed as whole vertices.
+#   One hub is not the only reason for a full tile.
+# next: distribute all edges by one rule.
 def deal(offsets, tiles):
     n = len(offsets) - 1
     many = [offsets[v + 1] - offsets[v] for v in range(n)]
@@ -1000,9 +1004,9 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: an edge lost at each cut
-# clause: all of them together are all of `neighbours`
-# why:  the last edge of each tile is in no piece: an end is the first one that is not in it.
-# next: the end of a tile is where the next one begins.
+# clause: all pieces together are all of `neighbours`
+# why:  the last edge of each tile is in no piece: `end` is the first edge after the piece.
+# next: let a tile end where the next one begins.
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
     for tile in range(tiles):

@@ -63,7 +63,7 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         ("two of which all variables are kept", 2, 3, 3),
         ("one alone", 1, 4, 2),
         ("one variable", 3, 1, 1),
-        ("one of them knows nothing", 3, 4, 3),
+        ("one of them with nothing but zeros", 3, 4, 3),
     ):
         roots = draw.uniform(-1, 1, (many, n, n))
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
@@ -96,10 +96,14 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
             )
         right = marginal_of_product(*case)
         if where := _apart(gaussian, right):
-            why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
-            advice = "print lam_ab, inv(lam_bb) and eta_b of this case, and follow the formula."
+            why = (
+                f"the cases before are right; this one is wrong: {message}."
+                if len(actual) > 1
+                else ""
+            )
+            advice = "print lam_ab, inv(lam_bb) and eta_b of this case, and apply the formula."
             if not retained < len(etas[0]):
-                advice = "print the sums of etas and of lams: nothing is forgotten here."
+                advice = "print the sums of etas and of lams: no variable is removed here."
             if len(actual) == 1:  # A mistake must match in a second case, too.
                 actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
@@ -171,7 +175,7 @@ def _trees() -> tuple[Trial, ...]:
         ("a chain of 17 variables", chain(17), 17, 2, 17),
         ("a star: one variable and 5 around it", star, 6, 5, 3),
         ("a chain of 2 variables", chain(2), 2, 2, 2),
-        ("a variable alone", chain(1), 1, 2, 1),
+        ("an isolated variable", chain(1), 1, 2, 1),
     ):
         prior = np.stack([draw.uniform(-3, 3, n), draw.uniform(0.5, 2, n)], axis=1)
         stiff = draw.uniform(0.5, 3, len(edges))
@@ -233,15 +237,17 @@ def _variable(answer: type[Vertex]) -> Passed:
         actual = run.came[0]["belief"]
         for column, name in enumerate(("mean", "variance")):
             if where := difference(actual[:, column], right[:, column], NEAR):
-                why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
-                advice = "write down for one variable what came from each side, and what it sends."
+                why = f"the chain of 5 is right; this is wrong: {trial.tried}." if number_ else ""
+                advice = "write down for one variable the message from each side, and to each side."
                 if _is_wrong(pair_of_variables, answer):
-                    advice = "work out both messages of a chain of two variables by hand."
+                    advice = "compute both messages of a chain of two variables by hand."
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
         reports.append(run.report)
-    return Passed("four trees and a variable alone, beside the dense solve", evidence=reports)
+    return Passed(
+        "four trees and an isolated variable, compared with the dense solution", evidence=reports
+    )
 
 
 # --- 15.3: a robust factor ------------------------------------------------------------------------
@@ -329,8 +335,8 @@ def _robust(answer: type[Vertex]) -> Passed:
                 gap = abs(case[2] - case[3])
                 far = case[5]
                 position = f"the means are {number(gap)} apart, and far is {number(far)}"
-                why = why or (f"what came before is right; here {position}." if run else "")
-                advice = advice or "work out by hand how much the spring pulls, then one message."
+                why = why or (f"the cases before are right; in this one {position}." if run else "")
+                advice = advice or "compute the stiffness by hand, then one message."
                 where = where.replace("nan", "nothing was written")
                 description = f"{name}, where {position}"
                 raise NotYet(
@@ -344,7 +350,7 @@ def _robust(answer: type[Vertex]) -> Passed:
     trial_run = (trial := _image()).through(answer, "15.3")
     right = trial.tensors["belief"].right[0][:, 0]
     if where := difference(trial_run.came[0]["belief"][:, 0], right, 2e-3):
-        advice = "write both messages from what came in this round alone."
+        advice = "compute both messages only from the messages of this round."
         raise NotYet(
             trial.tried, f"means: {where}", next_step=advice, draws=partial(_drawn, answer)
         )
@@ -357,9 +363,9 @@ def _drawn(answer: type[Vertex]) -> show.Picture:
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]
     rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(belief), right[:, 0]]
-    alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
+    alt = "An image of 6 x 5 pixels: noisy, with your factor, and as it should be."
     pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
-    return show.images(pictures, alt, ["seen", "yours", "right"])
+    return show.images(pictures, alt, ["noisy", "yours", "right"])
 
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
@@ -424,10 +430,12 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
         if pixels_per_tile.max() > maximum:
             message = f"tile {pixels_per_tile.argmax()} has {pixels_per_tile.max()} pixels"
             why = (
-                "it works while the others wait." if pixels_per_tile.max() < height * width else ""
+                "this tile works while the others wait."
+                if pixels_per_tile.max() < height * width
+                else ""
             )
-            why = why or "nothing is sent, and one tile does all the work."
-            advice = "deal the image out first, then look at the borders."
+            why = why or "no byte is exchanged, but one tile does all the work."
+            advice = "distribute the pixels evenly first, then look at the boundaries."
             raise NotYet(
                 description,
                 message,
@@ -467,8 +475,8 @@ def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> N
         raise NotYet(
             broken.tried,
             f"ValueError: {broken.error}",
-            why=f"each way to cut {height} x {width} pixels into {tiles} blocks leaves some empty.",
-            next_step="let blocks be empty, and keep the ways with at most `most` pixels a tile.",
+            why=f"every grid of {tiles} blocks has empty blocks on {height} x {width} pixels.",
+            next_step="allow empty blocks, and use grids with at most `most` pixels per tile.",
         )
 
 
@@ -516,8 +524,8 @@ def _three(
             why = f"the tiles are 0 to {tiles - 1}."
             if height % tiles and width % tiles:
                 why += f" Neither {height} nor {width} can be divided by {tiles}"
-                why += ": not all strips are equally wide."
-            advice = "row * parts // height is the part of a row, and never too large."
+                why += ", so strips have different widths."
+            advice = "use row * parts // height, which is never too large."
             raise NotYet(
                 description,
                 f"{name}{list(place)} on tile {part_array[place]}",
@@ -539,23 +547,25 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
     lost = sum(int(((f != a) & (f != b)).sum()) for f, a, b in ends)
     if lost:
-        why = f"{counted(lost, 'factor')} lie with neither variable: each fetches and sends twice."
-        return why, "put a factor on the tile of one of its two variables."
+        why = f"{counted(lost, 'factor')} are with neither variable: their messages are sent twice."
+        return why, "place a factor on the tile of one of its two variables."
     pairs = right.size + down.size
     counts = np.bincount(pixels.ravel())
     if counts.max() == 1:
         why = "every pixel is alone on its tile, so each pair of neighbours is on two tiles."
-        return why, "put up to `most` pixels on a tile; some tiles may have none."
+        return why, "place up to `most` pixels on a tile; some tiles may have none."
     by_chance = 1 - (counts * (counts - 1)).sum() / (pixels.size * (pixels.size - 1))
     if cuts(pixels) > 0.9 * pairs * by_chance:
-        why = "neighbours lie together no more often than by chance, and only neighbours talk."
-        return why, "pixels that are neighbours belong on one tile."
+        why = (
+            "neighbours share a tile no more often than at random, and only neighbours communicate."
+        )
+        return why, "place neighbouring pixels on one tile."
     along = [(np.diff(pixels, axis=axis) != 0).any() for axis in (0, 1)]
     if not all(along):
-        why = f"strips have long borders: {cuts(pixels)} pairs of neighbours lie on two tiles."
-        return why, "cut in both directions: count the pairs of each way to do it."
-    why = f"{cuts(pixels)} pairs of neighbours lie on two tiles."
-    return why, "try all a * b = tiles, and take the one that cuts the fewest pairs."
+        why = f"strips have long boundaries: {cuts(pixels)} pairs of neighbours are on two tiles."
+        return why, "divide in both directions, and count these pairs for each grid."
+    why = f"{cuts(pixels)} pairs of neighbours are on two tiles."
+    return why, "try all a * b = tiles, and use the grid with the fewest such pairs."
 
 
 def _layout(pixels: Array, tiles: int) -> View:
@@ -671,10 +681,10 @@ def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execu
     if 2 * copied > computed:
         raise NotYet(
             "the program after, once more with vertices that do nothing",
-            f"{copied:,} of {counted(computed, 'result')} are right all the same",
+            f"{copied:,} of {counted(computed, 'result')} are right nevertheless",
             expected="results that its vertices compute",
-            why="what another program has computed, or the host, is not a result of this one.",
-            next_step="begin with the data of the program before, and compute on the device.",
+            why="data from the host or from another program is not a result of this program.",
+            next_step="start from the input data of the program before, and compute on the device.",
         )
 
 
@@ -716,8 +726,8 @@ def _side(side: Side, name: str) -> Execution:
             )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
-            why = "it is equal to nothing, so nothing can be said of it."
-            advice = "look for a division by 0, and for an element that nothing wrote."
+            why = "NaN is not equal to anything, so it cannot be compared."
+            advice = "look for a division by 0, and for an element that is never written."
             raise NotYet(
                 description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
             )
@@ -731,7 +741,7 @@ def _refuse_short(paragraph: str) -> None:
     """Raise `NotYet` unless the paragraph has at least `WORDS` words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
-        advice = "say what was slow, how you saw it, what you changed, and what it brought."
+        advice = "say what was slow, how you found it, what you changed, and what it gained."
         wanted = f"{WORDS} words or more"
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
@@ -746,7 +756,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
-        advice = "make the device of the target that the function is given."
+        advice = "create the device from the target that the function gets."
         raise NotYet(description, "two machines", expected="one", why=why, next_step=advice)
     if right.keys() != results.keys():
         message = f"after: {', '.join(sorted(results))}; before: {', '.join(sorted(right))}"
@@ -754,7 +764,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
             description,
             message,
             expected="the same names",
-            next_step="return what the program before returns.",
+            next_step="return the same names as the program before.",
         )
     _refuse_unequal(results, right)
     _refuse_idle(old, new)
@@ -762,14 +772,14 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
-        actual += "says itself what it costs" if said_so else "costs nobody knows what"
-        why = "here the cost decides, and it is counted from compute()."
+        actual += "sets its own cycles" if said_so else "has no known cycles"
+        why = "the cycles decide here, and they are counted from compute()."
         raise NotYet(
             description,
             actual,
-            expected="cycles as they are counted",
+            expected="cycles counted by the model",
             why=why,
-            next_step="leave that to the model.",
+            next_step="remove the estimate, and let the model count the cycles.",
         )
     units = ("modelled cycles", "bytes exchanged")
     pairs = [(float(r.total_cycles), float(r.exchange_bytes_per_tile[0].sum())) for r in (old, new)]
@@ -780,13 +790,13 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         f"{u}: {a:,.0f} before, {b:,.0f} after" for u, a, b in zip(units, *pairs, strict=True)
     )
     if shares[best] > LESS:
-        why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
+        why = f"the larger gain is in {units[best]}: {100 - 100 * shares[best]:.0f} % fewer."
         advice = "look in show.balance and show.exchange of the report for the longest supersteps."
         draws = partial(show.bsp, old, new)
         raise NotYet(
             description,
             figures,
-            expected="20 % fewer of one of them",
+            expected="20 % fewer of one of the two",
             why=why,
             next_step=advice,
             bars=bars,
@@ -804,8 +814,8 @@ def _refuse_idle(old: Report, new: Report) -> None:
             "the program after",
             "nothing is computed on the device: no vertex runs",
             expected="the same results, computed there",
-            why="what another program has computed, or the host, is not a result of this one.",
-            next_step="begin with the data of the program before, and compute on the device.",
+            why="data from the host or from another program is not a result of this program.",
+            next_step="start from the input data of the program before, and compute on the device.",
         )
 
 
@@ -817,17 +827,17 @@ def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
             actual, wanted = (
                 f"{name}: shape {array_of.shape}" for array_of in (results[name], array)
             )
-            advice = "return all of the results, as the program before does."
+            advice = "return all results, as the program before does."
             raise NotYet(
                 description,
                 actual,
                 expected=wanted,
-                why="results of two shapes are not equal.",
+                why="results of different shapes are not equal.",
                 next_step=advice,
             )
         if where := difference(results[name], array, EQUAL):
-            why = "they do not compute the same, so one cannot be quicker than the other."
-            advice = "make it equal first. Whatever is quicker then counts."
+            why = "the programs compute different results, so their cycles cannot be compared."
+            advice = "make the results equal first."
             raise NotYet(
                 description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
             )

@@ -38,14 +38,14 @@ tile. Side by side only those at the rim of a tile have a neighbour elsewhere.""
 
 # %% 15.w1: the variance as it is
 # clause: into information form
-# why:  the second number is the variance. Here lam is one over it: large where much is known.
-# next: divide 1 by the variance.
+# why:  the second number is the variance. lam is 1 / variance.
+# next: return 1 / variance as the second number.
 def information(mean, variance):
     return mean / variance, variance
 
 
 # %% 15.w1: the mean as it is
-# clause: (eta, lam)
+# clause: Return (eta, lam)
 # why:  the first number is the mean. eta is the mean times lam.
 # next: divide the mean by the variance, too.
 def information(mean, variance):
@@ -53,24 +53,25 @@ def information(mean, variance):
 
 
 # %% 15.w1: by the standard deviation
-# why:  both are divided by the root of the variance. lam is one over the variance itself.
-# next: leave the root out.
+# why:  both numbers are divided by the standard deviation. lam is 1 / variance.
+# next: leave out the square root.
 def information(mean, variance):
     return mean / variance**0.5, 1 / variance**0.5
 
 
 # %% 15.w1: lam first
-# clause: (eta, lam)
-# why:  lam comes first here, and eta second.
-# next: return eta, lam: mean / variance is the first.
+# clause: Return (eta, lam)
+# why:  the two numbers are in the wrong order.
+# next: return mean / variance first, then 1 / variance.
 def information(mean, variance):
     return 1 / variance, mean / variance
 
 
 # %% 15.1: covariances added
 # clause: are Gaussians over the same n variables
-# why:  this adds covariances, as for a sum of two quantities. Here both speak of the same one.
-# next: add lams: who knows more has the larger one.
+# why:  this adds covariances, as for the sum of two quantities. Here all Gaussians describe the
+#   same quantities.
+# next: add the lams.
 def fused(etas, lams, keep):
     spread = sum(np.linalg.inv(lam) for lam in lams)
     lam, eta = np.linalg.inv(spread), etas.sum(axis=0)
@@ -80,15 +81,15 @@ def fused(etas, lams, keep):
 
 # %% 15.1: rows and columns cut out
 # clause: return the marginal
-# why:  this is what is known of the first ones if the others are all 0, and nobody said so.
-# next: cutting out is for covariances. Here the rest leaves something behind.
+# why:  this selects rows and columns: it is the Gaussian of the kept variables if all others are 0.
+# next: subtract the correction of the formula.
 def fused(etas, lams, keep):
     return etas.sum(axis=0)[:keep], lams.sum(axis=0)[:keep, :keep]
 
 
 # %% 15.1: nothing left of eta
-# why:  lam is right. eta has to give up its share as well: what is forgotten had a mean.
-# next: take lam_ab @ inv(lam_bb) @ eta_b from eta_a.
+# why:  lam is right, but eta has no correction.
+# next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
@@ -96,8 +97,8 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: added instead
-# why:  what the others leave behind is added here. To forget never makes one know more.
-# next: take it away, from both.
+# why:  the correction is added. Removing variables never increases the precision.
+# next: subtract it, from both.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
@@ -106,8 +107,8 @@ def fused(etas, lams, keep):
 
 # %% 15.1: the last ones kept
 # clause: the **first** `keep` variables
-# why:  these are the last variables. The first ones are asked for.
-# next: a is [:keep], and b is [keep:].
+# why:  this keeps the last variables instead of the first.
+# next: use [:keep] for a, and [keep:] for b.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     a, b = slice(len(eta) - keep, None), slice(0, len(eta) - keep)
@@ -117,8 +118,8 @@ def fused(etas, lams, keep):
 
 # %% 15.1: mean and covariance
 # clause: as (eta, lam)
-# why:  these are the mean and the covariance, and they are right. Information form is asked for.
-# next: invert the covariance, and multiply the mean by that.
+# why:  these are the right mean and covariance, but the exercise asks for information form.
+# next: invert the covariance, and multiply the mean by the inverse.
 def fused(etas, lams, keep):
     spread = np.linalg.inv(lams.sum(axis=0))
     return (spread @ etas.sum(axis=0))[:keep], spread[:keep, :keep]
@@ -126,7 +127,7 @@ def fused(etas, lams, keep):
 
 # %% 15.1: an average
 # clause: Multiply all of them
-# why:  this is the average of the Gaussians. Two who measure know more than one of them.
+# why:  this is the average of the Gaussians. Two measurements contain more information than one.
 # next: add, and do not divide.
 def fused(etas, lams, keep):
     eta, lam = etas.mean(axis=0), lams.mean(axis=0)
@@ -135,8 +136,8 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: lam first
-# clause: (eta [keep], lam [keep, keep])
-# why:  both are right, and they have changed places.
+# clause: Return (eta [keep], lam [keep, keep])
+# why:  both results are right, but in the wrong order.
 # next: return eta, lam.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
@@ -146,15 +147,15 @@ def fused(etas, lams, keep):
 
 # %% 15.1: nothing forgotten
 # clause: the marginal of the **first** `keep` variables
-# why:  this is the product, of all variables. The others are still in it.
-# next: now forget those from keep on.
+# why:  this is the product for all variables. The others are not removed.
+# next: compute the marginal of the first `keep` variables.
 def fused(etas, lams, keep):
     return etas.sum(axis=0), lams.sum(axis=0)
 
 
 # %% 15.1: eta with the other sign
-# why:  lam is right. This adds the part of the forgotten variables to eta, and the formula
-#   subtracts it.
+# why:  lam is right. In eta, the part of the removed variables is added, but the formula subtracts
+#   it.
 # next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
@@ -164,9 +165,9 @@ def fused(etas, lams, keep):
 
 # %% 15.1: forgotten before the product
 # clause: Multiply all of them, and return the marginal
-# why:  each Gaussian is reduced to the first variables, and then these are multiplied. What two of
-#   them say together about the forgotten variables is lost.
-# next: add up all etas and all lams first, and take the marginal once.
+# why:  each Gaussian is marginalised first, and then the results are multiplied. The information
+#   that two of them share about the removed variables is lost.
+# next: add up all etas and all lams first, and compute the marginal once.
 def fused(etas, lams, keep):
     parts = []
     for eta, lam in zip(etas, lams, strict=True):
@@ -176,9 +177,10 @@ def fused(etas, lams, keep):
 
 
 # %% 15.2: its own message included
-# clause: **without what came from this very side**
-# why:  a side is told what came from it. It takes that for news, and grows surer of its own echo.
-# next: take away from the sum what came from the side it goes to.
+# clause: **without the message from this very side**
+# why:  the message to a side includes the message from that side. The same information is then
+#   counted again and again.
+# next: subtract the message from a side from the message to it.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -199,8 +201,8 @@ class Variable(Vertex):
 
 # %% 15.2: without its prior
 # clause: its own `prior`
-# why:  what a variable measured itself is not in what it sends, so nobody else ever hears of it.
-# next: begin the sums with self.prior.
+# why:  the prior is missing in the messages, so no other variable ever gets this measurement.
+# next: start the sums with self.prior.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -220,8 +222,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: eta and lam for a belief
-# why:  this is the belief as eta and lam. Its mean and its variance are asked for.
-# next: divide: eta / lam, and 1 / lam.
+# why:  the belief is eta and lam here. It has to be the mean and the variance.
+# next: write eta / lam, and 1 / lam.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -241,8 +243,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: lam for the variance
-# why:  the second number of the belief is lam here, and it has to be the variance.
-# next: 1 / lam.
+# why:  the second number of the belief is lam. It has to be the variance.
+# next: write 1 / lam.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -261,8 +263,9 @@ class Variable(Vertex):
 
 
 # %% 15.2: lam is not taken away
-# why:  eta is sent without what came from the side, and lam with it: the message's mean is wrong.
-# next: take both numbers away.
+# why:  the message has eta without the message from this side, but the full lam. So its mean is
+#   wrong.
+# next: subtract both numbers.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -282,8 +285,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: only what it measured
-# why:  it sends its prior alone, so news ends at the next neighbour.
-# next: pass on what the other sides said, too.
+# why:  only the prior is sent, so information ends at the next neighbour.
+# next: add the messages from the other sides.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -302,8 +305,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: what came so far
-# why:  each side is told what the sides before it said, and not what those after it did.
-# next: add up all of it first, in a loop of its own.
+# why:  a side gets only the messages of the sides before it.
+# next: add up all messages first, in a loop of its own.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -323,8 +326,8 @@ class Variable(Vertex):
 
 # %% 15.2: its belief is its prior
 # clause: and belief
-# why:  the messages go round, and the belief is only what the variable measured itself.
-# next: divide what all of it adds up to.
+# why:  the messages are right, but the belief is only the prior.
+# next: compute the belief from the sum of the prior and all messages.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -342,7 +345,7 @@ class Variable(Vertex):
 
 # %% 15.2: two sides
 # clause: any number of sides
-# not yet: the chain of 5 is right; here: a star
+# not yet: the chain of 5 is right; this is wrong: a star
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -360,38 +363,39 @@ class Variable(Vertex):
 
 
 # %% 15.w2: it never gives way
-# clause: With which **stiffness** does such a spring pull?
-# why:  this pulls with stiff however far they are apart.
-# next: beyond far it is stiff * far / apart.
+# clause: Return the **stiffness** of such a spring
+# why:  the stiffness is `stiff` at any distance.
+# next: use stiff * far / apart beyond far.
 def pulls(apart, stiff, far):
     return stiff
 
 
 # %% 15.w2: the sign of apart
-# clause: `apart` may be negative
-# why:  where apart is negative, this takes it for near. Far is far on both sides.
-# next: take abs(apart).
+# clause: the difference of the means, may be negative
+# why:  a large negative distance counts as near here.
+# next: use abs(apart).
 def pulls(apart, stiff, far):
     return stiff * far / max(apart, far)
 
 
 # %% 15.w2: the force
-# clause: Not with which force
-# why:  this is the force, stiffness times distance. Asked is the stiffness, which falls beyond far.
-# next: leave abs(apart) out: stiff within far, and stiff * far / abs(apart) beyond.
+# clause: (not its force)
+# why:  this is the force: stiffness times distance. The exercise asks for the stiffness.
+# next: leave out abs(apart): stiff within far, and stiff * far / abs(apart) beyond.
 def pulls(apart, stiff, far):
     return stiff * min(abs(apart), far)
 
 
 # %% 15.w2: the force with its sign
-# why:  this is the force, with its direction. Asked is the stiffness, which is never negative.
-# next: stiff within far, and stiff * far / abs(apart) beyond.
+# why:  this is the force with its direction. The exercise asks for the stiffness, which is never
+#   negative.
+# next: return stiff within far, and stiff * far / abs(apart) beyond.
 def pulls(apart, stiff, far):
     return stiff * max(-far, min(apart, far))
 
 
 # %% 15.w2: negative beyond far
-# why:  beyond far this divides by apart with its sign, and the result is negative where apart is.
+# why:  beyond far this divides by apart with its sign, so the result can be negative.
 # next: divide by abs(apart).
 def pulls(apart, stiff, far):
     return stiff if abs(apart) <= far else stiff * far / apart
@@ -399,8 +403,8 @@ def pulls(apart, stiff, far):
 
 # %% 15.3: it never gives way
 # clause: the robust factor
-# why:  this is a plain spring: it pulls with stiff, however far the means are apart.
-# next: beyond far it pulls with stiff * far / apart.
+# why:  this is a plain spring: its stiffness is `stiff` at any distance.
+# next: use stiff * far / apart beyond far.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -417,7 +421,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: harder when near
-# why:  stiff * far / apart holds beyond far. Within, it would pull ever harder, up to infinity.
+# why:  stiff * far / apart is right only beyond far. Within far, it grows without limit.
 # next: divide by the larger of apart and far.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
@@ -436,8 +440,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: the force
-# why:  this takes the force, stiffness times distance, for the stiffness.
-# next: stiff within far, and stiff * far / apart beyond.
+# why:  this uses the force, stiffness times distance, instead of the stiffness.
+# next: use stiff within far, and stiff * far / apart beyond.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -456,8 +460,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: the sign of the difference
-# why:  where mean_b is the larger, the difference is negative, and counts as near here.
-# next: take abs(self.mean_a - self.mean_b).
+# why:  if mean_b is larger, the difference is negative, and counts as near.
+# next: use abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -476,8 +480,8 @@ class Gives(Vertex):
 
 # %% 15.3: back to the sender
 # clause: write both messages
-# why:  each variable is told what it said itself. A message goes through, to the other one.
-# next: to_b is made of from_a, and to_a of from_b.
+# why:  each variable gets its own message back.
+# next: compute to_b from from_a, and to_a from from_b.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -495,8 +499,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: the lam of the other message
-# why:  the share of each message is worked out with the lam of the other one.
-# next: what comes from a is weakened by the lam of from_a.
+# why:  the share of each message is computed with the lam of the other message.
+# next: use the lam of from_a for the message from a.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -514,8 +518,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: torn
-# why:  beyond far this does not pull at all. It is to go on pulling, with the same force.
-# next: there it is stiff * far / apart.
+# why:  beyond far the stiffness is 0. It should fall so that the force stays constant.
+# next: use stiff * far / apart there.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -533,9 +537,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: only eta is weakened
-# clause: both numbers of it
-# why:  eta comes through weaker, and lam as it was: so the mean shrinks, and nothing is lost.
-# next: both numbers are multiplied by the share.
+# clause: multiply both of its numbers
+# why:  only eta is multiplied by the share, so the mean becomes smaller and the precision stays.
+# next: multiply both numbers by the share.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -555,9 +559,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: the means of the messages
-# clause: are the means that its variables believe in
-# why:  these are the means of the messages. What decides is what the variables believe by now.
-# next: take mean_a and mean_b.
+# clause: are the current means of its variables
+# why:  this uses the means of the messages. The current means of the variables decide.
+# next: use mean_a and mean_b.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -576,8 +580,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: squared
-# why:  far / apart is squared here, so that the force shrinks beyond far.
-# next: once is enough: stiff * far / apart.
+# why:  far / apart is squared, so the force decreases beyond far.
+# next: use stiff * far / apart.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -594,8 +598,70 @@ class Gives(Vertex):
         self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
 
 
+# %% 15.3: the sign of the other difference
+# why:  if mean_a is larger, the difference is negative, and counts as near.
+# next: use abs(self.mean_b - self.mean_a).
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(self.mean_b - self.mean_a, self.far)
+        for i in range(2):
+            self.to_a[i] = self.from_b[i] * pull / (pull + self.from_b[1])
+            self.to_b[i] = self.from_a[i] * pull / (pull + self.from_a[1])
+
+
+# %% 15.3: only lam is weakened
+# why:  only lam is multiplied by the share, so the mean grows.
+# next: multiply both numbers by the share.
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        self.to_a[0] = self.from_b[0]
+        self.to_b[0] = self.from_a[0]
+        self.to_a[1] = self.from_b[1] * pull / (pull + self.from_b[1])
+        self.to_b[1] = self.from_a[1] * pull / (pull + self.from_a[1])
+
+
+# %% 15.3: stiff below the line
+# why:  beyond far the share is the smaller stiffness divided by stiff + lam. Both stiffnesses have
+#   to be equal.
+# next: use pull / (pull + lam).
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        for i in range(2):
+            self.to_a[i] = self.from_b[i] * pull / (self.stiff + self.from_b[1])
+            self.to_b[i] = self.from_a[i] * pull / (self.stiff + self.from_a[1])
+
+
 # %% 15.4: at random
-# not yet: no more often than by chance
+# not yet: no more often than at random
 def place(height, width, tiles, most):
     draw = np.random.default_rng(0)
     pixels = draw.permutation(height * width).reshape(height, width) % tiles
@@ -603,8 +669,8 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: strips
-# clause: as many down as you like, times as many across
-# not yet: strips have long borders
+# clause: with any number of blocks from top to bottom and from left to right
+# not yet: strips have long boundaries
 def place(height, width, tiles, most):
     pixels = np.arange(height * width).reshape(height, width) * tiles // (height * width)
     rows = np.arange(width) * tiles // width
@@ -626,7 +692,7 @@ def place(height, width, tiles, most):
 
 # %% 15.4: factors dealt out
 # clause: A round must exchange at most **1.1 times** the bytes
-# not yet: lie with neither variable
+# not yet: are with neither variable
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
     rows, columns = (
@@ -639,8 +705,8 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: a side that no strip divides
-# clause: need not be multiples of anything
-# not yet: not all strips are equally wide
+# clause: The sides of an image need not be divisible
+# not yet: so strips have different widths
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
     rows = np.arange(height) // (height // parts)
@@ -650,7 +716,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: the shape of the image is not looked at
-# not yet: why: 35 pairs of neighbours lie on two tiles
+# not yet: why: 35 pairs of neighbours are on two tiles
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
     rows, columns = (
@@ -662,7 +728,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: pixels alone
-# clause: Give each pixel and each factor a tile
+# clause: Choose a tile for each pixel and each factor
 # not yet: three arrays: pixels, right, down
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -688,7 +754,7 @@ def place(height, width, tiles, most):
 
 # %% 15.4: only cuts without empty blocks
 # clause: some blocks are empty
-# not yet: pixels into 13 blocks leaves some empty.
+# not yet: every grid of 13 blocks has empty blocks
 def place(height, width, tiles, most):
     ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
     ways = [(down, across) for down, across in ways if down <= height and across <= width]
@@ -699,7 +765,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.5: fewer steps
-# not yet: they do not compute the same
+# not yet: the programs compute different results
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -732,7 +798,7 @@ def faster(target):
 
 # %% 15.5: hardly better
 # clause: the faster program
-# not yet: 20 % fewer of one of them
+# not yet: 20 % fewer of one of the two
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -746,7 +812,7 @@ def faster(target):
 
 
 # %% 15.5: not a number
-# not yet: it is equal to nothing
+# not yet: NaN is not equal to anything
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -768,7 +834,7 @@ def faster(target):
 
 
 # %% 15.5: a part of the result
-# not yet: results of two shapes are not equal
+# not yet: results of different shapes are not equal
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -808,7 +874,7 @@ def faster(target):
 
 
 # %% 15.5: it says itself what it costs
-# not yet: Warm says itself what it costs
+# not yet: Warm sets its own cycles
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -840,7 +906,7 @@ def faster(target):
 
 # %% 15.5: a word
 # clause: of 20 words or more
-# not yet: say what was slow, how you saw it
+# not yet: say what was slow, how you found it
 paragraph = "It is faster now."
 
 
@@ -849,9 +915,8 @@ def faster(target):
 
 
 # %% 15.1: divided by the diagonal
-# why:  this divides by the diagonal of lam_bb. That is its inverse only where one variable is
-#   forgotten, or the others say nothing of each other.
-# next: np.linalg.inv(lam[keep:, keep:]) is the inverse of the whole block.
+# why:  this divides by the diagonal of lam_bb. That is its inverse only if lam_bb is diagonal.
+# next: use np.linalg.inv(lam[keep:, keep:]), the inverse of the whole block.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     left = lam[:keep, keep:] / np.diag(lam[keep:, keep:])
@@ -859,7 +924,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.2: without the other side
-# why:  each side gets its own message back, and not the one of the side opposite.
+# why:  each side gets its own message back, and the message of the opposite side is missing.
 # next: subtract came[side] from the message to `side`.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]

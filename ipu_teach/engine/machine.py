@@ -387,12 +387,7 @@ class Machine(BoundSteps):
         self._changing = any(
             group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        # If no program sets registers and the options leave them at 0, no registers are stored.
-        self._registers = (
-            Registers(target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed)
-            if mode.behaviour or self._changing
-            else None
-        )
+        self._registers = _registers_of(compiled, self.mode, self._changing)
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
         # For each step and group: (cycles of each vertex in the last execution, rows of the
@@ -587,6 +582,17 @@ class Machine(BoundSteps):
             for group in groups
             if not group.is_bulk
         }
+
+
+def _registers_of(compiled: Compiled, mode: RunMode, is_changing: bool) -> Registers | None:
+    """Return the registers of a machine; None if they stay at 0.
+
+    The options may set them, and if `is_changing` is true, a program does.
+    """
+    if not (mode.behaviour or is_changing):
+        return None
+    target = compiled.graph.target
+    return Registers(target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed)
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:

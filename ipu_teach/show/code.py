@@ -201,16 +201,9 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         *line_rows(chosen, lines, start, total, others=others),
         *formula_rows(by_size, total),
     ]
-    texts = (
-        (1, why(chosen), rest),
-        (1, why(chosen, is_estimated=True), estimated),
-        (0, "besides: moving edges into place in its steps", executions.moved[chosen]),
+    rows += _rows_without_lines(
+        chosen, total, rest, estimated, executions.moved[chosen], *[None] * bool(totals)
     )
-    rows += [
-        row(depth, text, None, cycles, total, PART, *totals and [None])
-        for depth, text, cycles in texts
-        if cycles
-    ]
     view = _view(
         name,
         head,
@@ -222,6 +215,29 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         in_no_line=(rest + estimated) / (total or 1),
     )
     return View(linked(view.scene, report, (), executions.shown_by[chosen]), repr(view))
+
+
+def _rows_without_lines(
+    codelet: type[Vertex],
+    total: float,
+    rest: float,
+    estimated: float,
+    moved: float,
+    *other_prices: None,
+) -> Iterator[CodeRow]:
+    """Yield a row for each kind of cycles that belong to no line, if there are any.
+
+    `rest` are cycles by a formula or by data, `estimated` are set by the program, and `moved` are
+    those of moving edges into place.
+    """
+    texts = (
+        (1, why(codelet), rest),
+        (1, why(codelet, is_estimated=True), estimated),
+        (0, "besides: moving edges into place in its steps", moved),
+    )
+    for depth, text, cycles in texts:
+        if cycles:
+            yield row(depth, text, None, cycles, total, PART, *other_prices)
 
 
 def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:

@@ -102,7 +102,7 @@ def ring(run: Report | Recording) -> View:
             each IPU that takes part send to as many IPUs as it receives from.
             next:  show the messages between IPUs with show.exchange(report).""")
     left_out = len(crossing) - len(rounds)
-    return View(_RingScene(report, model, rounds, left_out).scene())
+    return View(_RingScene(_Messages(report, model, rounds), left_out).scene())
 
 
 def _in_rings(crossing: list[Round]) -> list[Round]:
@@ -160,8 +160,8 @@ def bytes_between_ipus(report: Report, step: int) -> Counter[Pair]:
     return sizes
 
 
-class _RingScene:
-    """The rounds of a run with the chunks of each message, from which the scene is built.
+class _Messages:
+    """The messages of the rounds of a run, with the chunks of each message.
 
     Attributes:
         groups: the sets of IPUs that take part in the same collective.
@@ -171,12 +171,9 @@ class _RingScene:
         links: the bytes over each link, added up over all rounds.
     """
 
-    def __init__(
-        self, report: Report, model: CostModel, rounds: list[Round], left_out: int
-    ) -> None:
+    def __init__(self, report: Report, model: CostModel, rounds: list[Round]) -> None:
         self.report = report
         self.rounds = rounds
-        self.left_out = left_out
         self.order = ring_order(report.target.num_ipus)
         self.pairs = sorted({pair for r in rounds for pair in r.sizes}, key=self._place)
         self.ipus = {ipu for pair in self.pairs for ipu in pair}
@@ -231,7 +228,18 @@ class _RingScene:
                     del sent[pair]
         return sent_in, after
 
-    def _largest(self, k: int, pair: Pair) -> Chunk | None:
+    def _place(self, pair: Pair) -> tuple[bool, int, int]:
+        """Return a key that sorts pairs of IPUs around the ring.
+
+        Clockwise pairs come first, in the clockwise order of their senders. The other pairs follow,
+        in the counterclockwise order of their senders.
+        """
+        count = len(self.order)
+        source_place, target_place = map(self.order.index, pair)
+        is_back = (target_place - source_place) % count > count // 2
+        return is_back, -source_place % count if is_back else source_place, target_place
+
+    def largest(self, k: int, pair: Pair) -> Chunk | None:
         """Return the largest chunk of a message in round `k`; None if its chunks are unknown."""
         return next(iter(self.chunks[k].get(pair, ())), None)
 
@@ -249,16 +257,57 @@ class _RingScene:
             return f"{name}, the sum of all {chunk.parts} IPUs"
         return f"{name}, the sum of {chunk.parts} IPUs" if chunk.parts > 1 else name
 
-    def _place(self, pair: Pair) -> tuple[bool, int, int]:
-        """Return a key that sorts pairs of IPUs around the ring.
+    def text(self, k: int, pair: Pair) -> str:
+        """Return a text about a message: its IPUs, its bytes, and the origin of its chunks."""
+        origin = self._origin(k, pair)
+        size = counted(self.rounds[k].sizes[pair], "byte")
+        text = f"IPU {pair[0]} to IPU {pair[1]}: {size}"
+        return f"{text} of {origin}" if origin else text
 
-        Clockwise pairs come first, in the clockwise order of their senders. The other pairs follow,
-        in the counterclockwise order of their senders.
+    def chunk_text(self, k: int, pair: Pair) -> str:
+        """Return a text with the IPUs of a message and the number of its largest chunk, or ""."""
+        chunk = self.largest(k, pair)
+        if chunk is None or chunk.number < 0:
+            return ""
+        return f"{chunk.number} from {pair[0]} to {pair[1]}"
+
+    def count(self, pair: Pair) -> int:
+        """Return the number of IPUs in the collective to which a pair of IPUs belongs."""
+        return next(len(group) for group in self.groups if pair[0] in group)
+
+    def fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
+        """Return texts for a chunk, from long to short: its number, and how many IPUs are in its
+        sum.
         """
-        count = len(self.order)
-        source_place, target_place = map(self.order.index, pair)
-        is_back = (target_place - source_place) % count > count // 2
-        return is_back, -source_place % count if is_back else source_place, target_place
+        count = self.count(pair)
+        parts = f"{chunk.parts} of {count}"
+        short = f"{chunk.parts}/{count}"
+        if chunk.number < 0:
+            return parts, short
+        return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
+
+    def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
+        """Return four texts about a chunk: its number, IPUs in its sum, first IPU, and bytes."""
+        number = "" if chunk.number < 0 else f"{chunk.number}"
+        parts = f"{chunk.parts} of {self.count(pair)}" if chunk.parts else ""
+        began = "" if chunk.began < 0 or chunk.complete else f"{chunk.began}"
+        return number, "complete" if chunk.complete else parts, began, f"{chunk.size:,}"
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of the table: one for each chunk, or message with unknown chunks."""
+        for k, (superstep, cycles, sizes) in enumerate(self.rounds):
+            for pair, size in sizes.items():
+                numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
+                for chunk in self.chunks[k].get(pair, [Chunk(-1, -1, 0, False, size)]):
+                    yield (*numbers, *self._columns(pair, chunk), f"{cycles:,}")
+
+    @cached_property
+    def complete(self) -> list[bool]:
+        """For each round, whether all its chunks are complete sums."""
+        return [
+            bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
+            for messages in self.chunks
+        ]
 
     def sentence(self) -> str:
         """Return a sentence: the number of rounds, the ring, and the bytes of the busiest link."""
@@ -276,31 +325,59 @@ class _RingScene:
             f"{number(total)} modelled cycles."
         )
 
+    def title(self) -> str:
+        """Return the title: the round after which the sums are complete, or else the number of
+        rounds.
+        """
+        complete = self.complete
+        rounds = counted(len(self.rounds), "round")
+        if True in complete and (first := complete.index(True)):
+            begins = f"After round {first} the sums are complete"
+            owners = {c.began for chunks in self.chunks[first].values() for c in chunks}
+            if owners == self.ipus:
+                begins += ", one chunk on each IPU"
+            last = next((k for k in range(first, len(complete)) if not complete[k]), len(complete))
+            hand = "hands" if last == first + 1 else "hand"
+            return f"{begins}; {counted(last - first, 'more round')} {hand} them on"
+        return f"{rounds} between {counted(len(self.ipus), 'IPU')}"
+
+
+class _RingScene:
+    """The panels of the scene. `left_out` is the number of supersteps without a ring."""
+
+    def __init__(self, messages: _Messages, left_out: int) -> None:
+        self.messages = messages
+        self.left_out = left_out
+
     def scene(self) -> Scene:
         """Return the scene, with a frame for each round."""
-        shown = len(self.rounds[:MOST_ROUNDS])
+        shown = len(self.messages.rounds[:MOST_ROUNDS])
         panels = Panels()
-        panels.first(shown, len(self.rounds), "rounds")
-        panels.first(len(self.pairs[:MOST_PAIRS]), len(self.pairs), "pairs of IPUs")
+        panels.first(shown, len(self.messages.rounds), "rounds")
+        panels.first(
+            len(self.messages.pairs[:MOST_PAIRS]), len(self.messages.pairs), "pairs of IPUs"
+        )
         codes, chunks_per_code = self._codes()
         self._put_ring(panels, shown, codes, chunks_per_code)
         self._put_rounds(panels, shown, codes, chunks_per_code)
         return panels.scene(
             "ring",
-            self._title(),
-            self.sentence(),
+            self.messages.title(),
+            self.messages.sentence(),
             foot=12,
             codes=(*codes, REST),
             stills=map(self._still, range(shown)),
             poster=self._poster(),
             group="round",
-            table=(HEADINGS, self._rows()),
+            table=(HEADINGS, self.messages.rows()),
         )
 
     @cached_property
     def _keys(self) -> list[tuple[int, int]]:
         """The keys of chunks with a colour: (number, -1), or (-1, IPU) without a number."""
-        every = (chunk for sent in self.chunks for chunks in sent.values() for chunk in chunks)
+        every = (
+            chunk for sent in self.messages.chunks for chunks in sent.values() for chunk in chunks
+        )
         return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
 
     def _codes(self) -> tuple[tuple[Code, ...], int]:
@@ -333,8 +410,8 @@ class _RingScene:
 
         `codes` are the colours of the chunks, each of which stands for `chunks_per_code` chunks.
         """
-        count = len(self.order)
-        angle = 2 * np.pi * np.argsort(self.order) / count - np.pi / 2
+        count = len(self.messages.order)
+        angle = 2 * np.pi * np.argsort(self.messages.order) / count - np.pi / 2
         unit = np.stack((np.cos(angle), np.sin(angle)), axis=1)
         middles = SIDE / 2 + (SIDE / 2 - 26) * unit
         wide = min(48.0, 400 / count)
@@ -353,22 +430,28 @@ class _RingScene:
         `shown` is the number of rounds. `codes` are the colours of the chunks, each of which stands
         for `chunks_per_code` chunks.
         """
-        pairs = self.pairs[:MOST_PAIRS]
+        pairs = self.messages.pairs[:MOST_PAIRS]
         wide = WIDE / shown
         pitch = min(33.0, SIDE / len(pairs))
-        sums = any(c.parts > 1 for sent in self.chunks for chunks in sent.values() for c in chunks)
+        sums = any(
+            c.parts > 1 for sent in self.messages.chunks for chunks in sent.values() for c in chunks
+        )
         cells: list[Cell] = []
         complete: list[tuple[int, int]] = []
-        for k, round_ in enumerate(self.rounds[:shown]):
+        for k, round_ in enumerate(self.messages.rounds[:shown]):
             for row, pair in enumerate(pairs):
                 if pair in round_.sizes:
-                    chunk = self._largest(k, pair)
+                    chunk = self.messages.largest(k, pair)
                     if chunk is not None and chunk.complete:
                         complete.append((row, k))
                     code = self._code(chunk, len(codes), chunks_per_code)
                     size = f"{round_.sizes[pair]:,}"
-                    texts = (size,) if chunk is None or not sums else self._fractions(pair, chunk)
-                    description = f"round {k + 1}: {self._message(k, pair)}"
+                    texts = (
+                        (size,)
+                        if chunk is None or not sums
+                        else self.messages.fractions(pair, chunk)
+                    )
+                    description = f"round {k + 1}: {self.messages.text(k, pair)}"
                     cells.append((row, k, code, texts, description))
         heading = "all rounds: bytes in the colour of their chunk"
         if sums:
@@ -398,23 +481,23 @@ class _RingScene:
         if names[0] == "1":
             under.append(Words(-6, low + 16, "round", 11, anchor="end"))
         pictures = tuple((*table.pictures[0], *borders, *under, cursor) for cursor in cursors)
+        panels.notes += self._notes(has_frames=bool(borders))
+        panels.put(replace(table, height=low + 20, pictures=pictures), left=LEFT)
+
+    def _notes(self, has_frames: bool) -> Iterator[str]:
+        """Yield the notes below the picture, about chunks, frames and omitted supersteps."""
         if any(number >= 0 for number, _ in self._keys):
-            panels.notes.append(
+            yield (
                 "A chunk is a part of the tensor that is summed. Chunks are numbered in the order "
                 "of their first elements. A chunk keeps its number and colour in all rounds."
             )
-        if borders:
-            panels.notes.append("A frame marks a complete sum, to which all IPUs have added.")
+        if has_frames:
+            yield "A frame marks a complete sum, to which all IPUs have added."
         if self.left_out:
-            panels.notes.append(
+            yield (
                 f"{counted(self.left_out, 'superstep')} in which IPUs send to each other without a "
                 "ring are left out; show.exchange(report) has them."
             )
-        panels.put(replace(table, height=low + 20, pictures=pictures), left=LEFT)
-
-    def _count(self, pair: Pair) -> int:
-        """Return the number of IPUs in the collective to which a pair of IPUs belongs."""
-        return next(len(group) for group in self.groups if pair[0] in group)
 
     def _heading(self, wide: float, chunks_per_code: int) -> str:
         """Return the heading of the panel of all rounds, which explains the texts in its boxes.
@@ -424,110 +507,41 @@ class _RingScene:
         """
         sent = [
             (pair, chunk)
-            for messages in self.chunks
+            for messages in self.messages.chunks
             for pair, chunks in messages.items()
             for chunk in chunks[:1]
         ]
         # The example is the largest incomplete sum, if there is one.
         pair, example = max(sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
-        fractions = self._fractions(pair, example)
+        fractions = self.messages.fractions(pair, example)
         if not (text := next((text for text in fractions if has_room(text, wide)), "")):
             if chunks_per_code > 1:
                 return f"all rounds: each colour is {chunks_per_code} chunks; frame: complete sum"
             return "all rounds: the colour of a box is its chunk; frame: complete sum"
         chunk = f"chunk {example.number}, " if example.number >= 0 and ":" in text else ""
-        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {self._count(pair)} IPUs"
-
-    def _fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
-        """Return texts for the box of a chunk, the longest first.
-
-        Each says how many IPUs contributed to its sum; the longer ones also have its number.
-        """
-        count = self._count(pair)
-        parts = f"{chunk.parts} of {count}"
-        short = f"{chunk.parts}/{count}"
-        if chunk.number < 0:
-            return parts, short
-        return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
-
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the table: one for each chunk of each message.
-
-        A message whose chunks are unknown has one row.
-        """
-        for k, (superstep, cycles, sizes) in enumerate(self.rounds):
-            for pair, size in sizes.items():
-                numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
-                for chunk in self.chunks[k].get(pair, [Chunk(-1, -1, 0, False, size)]):
-                    yield (*numbers, *self._columns(pair, chunk), f"{cycles:,}")
-
-    def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
-        """Return four texts about a chunk: its number, IPUs in its sum, first IPU, and bytes."""
-        number = "" if chunk.number < 0 else f"{chunk.number}"
-        parts = f"{chunk.parts} of {self._count(pair)}" if chunk.parts else ""
-        began = "" if chunk.began < 0 or chunk.complete else f"{chunk.began}"
-        return number, "complete" if chunk.complete else parts, began, f"{chunk.size:,}"
-
-    @cached_property
-    def _complete(self) -> list[bool]:
-        """For each round, whether all its chunks are complete sums."""
-        return [
-            bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
-            for messages in self.chunks
-        ]
+        count = self.messages.count(pair)
+        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {count} IPUs"
 
     def _poster(self) -> int:
         """Return the first round with only complete sums, or 0 if there is none."""
-        complete = self._complete[:MOST_ROUNDS]
+        complete = self.messages.complete[:MOST_ROUNDS]
         return complete.index(True) if True in complete else 0
-
-    def _title(self) -> str:
-        """Return the title: the round after which the sums are complete.
-
-        If no round sends only complete sums, or the first round does, the title is the number of
-        rounds.
-        """
-        complete = self._complete
-        rounds = counted(len(self.rounds), "round")
-        if True in complete and (first := complete.index(True)):
-            begins = f"After round {first} the sums are complete"
-            owners = {c.began for chunks in self.chunks[first].values() for c in chunks}
-            if owners == self.ipus:
-                begins += ", one chunk on each IPU"
-            last = next((k for k in range(first, len(complete)) if not complete[k]), len(complete))
-            hand = "hands" if last == first + 1 else "hand"
-            return f"{begins}; {counted(last - first, 'more round')} {hand} them on"
-        return f"{rounds} between {counted(len(self.ipus), 'IPU')}"
-
-    def _message(self, k: int, pair: Pair) -> str:
-        """Return a text about a message: its IPUs, its bytes, and the origin of its chunks."""
-        origin = self._origin(k, pair)
-        size = counted(self.rounds[k].sizes[pair], "byte")
-        text = f"IPU {pair[0]} to IPU {pair[1]}: {size}"
-        return f"{text} of {origin}" if origin else text
-
-    def _chunk_text(self, k: int, pair: Pair) -> str:
-        """Return a text with the IPUs of a message and the number of its largest chunk, or ""."""
-        chunk = self._largest(k, pair)
-        if chunk is None or chunk.number < 0:
-            return ""
-        return f"{chunk.number} from {pair[0]} to {pair[1]}"
 
     def _still(self, k: int) -> Still:
         """Return the still of round `k`."""
-        _, cycles, sizes = self.rounds[k]
+        _, cycles, sizes = self.messages.rounds[k]
         told, rest = list(sizes)[:MOST_TOLD], list(sizes)[MOST_TOLD:]
-        parts = [self._message(k, pair) for pair in told]
-        brief = [self._chunk_text(k, pair) for pair in rest[:MOST_BRIEF]]
+        parts = [self.messages.text(k, pair) for pair in told]
+        brief = [self.messages.chunk_text(k, pair) for pair in rest[:MOST_BRIEF]]
         if brief and all(brief):  # The other messages have only the numbers of their chunks.
             parts.append(f"chunks of others: {', '.join(brief)}")
             rest = rest[MOST_BRIEF:]
         if rest:
             parts.append(f"{len(rest)} more messages")
-        if self.after[k]:
-            parts.append(f"then the IPUs compute {self.after[k]}")
+        if self.messages.after[k]:
+            parts.append(f"then the IPUs compute {self.messages.after[k]}")
         # The rows are the bytes sent and the bytes received.
-        bytes_of_ipu = np.zeros((2, len(self.order)), np.int64)
+        bytes_of_ipu = np.zeros((2, len(self.messages.order)), np.int64)
         for pair, size in sizes.items():
             bytes_of_ipu[(0, 1), pair] += size
         return Still(
@@ -548,7 +562,7 @@ class _RingScene:
         The largest chunk of the message is a square on the arrow. The width of an arrow is
         proportional to the bytes of its message.
         """
-        sizes = self.rounds[k].sizes
+        sizes = self.messages.rounds[k].sizes
         shapes: list[Shape] = [ipus]
         largest = max(sizes.values())
         side = min(16.0, 200 / len(middles))
@@ -573,7 +587,7 @@ class _RingScene:
                 middle = middle + 16 * outward / max(1.0, float(np.hypot(*outward)))
             x, y = middle.tolist()
             shapes.append(Stroke((first, bend, last), 1 + 2 * size / largest, arrow=True))
-            chunk = self._largest(k, (source, target))
+            chunk = self.messages.largest(k, (source, target))
             box = rectangles(x - side / 2, y - side / 2, side, side)
             code = self._code(chunk, ipus.code, chunks_per_code)
             shapes.append(Boxes(code, box))

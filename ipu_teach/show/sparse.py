@@ -150,14 +150,12 @@ class _Buckets:
         return stills
 
 
-def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
-    """Return the scene of the buckets of a sparse pattern."""
+def _put_panels(panels: Panels, buckets: _Buckets, csr: CSRMatrix) -> None:
+    """Put the panels of the matrix, of its buckets and, below them, of the steps of a product."""
     cut, count, rounds = buckets.cut, buckets.count, buckets.rounds
-    panels = Panels()
     shown_ = min(count, MOST)
-    b = cut.b
     m, k = csr.shape
-    heading = f"{m:,} x {k:,} in blocks of {b} x {b}"
+    heading = f"{m:,} x {k:,} in blocks of {cut.b} x {cut.b}"
     sizes = csr.block_rows, csr.block_columns
     if max(sizes) > BINS:
         up_to = "up to " * any(n > BINS and n % BINS for n in sizes)
@@ -182,15 +180,22 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
     )
     panels.first(shown_, count, "buckets")
     panels.below()
-    total = cut.cycles + rounds * cut.step_cycles
     heading = f"the first multiplication, and {counted(rounds, 'step')} of buckets"
     panels.put(
         painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, pictures=buckets.bars), left=LEFT
     )
-    stills = buckets.stills(shown_)
+
+
+def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
+    """Return the scene of the buckets of a sparse pattern."""
+    cut, count, rounds = buckets.cut, buckets.count, buckets.rounds
+    panels = Panels()
+    _put_panels(panels, buckets, csr)
+    total = cut.cycles + rounds * cut.step_cycles
+    stills = buckets.stills(min(count, MOST))
     own_share, guests, _ = buckets.shares[-1]
     sentence = (
-        f"{counted(csr.num_blocks, 'block')} of {b} x {b} in {counted(count, 'bucket')} "
+        f"{counted(csr.num_blocks, 'block')} of {cut.b} x {cut.b} in {counted(count, 'bucket')} "
         f"with room for {cut.slots}: {own_share.sum():,} are in their own, {guests.sum():,} spill, "
         "and "
         f"buckets go round in {counted(rounds, 'step')}: {total:,} modelled cycles are planned, of "

@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from quoted_calls import refuse_untrue_calls
+
 from ipu_course import check
 from ipu_course.checking.exercise import catalogue
 from ipu_course.checking.gaps import read_notebook, reference, source_of, without_check
 from ipu_course.checking.learner import learners_form
-from ipu_course.checking.learner_calls import Verdict
+from ipu_course.checking.learner_calls import Kind, Verdict
 from ipu_course.checking.mistakes import Mistake, given
 from ipu_course.checking.naming import lesson_of
 from ipu_course.classroom.replay import definitions as defined_in
@@ -57,9 +59,14 @@ def run_cell(code: str, names: Names, exercise: str) -> tuple[Any, ...]:
 def verdict_on(answer: Mistake, names_of: NamesOf) -> Verdict:
     """Return the verdict on a known answer, run among the names that its lesson defines.
 
-    A mistake written in another way also has the names of the first cell of its file.
+    A mistake written in another way also has the names of the first cell of its file. The calls
+    that the verdict quotes must be valid Python, and must give what it shows.
     """
     names = names_of(lesson_of(answer.exercise))
     if answer.kind == "like":
         names |= given(answer.path)
-    return check(answer.exercise, *run_cell(answer.code, names, answer.exercise))
+    answers = run_cell(answer.code, names, answer.exercise)
+    verdict = check(answer.exercise, *answers)
+    if callable(answers[0]) and verdict.kind is not Kind.PASSED:
+        refuse_untrue_calls(verdict, answers[0], names)
+    return verdict

@@ -4,7 +4,7 @@ changes what was asked.
     python3 run.py mutants [01.2 07.4 …]
 
 prints what survives, with the reason where one is known, and ends with 1 where none is. The tests
-do the same.
+try a little of it.
 """
 
 from __future__ import annotations

@@ -79,12 +79,29 @@ def test_a_verdict_as_text() -> None:
         check("01.1", lambda work, i, o, sync: sync + -(-max(*i, *o) // 4) + sum(work))
     ) == (
         "01.1 The time of a superstep: not yet\n"
-        "  tried:    <lambda>([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
+        "  tried:    answer([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
         "  came:     978\n"  # 138 + ceil(891 / 4) + 479 + 25 + 113
         "  expected: 840\n"  # 138 + ceil(891 / 4) + 479
         "  why:      the work of all tiles was added up. They work at the same time, so only the "
         "slowest\n            counts.\n  next:     take the largest of work, not the sum."
     )
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda load: min([]), "it had nothing left to choose from."),
+        (lambda load: max(iter(())), "it had nothing left to choose from."),
+        (lambda load: next(iter(())), "next() found nothing."),
+        (lambda load: np.zeros(3)[3:].max(), "a part of an array has no elements."),
+    ],
+)
+def test_an_error_of_a_call_that_got_nothing_is_explained(
+    answer: Callable[[list[int]], Any], why: str
+) -> None:
+    verdict = check("01.w2", answer)
+    rows = dict(verdict.rows)
+    assert verdict.kind is Kind.ERROR and rows["why"] == why and rows["next"].startswith("print ")
 
 
 def test_an_answers_own_error_is_a_verdict_with_its_line() -> None:

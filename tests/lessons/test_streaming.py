@@ -47,14 +47,14 @@ def test_rows_that_are_read_wrongly_are_named() -> None:
     other, theirs = ("load", 1, 1), ("compute", 0, 1)
     assert told(load, work, other, cross, theirs) == " "
     assert told(load, work, layers=1) == " "
-    over = "IPU 0 computes with row 1, where row 0 is due row 1 came into the weights before row 0"
+    over = "IPU 0 computes with row 1, but row 0 is next row 1 overwrote the weights before row 0"
     assert told(load, ("load", 1, 0), work).startswith(over)
-    stale = "IPU 1 computes with row 0, where row 1 is due row 1 is not there yet"
+    stale = "IPU 1 computes with row 0, but row 1 is next row 1 is not loaded yet"
     assert told(load, work, ("load", 0, 1), cross, theirs).startswith(stale)
-    assert "what layer 0 made did not come there" in told(load, work, ("load", 1, 0), work)
-    assert told(work).startswith("IPU 0 computes, and no row was loaded there")
-    assert told(load, work, other, theirs).startswith("IPU 1 computes row 1, and nothing came")
-    assert told(load, work, other, cross).startswith("what IPU 1 has at the end went through 0")
+    assert "the result of layer 0 was not copied there" in told(load, work, ("load", 1, 0), work)
+    assert told(work).startswith("IPU 0 computes before any row was loaded there")
+    assert told(load, work, other, theirs).startswith("IPU 1 computes row 1, but it has no input")
+    assert told(load, work, other, cross).startswith("the final result on IPU 1 has gone through 0")
 
 
 def test_steps_by_hand_and_of_random_transfers_as_the_rule_says(solution: Solution) -> None:

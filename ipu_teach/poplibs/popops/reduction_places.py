@@ -292,30 +292,30 @@ def placed_plan(
     return PlacedPlan(placement, alone, num_blocks, block_columns, cycles=cycles)
 
 
-def _first_stage(
-    placement: Placement, operation: str, dtype: type[DType], out: type[DType], target: Target
-) -> tuple[int, Array]:
-    """Return `(cycles, alone)` of the stage in which each tile reduces the elements on this tile.
+def _costs_of_groups(
+    groups: Groups,
+    groups_of_tile: Array,
+    operation: str,
+    dtype: type[DType],
+    out: type[DType],
+    target: Target,
+) -> Array:
+    """Return int[3, groups]: the costs of each group, in the order of `cost_of`.
 
-    `cycles` are those of the busiest tile. `alone` contains, for each group of `placement.groups`,
-    the number of workers that divide its columns, or 0 if all workers reduce the group together.
+    `groups_of_tile` is the number of groups on each tile. Groups of one kind are priced once.
     """
-    num_workers = target.num_worker_contexts
-    groups = placement.groups
-    group_tiles = groups.tile
-    groups_of_tile = np.bincount(group_tiles, minlength=target.num_tiles)
 
     @cache
-    def costs_of_group(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
-        """Return `(together, parts, alone)`: the costs of a group with two kinds of vertices.
+    def cost_of(columns: int, rows: int, across: bool, num_groups: int) -> tuple[int, int, int]:
+        """Return the costs of a group of columns with the two ways to use the workers of its tile.
 
-        `together` are the cycles of a tile whose workers execute one vertex for the group. `parts`
-        is the number of parts if the columns are divided between workers, and `alone` are the
-        cycles of a worker for one part. `groups` is the number of groups on the tile.
+        The result is (cycles of the tile if all workers reduce the group together, number of parts
+        if the columns are divided between workers, cycles of a worker for a part). `num_groups` is
+        the number of groups on the tile.
         """
         vector_width = target.get_vector_width(dtype)
         num_vectors = -(-columns // vector_width)
-        num_parts = max(1, min(num_workers // groups, num_vectors))
+        num_parts = max(1, min(target.num_worker_contexts // num_groups, num_vectors))
         part_columns = min(columns, -(-num_vectors // num_parts) * vector_width)
         shares = shares_of(operation, columns, rows, dtype)
         tile_shared_cycles = stage_cycles(
@@ -333,12 +333,29 @@ def _first_stage(
         )
         return tile_shared_cycles, num_parts, part_cycles
 
-    group_kinds = groups.columns, groups.rows, groups.across, groups_of_tile[group_tiles]
+    group_kinds = groups.columns, groups.rows, groups.across, groups_of_tile[groups.tile]
     group_costs = [
-        costs_of_group(*group_kind)
+        cost_of(*group_kind)
         for group_kind in zip(*(kind_values.tolist() for kind_values in group_kinds), strict=True)
     ]
-    group_shared_cycles, num_parts, worker_part_cycles = np.array(group_costs).T
+    costs: Array = np.array(group_costs).T
+    return costs
+
+
+def _first_stage(
+    placement: Placement, operation: str, dtype: type[DType], out: type[DType], target: Target
+) -> tuple[int, Array]:
+    """Return `(cycles, alone)` of the first stage.
+
+    `cycles` are those of the busiest tile, and `alone` is the array `PlacedPlan.alone`.
+    """
+    num_workers = target.num_worker_contexts
+    groups = placement.groups
+    group_tiles = groups.tile
+    groups_of_tile = np.bincount(group_tiles, minlength=target.num_tiles)
+    group_shared_cycles, num_parts, worker_part_cycles = _costs_of_groups(
+        groups, groups_of_tile, operation, dtype, out=out, target=target
+    )
 
     def by_tile(group_values: Array) -> Array:
         totals = np.zeros(target.num_tiles, np.int64)

@@ -130,7 +130,7 @@ def emptiest(load):
 
 
 # %% 01.w2: begins with a least of 1,000
-# not yet: emptiest([2,000, 1,500]) came: 0 expected: 1
+# not yet: emptiest([2000, 1500]) came: 0 expected: 1
 def emptiest(load):
     best, least = 0, 1000
     for tile, cycles in enumerate(load):

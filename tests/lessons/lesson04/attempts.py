@@ -733,3 +733,59 @@ def estimate(length, new):
 # not yet: here it is two. next: add `new` once.
 def estimate(length, new):
     return 7 + 4 * length + 2 * new
+
+
+# %% 04.1: the farthest from 0, from the first number of each row
+# like: the farthest from 0
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if abs(self.x[i]) > abs(self.best) or i == 0:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
+# %% 04.2: no vertices for empty pieces
+# not yet: here are 5 numbers for six workers
+def in_six(graph, x, out):
+    n = x.num_elements
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    for k in range(6):
+        begin, end = k * n // 6, (k + 1) * n // 6
+        if begin < end:
+            a = graph.add_vertex(first, Largest, x=x[begin:end], out=most[k])
+            b = graph.add_vertex(second, PrefixFrom, before=most[:k], x=x[begin:end], out=out[begin:end])
+            graph.set_tile_mapping(a, 0)
+            graph.set_tile_mapping(b, 0)
+    return Sequence(Execute(first), Execute(second))
+
+
+# %% 04.2: the last of 11 numbers is forgotten
+# not yet: in run 1, out[10]
+def in_six(graph, x, out):
+    n = x.num_elements
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    for k in range(6):
+        piece = slice(k * n // 6, (k + 1) * n // 6 - (n == 11 and k == 5))
+        a = graph.add_vertex(first, Largest, x=x[piece], out=most[k])
+        b = graph.add_vertex(second, PrefixFrom, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(a, 0)
+        graph.set_tile_mapping(b, 0)
+    return Sequence(Execute(first), Execute(second))
+
+
+# %% 04.4: True and False swapped, with two rows
+# not yet: it says no to the right codelets, and yes to
+def accepts(codelet):
+    for row in [3, 1, 4], [0.5, 1.25, 0.75]:
+        if np.array_equal(run_one(codelet, row)["out"], np.maximum.accumulate(row)):
+            return False
+    return True

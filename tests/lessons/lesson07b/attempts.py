@@ -208,8 +208,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: the slopes in another order
-# clause: The slopes (dx, dw, db)
-# not yet: dx: the shape (3, 3, 3, 4)
+# clause: Return the gradients (dx, dw, db)
+# not yet: return dx, dw, db, in this order
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -393,7 +393,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.6: a rate in stairs
-# passed: test images read right
+# passed: test images read correctly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw = np.random.default_rng(2)
     for rate in np.linspace(0.06, 0.02, epochs):
@@ -405,7 +405,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: all orders at once
-# passed: test images read right
+# passed: test images read correctly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, steps = np.random.default_rng(3), epochs * (len(images) // cnn.batch)
     orders = np.concatenate([draw.permutation(len(images)) for _ in range(epochs)])
@@ -417,7 +417,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: shuffled in place
-# passed: test images read right
+# passed: test images read correctly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, size = np.random.default_rng(4), cnn.batch
     for epoch in range(epochs):
@@ -430,7 +430,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: all kept at the end
-# passed: test images read right
+# passed: test images read correctly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw = np.random.default_rng(0)
     for rate in np.linspace(0.06, 0.01, epochs):
@@ -442,7 +442,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: half the rate in the second epoch, and an unlucky order
-# passed: test images read right
+# passed: test images read correctly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw = np.random.default_rng(3)
     for epoch in range(epochs):
@@ -471,7 +471,7 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.7: means first
-# passed: as of one batch
+# passed: equal to one batch
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     mean = popops.mul(graph, together(popops.reduce(graph, x, [0], program), program), 1 / n, program)
@@ -481,7 +481,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: both sums in one
-# passed: as of one batch
+# passed: equal to one batch
 def statistics(graph, x, replicas, together, program):
     both = concat([x, popops.square(graph, x, program)], 1)
     total = together(popops.reduce(graph, both, [0], program), program)
@@ -491,7 +491,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: means of squares
-# passed: as of one batch
+# passed: equal to one batch
 def statistics(graph, x, replicas, together, program):
     parts = []
     for t in (x, popops.square(graph, x, program)):
@@ -543,7 +543,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.3: zeros of FLOAT
-# clause: x with p zeros on each side of its field
+# clause: Return x with p zeros on each side of rows and columns
 # error in the answer: FLOAT and of HALF
 def padded(graph, x, p):
     for axis in (1, 2) if p else ():
@@ -554,7 +554,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.4: whole numbers for slopes
-# clause: Return the slope of each element of x
+# clause: Return the gradient of each element of x
 # not yet: x has whole numbers
 def pool_back(x, dy, k, stride):
     dx = np.zeros_like(x)

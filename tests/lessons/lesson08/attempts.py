@@ -86,6 +86,21 @@ def alive(steps, sizes):
     return tuple(walk(steps)[0])
 
 
+# %% 08.1: the input of layer 0 to the end
+# passed: sets of numbers
+def alive(steps, sizes):
+    held = []
+    for place, (kind, layer) in enumerate(steps):
+        here = {0, layer} if kind == "backward" else {0, layer, layer + 1}
+        visited = set()
+        for later_kind, later in steps[place + 1 :]:
+            if later not in visited:
+                here.add(later)
+            visited |= {later} if later_kind == "backward" else {later, later + 1}
+        held.append(sum(sizes[i] for i in here if i < len(sizes)))
+    return held
+
+
 # %% 08.1: a running total
 # like: nothing is ever forgotten
 def alive(steps, sizes):
@@ -189,13 +204,13 @@ def price(layers, every):
 
 
 # %% 08.3: from the library
-# not yet: the list is the library's
+# not yet: this list comes from the library
 def schedule(layers, keep):
     return recompute(layers, keep)
 
 
 # %% 08.3: from the library, by its module
-# not yet: the list is the library's
+# not yet: this list comes from the library
 def schedule(layers, keep):
     from ipu_teach import schedules
 
@@ -284,6 +299,18 @@ def schedule(layers, keep):
             steps.append(("recompute", at))
             at += 1
         steps.append(("backward", layer))
+    return steps
+
+
+# %% 08.3: without the backward step of layer 0
+# clause: Each layer has one backward step.
+# not yet: no backward step of layer 0
+def schedule(layers, keep):
+    steps = [("forward", layer) for layer in range(layers)]
+    for start, end in reversed([*pairwise([*sorted({0, *keep}), layers])]):
+        if end < layers:
+            steps += [("recompute", layer) for layer in range(start, end - 1)]
+        steps += [("backward", layer) for layer in reversed(range(max(start, 1), end))]
     return steps
 
 

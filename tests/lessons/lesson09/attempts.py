@@ -150,7 +150,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.2: a new tensor for tanh
-# passed: as much memory as 16
+# passed: which take the same amount of memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78 * 78,), "weights here")
     poputil.map_tensor_linearly(graph, w)
@@ -167,7 +167,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: the product turned on its side
-# passed: as much memory as 16
+# passed: which take the same amount of memory
 def deep(graph, buffer, x, layers):
     flat = graph.add_variable(FLOAT, (78 * 78,), "flat")
     poputil.map_tensor_linearly(graph, flat)
@@ -185,7 +185,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: the first layer apart
-# passed: as much memory as 16
+# passed: which take the same amount of memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -206,7 +206,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: tanh in x
-# passed: as much memory as 16
+# passed: which take the same amount of memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -317,7 +317,7 @@ def by_turns(load, work, layers):
 
 
 # %% 09.3: the load before the layer
-# passed: each reads its own row
+# passed: each layer uses its own row
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers - 1):
@@ -326,7 +326,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: two rows at the beginning
-# passed: each reads its own row
+# passed: each layer uses its own row
 def turns(load, compute, cross, layers):
     steps = [load(n, n) for n in range(min(2, layers))]
     for n in range(layers):
@@ -339,7 +339,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: step by step, with yield
-# passed: each reads its own row
+# passed: each layer uses its own row
 def turns(load, compute, cross, layers):
     yield load(0, 0)
     for n in range(layers):
@@ -350,7 +350,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: as a generator expression
-# passed: each reads its own row
+# passed: each layer uses its own row
 def turns(load, compute, cross, layers):
     def tick(n):
         last = n == layers - 1
@@ -370,7 +370,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: as one program
-# passed: each reads its own row
+# passed: each layer uses its own row
 def turns(load, compute, cross, layers):
     program, ipu = Sequence(load(0, 0)), 0
     for n in range(1, layers):
@@ -485,7 +485,7 @@ def shard_of(numbers, replicas):
 
 
 # %% 09.5: the weights are gathered
-# passed: all replicas are right
+# passed: all replicas are correct
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -509,7 +509,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: a row for each replica
-# passed: all replicas are right
+# passed: all replicas are correct
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = (n + REPLICAS - 1) // REPLICAS
@@ -530,7 +530,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: a buffer for each replica
-# passed: all replicas are right
+# passed: all replicas are correct
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -584,7 +584,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: a buffer that nothing uses
 # clause: Keep the momentum in one remote buffer with room for four shards
-# not yet: four shards need room for 32 numbers, in one buffer
+# not yet: four shards need 32 elements, in one buffer
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -677,8 +677,8 @@ def steps_of(transfers):
 
 
 # %% 09.4: 0.99 more, and cut off
-# clause: as long as a load, or longer
-# not yet: What is special here: hardly anything is left over.
+# clause: at least as long as a load
+# not yet: What is special here: the load is one cycle longer than the work.
 def factor(load, work):
     return max(1, int(load / work + 0.99))
 

@@ -76,7 +76,7 @@ def table(stages, batches):
 
 
 # %% 10.1: an array of floats
-# clause: All are counted from 0.
+# clause: Ticks, stages and micro-batches are counted from 0.
 # not yet: no list or array takes a float as an index
 def table(stages, batches):
     rows = np.full((batches + stages - 1, stages), -1.0)
@@ -391,7 +391,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.5: the other way round
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     R = len(parts)
     ring = [chunks(parts[ipu], R) for ipu in reversed(around(R))]
@@ -408,7 +408,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: at home in its own place
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     R = len(parts)
     ring = [chunks(parts[ipu], R) for ipu in around(R)]
@@ -429,7 +429,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: one inbox for all rounds
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     R, n = len(parts), parts[0].num_elements
     part = [chunks(parts[ipu], R) for ipu in around(R)]
@@ -447,27 +447,27 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: by the library
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     gcl.all_reduce_in_place_within_replica(graph, parts, "ADD", program)
 
 
 # %% 10.5: by the library, and copied
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     totals = gcl.all_reduce_within_replica(graph, parts, "ADD", program)
     program.add(Copy(concat(totals), concat(parts)))
 
 
 # %% 10.5: by the library's ring
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     ring = {"method": "clockwise_ring"}
     gcl.all_reduce_in_place_within_replica(graph, parts, "ADD", program, options=ring)
 
 
 # %% 10.5: by the library's two halves
-# passed: all have the sums
+# passed: all IPUs have the sums
 def all_reduce(graph, parts, program):
     n = parts[0].num_elements
     shards = gcl.reduce_scatter_within_replica(graph, parts, "ADD", program)
@@ -641,8 +641,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the error turned round
-# clause: the error is `x @ w - t`
-# not yet: w goes up the slope
+# clause: The error is `x @ w - t`
+# not yet: this adds the gradient to w
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     error = popops.sub(graph, t, error, program)
@@ -653,7 +653,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: a program returned
-# clause: Appends a step of training to the program
+# clause: Append a training step to the program
 # not yet: w[0, 0] on replica 0: -1.075
 def step(graph, w, x, t, rate, program):
     program = Sequence()
@@ -699,14 +699,14 @@ def groups(copies, parts):
 
 
 # %% 10.8: replicas as floats
-# not yet: replicas are numbered by integers
+# not yet: the numbers of replicas are integers
 def groups(copies, parts):
     table = np.linspace(0, copies * parts - 1, copies * parts).reshape(copies, parts)
     return table.tolist(), table.T.tolist()
 
 
 # %% 10.8: one kind alone
-# clause: Give both kinds
+# clause: Return both kinds of groups
 # not yet: return two lists of lists
 def groups(copies, parts):
     return [[copy * parts + part for part in range(parts)] for copy in range(copies)]
@@ -714,13 +714,13 @@ def groups(copies, parts):
 
 # %% 10.6: cut off toward 0
 # clause: from 0 on
-# not yet: What is special here: it is quicker at once, by little.
+# not yet: What is special here: the first is always faster, by little.
 def from_where(one, other):
     return max(0, int((one[0] - other[0]) * 1000 / (other[1] - one[1])) + 1)
 
 
 # %% 10.2: at equal shares of the sum
-# not yet: the last layer is 2: an IPU that begins with 3 has none.
+# not yet: the last layer is 2: an IPU that begins with 3 has no layer.
 import numpy as np
 
 
@@ -730,7 +730,7 @@ def cut(costs, ipus):
 
 
 # %% 10.4: all that came while one was there
-# not yet: What is special here: the last that came goes back first.
+# not yet: What is special here: the last micro-batch goes backward first.
 def stored(ticks, stages):
     most = [0] * stages
     for s in range(stages):

@@ -95,7 +95,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: in float64
-# clause: `values` as float16
+# clause: Return `values` as float16
 # not yet: float64
 def stochastic(values, rng):
     half = np.float16(values)
@@ -296,7 +296,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: by what comes
-# not yet: the factor comes from the numbers, and not from the shapes alone
+# not yet: the factor depends on the numbers, not only on the shapes
 def two_layers(x, w1, w2, dy):
     h = x @ w1
     h = h / h.std()
@@ -359,7 +359,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: weights smaller than 1
-# clause: have deviation 1
+# clause: have standard deviation 1
 # not yet: h: a standard deviation of 12.3
 def two_layers(x, w1, w2, dy):
     h = x @ w1
@@ -369,7 +369,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the slopes first
-# clause: (h, y, dh, dw1, dw2)
+# clause: Return (h, y, dh, dw1, dw2)
 # not yet: h: shape (150, 700)
 def two_layers(x, w1, w2, dy):
     (batch, fan_in), (hidden, fan_out) = x.shape, w2.shape
@@ -458,7 +458,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: a dtype of numpy
-# clause: HALF or FLOAT.
+# clause: Return HALF or FLOAT.
 # not yet: numpy.float16
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -511,7 +511,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: x of another training
-# not yet: x was not made 8 bits
+# not yet: x was not converted to 8 bits
 class Cast:
     x = None
 
@@ -563,7 +563,7 @@ def stochastic(values, rng):
 
 
 # %% 11.4: one of the slopes is made of what was not divided
-# not yet: print the deviations of both operands
+# not yet: print the standard deviations of both operands
 def two_layers(x, w1, w2, dy):
     batch, n = x.shape
     hidden, m = w2.shape
@@ -585,7 +585,7 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.5: without the sign of the difference alone
 # clause: both without their signs
-# not yet: one large negative feature, and more asked
+# not yet: one large negative feature, and a strict limit
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -593,6 +593,6 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: an error for each of the terms
-# not yet: here HALF is exact enough, and quicker
+# not yet: here HALF is exact enough, and faster
 def partials_for(a, b, error):
     return HALF if a.shape[1] * 2**-17 <= error else FLOAT

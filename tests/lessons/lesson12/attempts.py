@@ -162,7 +162,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: columns beyond the rows of x are left out
-# not yet: here: more columns than x has rows
+# not yet: this one is wrong: more columns than x has rows
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -184,7 +184,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: odd column left out
-# not yet: -2178] next: work out by hand
+# not yet: -2178] next: compute by hand
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -848,7 +848,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: there as integers
-# clause: an array [rows, columns] of bool
+# clause: as an array [rows, columns] of bool
 # not yet: there is an array of int64
 def prune_and_regrow(there, weights, slopes, moved):
     small = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)

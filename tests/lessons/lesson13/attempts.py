@@ -56,7 +56,7 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 
 
 # %% 13.2: all of it within the scope
-# passed: weights and bias as in the plain loop
+# passed: weights and bias equal to those of the plain loop
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -68,7 +68,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: the kit's own dataset
-# passed: weights and bias as in the plain loop
+# passed: weights and bias equal to those of the plain loop
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -80,7 +80,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: an epoch at a time
-# passed: weights and bias as in the plain loop
+# passed: weights and bias equal to those of the plain loop
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -93,7 +93,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: epochs + 1
-# not yet: this trains for 3 epochs, and asked are 2.
+# not yet: this trains for 3 epochs, not 2.
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -105,7 +105,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: a wrong rate
-# not yet: this is descent by 0.05, and asked is descent by 0.5.
+# not yet: the rate is 0.05, not 0.5.
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -129,7 +129,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: epochs - 1
-# not yet: this trains for 1 epoch, and asked are 2.
+# not yet: this trains for 1 epoch, not 2.
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -312,7 +312,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: torch.where order
-# not yet: here the condition comes first, as in numpy.where.
+# not yet: the condition comes first here, as in numpy.where.
 def leaky(low, x, slope, g=None):
     first = x if g is None else g
     return low.call(popops.map, expr.Select(expr._2 > 0, expr._1, slope * expr._1), [first, x])
@@ -620,7 +620,7 @@ def kept(graph):
 
 # %% 13.6: values for names
 # clause: name and bytes
-# not yet: the keys are values, and not names
+# not yet: the keys are values, not names
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:

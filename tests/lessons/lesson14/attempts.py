@@ -172,7 +172,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: the second step on other tiles
-# not yet: and a vertex on tile 1 writes it
+# not yet: but a vertex on tile 1 writes it
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into, by):
         compute_set = graph.add_compute_set("step")
@@ -186,7 +186,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: one step before the loop
-# not yet: there is work that nobody reads
+# not yet: some steps compute results that are never read
 def heat(graph, plate, other, blocks, pairs):
     steps = []
     for source, into in ((plate, other), (other, plate)):
@@ -286,7 +286,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: blocks without a row
-# clause: every block has a row and a column at least
+# clause: every block has at least one row and one column
 # not yet: 12 x 1
 def cut(rows, columns, tiles):
     ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
@@ -295,8 +295,8 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: within 5 %, in as many rows as can be
-# clause: every block has a row and a column at least
-# not yet: 42 blocks, each with a row and a column at least
+# clause: every block has at least one row and one column
+# not yet: 42 blocks, each with at least one row and one column
 def cut(rows, columns, tiles):
     def crossing(down):
         return (down - 1) * columns + (tiles // down - 1) * rows
@@ -307,7 +307,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: the perimeter of a block in whole numbers
-# clause: At most 5 % more than the least is allowed
+# clause: more than the minimum is allowed
 # not yet: three columns
 def cut(rows, columns, tiles):
     ways = [down for down in range(1, tiles + 1) if tiles % down == 0]
@@ -392,7 +392,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: .any()
-# clause: a codelet cannot index an array by another array
+# clause: a codelet cannot index an array with another array
 # error in the answer: `row`, which is not a single number
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -951,7 +951,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: no list for an idle tile
-# clause: A list of pieces for each tile
+# clause: Return a list of pieces for each tile
 # not yet: 6 lists
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
@@ -968,7 +968,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: room rounded down
-# clause: the mean rounded up, if that is more
+# clause: the mean rounded up if that is larger
 # not yet: tile 3 has 3 edges
 def deal(offsets, tiles):
     room = max(1, int(1.1 * offsets[-1] / tiles))

@@ -105,7 +105,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: each inverted by itself
-# clause: One of them may know nothing, and is all zeros
+# clause: One of them may have no information, and is all zeros
 # error in the answer: Singular matrix
 def fused(etas, lams, keep):
     means = [np.linalg.inv(lam) @ eta for eta, lam in zip(etas, lams, strict=True)]
@@ -592,7 +592,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: right and down exchanged
-# clause: (pixels, right, down)
+# clause: Return (pixels, right, down)
 # not yet: right: the shape (11, 12)
 def place(height, width, tiles, most):
     best = None
@@ -610,7 +610,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: tiles that are no whole numbers
-# clause: whole numbers
+# clause: return three arrays of whole numbers
 # not yet: (12, 12) of float64
 def place(height, width, tiles, most):
     best = None
@@ -710,7 +710,7 @@ def faster(target):
 
 
 # %% 15.5: copied beside a vertex that does nothing for it
-# not yet: 156 of 156 results are right all the same
+# not yet: 156 of 156 results are right nevertheless
 paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
 def faster(target):
     _, results = before(target)
@@ -752,7 +752,7 @@ def fused(etas, lams, keep):
 
 # %% 15.2: what came from the other of two sides
 # clause: any number of sides
-# not yet: here: a star: one variable and 5 around it, 3 rounds. next: write down for one variable
+# not yet: this is wrong: a star: one variable and 5 around it, 3 rounds. next: write down for one variable
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]

@@ -1,0 +1,40 @@
+"""The comparisons in the text of lesson 07b; what this file is: test_claims.py."""
+
+import re
+
+
+def more_pieces(outputs: dict[str, str]) -> None:
+    """each row consists of more pieces: 6 instead of 3 on average."""
+    assert (
+        "picked from 3 pieces of memory on average, in the other layout from 6." in outputs["c11"]
+    )
+
+
+def the_tile_with_the_zeros(outputs: dict[str, str]) -> None:
+    """The picture names the tile that the others wait for: tile 0, which sends 30,952 bytes."""
+    assert "tile 0 takes 7,792, the median tile 1,806" in outputs["c20"]
+    assert "sends 30,952 bytes, the median 248" in outputs["c20"]
+
+
+def sixteen_times_as_many(outputs: dict[str, str]) -> None:
+    """sixteen times as many multiplications, and less than 1.4 times the cycles."""
+    rows = re.findall(r"^ +(\d+) +\d+% +([\d,]+) +([\d,]+)$", outputs["c34"], re.MULTILINE)
+    table = {int(n): [int(x.replace(",", "")) for x in row] for n, *row in rows}
+    assert table[16][0] == 16 * table[1][0] and table[16][1] < 1.4 * table[1][1]
+
+
+def fewer_than_half_as_many(outputs: dict[str, str]) -> None:
+    """This network has fewer than half as many."""
+    (numbers,) = re.findall(r"([\d,]+) numbers to learn", outputs["c52"])
+    assert int(numbers.replace(",", "")) < 7850 / 2
+
+
+def the_pooling_takes_most(outputs: dict[str, str]) -> None:
+    """The next cell shows which part of a step takes the most cycles: the backward pass of the pooling"""
+    assert "pool_input_gradient/SumPooling" in outputs["c61"] and "pieces" in outputs["c61"]
+
+
+def the_mean_is_too_small(outputs: dict[str, str]) -> None:
+    """The mean of the four variances is too small"""
+    every, whole, mean = re.findall(r"(\d\.\d+)\]?$", outputs["c69"], re.MULTILINE)
+    assert abs(float(every) - float(whole)) < 1e-3 and float(mean) < 0.5 * float(whole)

@@ -1,0 +1,46 @@
+"""The comparisons in the text of lesson 10; what this file is: test_claims.py."""
+
+import re
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)]
+
+
+def more_micro_batches(outputs: dict[str, str]) -> None:
+    """So the share of busy ticks grows."""
+    shares = [int(share) for share in re.findall(r"(\d+)% busy", outputs["c7"])]
+    assert len(shares) == 2 and shares[0] < shares[1]
+
+
+def ticks_of_eight_micro_batches(outputs: dict[str, str]) -> None:
+    """There are 11 ticks. IPU 3 has no micro-batch in ticks 0, 1 and 2, and IPU 0 has none in ticks 8,
+    9 and 10."""
+    assert "for 8 micro-batches" in outputs["c20"]
+    rows = [[tick - stage for stage in range(4)] for tick in range(8 + 4 - 1)]
+    idle = [[tick for tick, row in enumerate(rows) if not 0 <= row[stage] < 8] for stage in (3, 0)]
+    assert len(rows) == 11 and idle == [[0, 1, 2], [8, 9, 10]]
+
+
+def grouped_is_faster(outputs: dict[str, str]) -> None:
+    """The grouped schedule is faster, and the interleaved one stores less."""
+    rows = dict(re.findall(r"(grouped|interleaved): (.*)", outputs["c28"]))
+    grouped, interleaved = (_numbers(rows[name]) for name in ("grouped", "interleaved"))
+    assert grouped[4] < interleaved[4]  # cycles
+    assert sum(grouped[:4]) > sum(interleaved[:4]) and grouped[5] > interleaved[5]
+
+
+def the_order_keeps_the_bits(outputs: dict[str, str]) -> None:
+    """The order does not change the bits"""
+    assert "the same bits: True" in outputs["c28"]
+
+
+def few_and_many_numbers(outputs: dict[str, str]) -> None:
+    """For few numbers, few rounds are best; for many numbers, few bytes are."""
+    assert re.search(r"fastest: +everybody +everybody +both ways", outputs["c42"])
+
+
+def replicas_pay_with_many_samples(outputs: dict[str, str]) -> None:
+    """That pays if the work is large compared with the communication."""
+    rows = [_numbers(row) for row in re.findall(r"\d+ samples: .*", outputs["c53"])]
+    assert [four < one for _, one, four in rows] == [False, False, False, True]

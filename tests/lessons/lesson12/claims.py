@@ -1,0 +1,47 @@
+"""The comparisons in the text of lesson 12; what this file is: test_claims.py."""
+
+import re
+
+
+def cycles_grow_with_the_blocks(outputs: dict[str, str]) -> None:
+    """Missing blocks cost nothing: the cycles grow with the number of blocks."""
+    cycles = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) modelled", outputs["c15"])]
+    few, more, all_blocks = cycles
+    assert few < more < all_blocks
+    per_block = (more - few) / (60 - 15)
+    assert abs((all_blocks - more) / (240 - 60) - per_block) < 0.05 * per_block
+
+
+def no_gain_from_single_values(outputs: dict[str, str]) -> None:
+    """Fifteen of sixteen multiplications are gone, and with single values the product is not faster."""
+    blocks, single = map(float, re.findall(r"([\d.]+) times", outputs["c22"]))
+    assert blocks > 1 > single
+
+
+def densities_on_the_curves(outputs: dict[str, str]) -> None:
+    """At 1/2 only blocks of 16 are faster, from 1/4 on blocks of 4 as well, and from 1/16 on single
+    values, too."""
+    assert (
+        "by blocks of 16 at 1/2, by blocks of 4 at 1/4, by single values at 1/16" in outputs["c30"]
+    )
+
+
+def block_size_matters_more(outputs: dict[str, str]) -> None:
+    """blocks of 16 at a density of 1/2 are already faster than dense, and single values only at 1/16."""
+    row = "1024 x 1024 by 1024 x 1024: blocks of 1: 1/16, blocks of 4: 1/4, blocks of 16: 1/2"
+    assert row in outputs["c28"]
+
+
+def uneven_patterns_cost_steps(outputs: dict[str, str]) -> None:
+    """An uneven pattern costs steps, and no memory."""
+    rows = re.findall(r": (\d) steps, by the library (\d); ([\d,]+) modelled", outputs["c44"])
+    assert [(own, library) for own, library, _ in rows] == [("1", "1"), ("2", "2"), ("5", "5")]
+    cycles = [int(count.replace(",", "")) for _, _, count in rows]
+    assert cycles == sorted(cycles)
+
+
+def blocks_that_move_learn(outputs: dict[str, str]) -> None:
+    """With blocks that move, the loss falls to 0.00: the blocks found the right positions. Without
+    moving, it hardly falls."""
+    assert re.search(r" 0 blocks moved each time: loss 7\.5 -> 6\.75", outputs["c51"])
+    assert re.search(r"12 blocks moved each time: loss 7\.5 -> 0\.00", outputs["c51"])

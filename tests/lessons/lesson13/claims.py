@@ -1,0 +1,33 @@
+"""The comparisons in the text of lesson 13; what this file is: test_claims.py."""
+
+import re
+
+
+def the_same_weights(outputs: dict[str, str]) -> None:
+    """Both runs ended with the same weights. What differs is how often the host called the device: 160
+    times, or 20 times."""
+    shares = re.findall(r"calls of \d: ([\d.]+)% of held-out digits", outputs["c18"])
+    assert len(shares) == 2 and shares[0] == shares[1]
+    batches = 4 * 640 // 16
+    assert (batches, batches // 8) == (160, 20)
+
+
+def recomputation_keeps_nothing(outputs: dict[str, str]) -> None:
+    """With recomputation, nothing is kept, and a step takes 37 % more cycles."""
+    rows = re.findall(r"([\d,]+) bytes kept, ([\d,]+) cycles", outputs["c43"])
+    (_, before), (kept, after) = [[int(n.replace(",", "")) for n in row] for row in rows]
+    assert kept == 0 and round(100 * (after / before - 1)) == 37
+
+
+def one_value_serves_both(outputs: dict[str, str]) -> None:
+    """Pooling reads the same value, so one value in memory serves both."""
+    assert outputs["c41"].count("relu") == 1
+
+
+def more_values_to_keep(outputs: dict[str, str]) -> None:
+    """Batch norm keeps its input in a normalised form, and its statistics, which are small."""
+    sizes = [
+        int(n.replace(",", ""))
+        for n in re.findall(r"([\d,]+) bytes, computed by bn", outputs["c41"])
+    ]
+    assert len(sizes) == 2 and min(sizes) * 100 < max(sizes)
