@@ -192,9 +192,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: 10,000 taken away
-# why:  10,000 is far more than the ordinary numbers: all their powers are 0, and 0 by 0 is no
-#   number.
-# next: take the largest number of each row away: popops.reduce(graph, x, [1], program, "MAX").
+# why:  not one share is a number: 0 by 0 has no value, and infinite by infinite neither.
+# next: print the powers and their sums. Powers of x less the largest number of its row are fine.
 def softmax(graph, x, program):
     powers = popops.exp(graph, popops.sub(graph, x, 10_000, program), program)
     total = popops.reduce(graph, powers, [1], program).reshape((x.shape[0], 1))

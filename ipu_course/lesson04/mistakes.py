@@ -196,7 +196,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the farthest from 0
-# why:  these are the numbers that are farthest from 0 so far: abs() takes -99 for larger than 33.
+# why:  these are the numbers that are farthest from 0 so far, with their signs.
 # next: compare the numbers themselves: self.x[i] > self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
