@@ -940,7 +940,10 @@ def test_the_legend_has_what_is_used_and_no_more() -> None:
     ran = pipeline()
     graph = Graph(IPUModel("ipu2", num_ipus=4, tiles_per_ipu=16).create_device().target)
     tensor = graph.add_variable(FLOAT, (4,), "tensor")
-    assert show.tiles(tensor).scene.mark("bytes").ends == tuple(f"IPU {i}" for i in range(4))
+    assert show.tiles(tensor).scene.mark("bytes").ends == (
+        *(("IPU 0", 0.125), ("IPU 1", 0.375)),
+        *(("IPU 2", 0.625), ("IPU 3", 0.875)),
+    )
     tree = show.program(ran.report).scene.mark("tree")
     assert {f"Copy {k} of 3" for k in (1, 2, 3)} <= {text.split(":")[0] for text in tree.labels}
 

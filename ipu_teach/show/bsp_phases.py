@@ -116,9 +116,9 @@ class Phases:
         active = self.active(stretch, begin)
         return next((span for span in active if stretch.lasts(span.part)), active[0])
 
-    def ends_of(self, high: float) -> tuple[str, ...]:
-        """Return the texts beside the first and the last lane, if all lanes together are `high`
-        units high.
+    def ends_of(self, high: float) -> tuple[tuple[str, float], ...]:
+        """Return the texts beside the lanes, each with its fraction of the height, if all lanes
+        together are `high` units high.
 
         It is () if each lane has its own number.
         """

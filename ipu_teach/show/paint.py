@@ -257,12 +257,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
         text = mark.labels[lane] if mark.labels else f"{lane}"
         yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
-    # names of all IPUs are in the middle of their lanes, other texts go from top to bottom
-    has_all = bool(mark.ends) and mark.ends[-1] == f"IPU {len(mark.ends) - 1}"
-    for index, text in enumerate(mark.ends):
-        baseline = (index + 0.5) / len(mark.ends) * mark.height + 4
-        if not has_all:
-            baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
+    for text, part in mark.ends:
+        baseline = max(9.0, min(mark.height - 1, part * mark.height + 4))
         yield Words(mark.x - 5, mark.y + baseline, text, 11, anchor="end", ink="soft")
 
 

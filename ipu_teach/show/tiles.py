@@ -179,7 +179,7 @@ def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> No
         drawing = Drawing(largest, (Bar(codes, 0, sizes, largest),), "bytes")
     else:
         ranked = quantiles(sizes, MOST_LANES)
-        ends = ("fullest", "emptiest")
+        ends = (("fullest", 0.0), ("emptiest", 1.0))
         tiles_per_lane = number(target.num_tiles / MOST_LANES)
         heading = f"bytes of a tile, fullest first; a lane is {tiles_per_lane} tiles"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
