@@ -295,7 +295,7 @@ def _source(target: Target, figure: str) -> str:
     """Return the source of a constant. A constant that the user set has no published source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
-    return source(target.ipu_version, figure).replace("tut6", "tutorial 6")
+    return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:
