@@ -383,5 +383,9 @@ def test_with_many_ipus_the_chunks_of_a_round_are_in_its_text_and_arrows_have_he
             assert not any(a < x < a + w and b < y < b + h for a, b, w, h in boxes)
     (rounds,) = (mark for mark in scene.marks if mark.name == "rounds")
     assert isinstance(rounds, Painted)
-    assert rounds.heading == "all rounds: each colour is 2 chunks; frame: complete sum"
+    assert rounds.heading == "all rounds, in each box the number of its chunk; frame: complete sum"
+    numbers = [
+        s.text for s in rounds.pictures[0] if isinstance(s, Words) and isinstance(s.ink, int)
+    ]
+    assert len(numbers) == 16 * 30 and {*numbers} == {f"{n}" for n in range(16)}
     assert any(isinstance(s, Words) and s.text == "round" for s in rounds.pictures[0])

@@ -452,7 +452,7 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     changes = f"{int(at.sum()):,} change{'' if at.sum() == 1 else 's'}"
     where = f"{board.said(cell)} on tile {board.tiles[int(board.box[cell])]}"
-    yield Words(mark.x, mark.y - 8, f"{where} over the run: {changes}", ink="soft")
+    yield Words(mark.x, mark.y - 8, f"{where}: {changes}", ink="soft")
     if len(finite):
         ends = [short(str(end), 99, 6) for end in (low, high)]
         said = f"always {ends[0]}" if ends[0] == ends[1] else " to ".join(ends)

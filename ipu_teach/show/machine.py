@@ -260,7 +260,7 @@ def _ladder_heading(target: Target) -> str:
     parts = [f"{counted(rungs, 'rung')} (upright) of {rung}"]
     parts += [f"{counted(rails, 'rail')} (level) of {rail}"] if rails else []
     total = rate(pipes(target, target.num_ipus)[2])
-    together = f", together {total}" if rungs + rails > 1 else ""
+    together = f"; together {total}" if rungs + rails > 1 else ""
     return f"{' and '.join(parts)}{together}, each way"
 
 

@@ -293,7 +293,8 @@ def boxes_in_rows(
         ]
     )
     shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
-    for row, column, code, texts, _ in cells:
+    # Neighbouring texts on the same colour take less data.
+    for row, column, code, texts, _ in sorted(cells, key=lambda cell: cell[2]):
         text = next((t for t in texts if has_room(t, column_width) and pitch > SMALLEST_ROW), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
         if text:

@@ -233,8 +233,8 @@ class Tape(Box):
 
     A frame is left out if `Still.lanes` has no drawing for this mark. If `span` is not 0, it is the
     number of cycles that the full width stands for. `ends` are texts beside the lanes, each with
-    the fraction of the height at which it is. If `named` is not 0, the names of the steps are `named` units above the lanes, and
-    the heading is above the names.
+    the fraction of the height at which it is. If `named` is not 0, the names of the steps are
+    `named` units above the lanes, and the heading is above the names.
     """
 
     labels: tuple[str, ...] = ()
