@@ -881,7 +881,7 @@ def test_the_histogram_of_working_times_ends_at_the_longest(count: int) -> None:
     scene = show.balance(report).scene
     (histogram,) = (mark for mark in scene.marks if mark.name == "histogram")
     assert isinstance(histogram, Painted)
-    assert histogram.heading == "tiles by their compute and exchange"
+    assert histogram.heading == "tiles by busy cycles"
     for still in scene.stills:
         (work,) = (v["work"] for name, (_, v) in still.about.items() if name.startswith("tiles of"))
         words = [

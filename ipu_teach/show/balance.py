@@ -353,7 +353,7 @@ def _histograms(stills: list[Still]) -> Painted:
         f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
         for i in range(BINS)
     )
-    heading = "tiles by their compute and exchange"
+    heading = "tiles by busy cycles"
     return painted("histogram", heading, *BARS, pictures, stack_places(BINS, *BARS), shares)
 
 

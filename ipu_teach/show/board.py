@@ -27,7 +27,7 @@ from ipu_teach.show.measures import (
     OF_LETTER,
     ROW,
 )
-from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Trail
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Trail, label
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
@@ -422,7 +422,8 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     fit = int(mark.height // LINE)
     shown = inside if len(inside) <= fit else inside[: fit - 1]
     for line, cell in enumerate(shown):
-        yield Words(mark.x, mark.y + 12 + LINE * line, board.said(cell), 12, ink="soft")
+        name = label(board.said(cell), int((mark.width - 66) / OF_LETTER))
+        yield Words(mark.x, mark.y + 12 + LINE * line, name, 12, ink="soft")
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
         right = mark.right

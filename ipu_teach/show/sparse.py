@@ -46,6 +46,7 @@ MOST_WHENCE = 24  # The text for the last frame names at most this many buckets 
 DROPS, STEPS = 8, 24  # At most this many frames show blocks that drop, and steps.
 SIDE = 236.0
 LEFT = 40.0
+CURVES_LEFT = 56.0  # There is room for the numbers of the axis.
 RIGHT = 324.0
 WIDE = 372.0
 HIGH = 220.0
@@ -359,7 +360,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     if not any(wins):
         sentence = f"{first} is never overtaken, down to density {labels[-1]}."
     panels = Panels()
-    panels.put(_crossing_curves(names, labels, table, unit), left=LEFT)
+    panels.put(_crossing_curves(names, labels, table, unit), left=CURVES_LEFT)
     stills = []
     for i, (d, column) in enumerate(zip(labels, table.T.tolist(), strict=True)):
         words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))

@@ -55,7 +55,7 @@
   function pairs(texts, fault) {
     const found = [];
     texts.forEach((a, i) => texts.slice(i + 1).forEach(
-      (b) => overlap(a.box, b.box) && a.node !== b.node && found.push([fault, a.text, b.text])));
+      (b) => overlap(a.box, b.box) && (!a.node || a.node !== b.node) && found.push([fault, a.text, b.text])));
     return found;
   }
   function onCanvas(canvas, entries) {
@@ -106,9 +106,14 @@
   };
   window.posterFaults = () => {
     const svg = document.querySelector("svg"), frame = svg.getBoundingClientRect();
-    const texts = [...svg.querySelectorAll("text")].filter((node) => node.textContent.trim()).map((node) => {
-      const { left, top, right, bottom } = node.getBoundingClientRect(), [x, y] = [frame.left, frame.top];
-      return { node, text: node.textContent, box: [left - x, top - y + 3, right - x, bottom - y - 3] };
+    // Letters that each have a place, and other texts.
+    const texts = [...svg.querySelectorAll("text")].flatMap((node) => {
+      const text = node.textContent, m = node.getScreenCTM();
+      const parts = /[ ,]/.test(node.getAttribute("x") || "") ? [...text].map((letter, i) => [letter, node.getExtentOfChar(i)])
+        : [[text, node.getBBox()]];
+      return parts.filter(([part]) => part.trim()).map(([part, { x, y, width, height }]) => ({ text: part,
+        box: [m.a * x + m.e - frame.left, m.d * (y + 3) + m.f - frame.top,
+          m.a * (x + width) + m.e - frame.left, m.d * (y + height - 3) + m.f - frame.top] }));
     });
     const cut = texts.filter(({ box }) => outside(box, frame.width, frame.height));
     return [texts.length, [...pairs(texts, "texts of the poster overlap"),

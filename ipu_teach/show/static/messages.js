@@ -93,7 +93,7 @@ EXTRA.messages = (kit, shown) => {
         right = mark.x + mark.width;
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
-        write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
+        kit.fitted(cellName(i), mark.x, y, mark.width - 66, 12, i === focus() ? ink : soft);
         write(short(texts[now[i]], 66, 6), right, y, 12, "right", ink);
         if (kit.at <= 0 || old[i] === now[i]) return;
         const was = short(texts[old[i]], 66, 6);
