@@ -359,7 +359,8 @@ class RecordedSteps:
             others = boxed - drawn_bytes
             why = f"{others:,} {hidden}, and {arrives - boxed:,} {boxless}"
             why = why if others else f"they {boxless}"
-        return f"{undrawn_bytes:,} of them are not drawn: {why}; "
+        how_many = f"{undrawn_bytes:,} of them are not" if drawn_bytes else "none is"
+        return f"{how_many} drawn: {why}; "
 
     def _source(self, step: int) -> int:
         """Return the index of the text that is shown below a step, or -1 if there is none.
