@@ -422,7 +422,10 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     fit = int(mark.height // LINE)
     shown = inside if len(inside) <= fit else inside[: fit - 1]
     for line, cell in enumerate(shown):
-        name = label(board.said(cell), int((mark.width - 66) / OF_LETTER))
+        room = mark.width - 8 - OF_LETTER * len(short(now[cell], 66, 6))
+        if now[cell] != before[cell] and frame:
+            room = mark.width - 140
+        name = label(board.said(cell), int(room / OF_LETTER))
         yield Words(mark.x, mark.y + 12 + LINE * line, name, 12, ink="soft")
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line

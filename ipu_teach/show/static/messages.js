@@ -93,9 +93,11 @@ EXTRA.messages = (kit, shown) => {
         right = mark.x + mark.width;
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
-        kit.fitted(cellName(i), mark.x, y, mark.width - 66, 12, i === focus() ? ink : soft);
-        write(short(texts[now[i]], 66, 6), right, y, 12, "right", ink);
-        if (kit.at <= 0 || old[i] === now[i]) return;
+        const value = short(texts[now[i]], 66, 6), same = kit.at <= 0 || old[i] === now[i];
+        write(value, right, y, 12, "right", ink);
+        kit.fitted(cellName(i), mark.x, y, mark.width - (same ? pen.measureText(value).width + 8 : 140), 12,
+          i === focus() ? ink : soft);
+        if (same) return;
         const was = short(texts[old[i]], 66, 6);
         write(was, right - 70, y, 12, "right", soft);
         pen.strokeStyle = soft;
