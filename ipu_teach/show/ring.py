@@ -443,7 +443,8 @@ class _RingScene:
         `chunks_per_code` chunks.
         """
         if kind == NUMBER:
-            return "all rounds: chunks by colour and, with room, number; frame: complete sum"
+            chunks = "chunks by colour, and by number where there is room"
+            return f"all rounds: {chunks}; frame: complete sum"
         if kind is None:
             if chunks_per_code > 1:
                 return f"all rounds: each colour is {chunks_per_code} chunks; frame: complete sum"

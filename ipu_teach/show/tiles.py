@@ -63,7 +63,7 @@ SHADES = (
 )
 MOST_FOLLOWED = 1 << 20  # The title of a larger tensor does not say how it is divided.
 TILES = 190.0  # The side of the square with the tiles.
-BYTES_LEFT = 328.0  # The left edge of the lanes, beside the heading of the tiles.
+BYTES_LEFT = 328.0  # The left edge of the lanes, beside the heading of tiles with shades.
 
 
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
@@ -204,7 +204,9 @@ def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> No
         panels.notes.append(
             f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
         )
-    panels.put(lanes, left=BYTES_LEFT, high=TILES, drawing=drawing)
+    has_shades = len(palette.TILES) < target.num_tiles <= MOST_LANES
+    left = BYTES_LEFT if has_shades else 300 if lanes.ends else 260
+    panels.put(lanes, left=left, high=TILES, drawing=drawing)
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
