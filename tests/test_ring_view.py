@@ -385,8 +385,7 @@ def test_with_many_ipus_the_chunks_of_a_round_are_in_its_text_and_arrows_have_he
     (rounds,) = (mark for mark in scene.marks if mark.name == "rounds")
     assert isinstance(rounds, Painted)
     assert rounds.heading == (
-        "all rounds: chunks by colour, and by number where there is room; "
-        "frame: complete sum"
+        "all rounds: chunks by colour, and by number where there is room; frame: complete sum"
     )
     numbers = [
         s.text for s in rounds.pictures[0] if isinstance(s, Words) and isinstance(s.ink, int)
