@@ -94,9 +94,10 @@ EXTRA.messages = (kit, shown) => {
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
         const value = short(texts[now[i]], 66, 6), same = kit.at <= 0 || old[i] === now[i];
-        write(value, right, y, 12, "right", ink);
+        pen.font = "12px system-ui, sans-serif";
         kit.fitted(cellName(i), mark.x, y, mark.width - (same ? pen.measureText(value).width + 8 : 140), 12,
           i === focus() ? ink : soft);
+        write(value, right, y, 12, "right", ink);
         if (same) return;
         const was = short(texts[old[i]], 66, 6);
         write(was, right - 70, y, 12, "right", soft);
