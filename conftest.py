@@ -46,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="every view on every page, not a spread: see tests/browser",
     )
     parser.addoption(
+        "--photos",
+        metavar="FOLDER",
+        help="store photographs of every view in the folder: see tests/browser/test_photos.py",
+    )
+    parser.addoption(
         "--stand-in",
         action="store_true",
         help="run every engine on tests/fake_cupy.py, as on a GPU",

@@ -5,7 +5,7 @@ Every constant names its unit and its source. The short names of sources are:
 - Poplar docs: Graphcore's Poplar API reference, classes Target and IPUModel.
 - PopLibs: graphcore/poplibs, file as named.
 - PopART: graphcore/popart, willow/include/popart, device headers.
-- tut6: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README and tests.
+- tutorial 6: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README and tests.
 - LBM: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches.
 - IPU1 study: Saghetti0/graphcore-ipu-research, research/ipu1/ipu1_consts.c.
 - Bow slides: Graphcore, "ImageNet training in a few minutes".
@@ -135,12 +135,12 @@ class Target(WithoutSome):
         4, "bytes a packet", "assumed: one word; tut4's profile shows 12.1 kB in all"
     )
     tile_clock_frequency: float = _constant(
-        1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1
+        1.33e9, "Hz", "derived from tutorial 6: 6,681,766 cycles are 5,023.9 microseconds", 1
     )
     exchange_bytes_per_cycle: int = _constant(
         4,
         "bytes a cycle and tile, each way",
-        "derived from tut6: its planner costs come out only with 4",
+        "derived from tutorial 6: its planner costs come out only with 4",
         1,
     )
     shared_bus_speedup: int = _constant(
@@ -188,7 +188,7 @@ class Target(WithoutSome):
         words=("AUTO", "NO_DELAY"),
     )
     min_ipu_sync_delay: int = _constant(
-        0, "cycles", "tut6 sets 0; Poplar's own default is not published"
+        0, "cycles", "tutorial 6 sets 0; Poplar's own default is not published"
     )
     auto_sync_delay: int = _constant(
         100,
@@ -221,13 +221,13 @@ class Target(WithoutSome):
     host_bytes_per_second: float = _constant(
         8e9,
         "bytes a second",
-        "derived from tut6: 40,044,000 bytes in 6,663,550.8 cycles of Poplar's model",
+        "derived from tutorial 6: 40,044,000 bytes in 6,663,550.8 cycles of Poplar's model",
         1,
     )
     silicon_host_bytes_per_second: float = _constant(
         20.2e9,
         "bytes a second of a real machine, for what_if",
-        "derived from tut6: the same in 2,641,488.4 cycles",
+        "derived from tutorial 6: the same in 2,641,488.4 cycles",
         1,
     )
     streaming_bytes: int = _constant(
@@ -491,14 +491,14 @@ GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "figures given with the program",
 )
 _BEGIN = {
-    SILICON: ("graphcore-research/tessellate-ipu", "derived from tut6: the same in"),
+    SILICON: ("graphcore-research/tessellate-ipu", "derived from tutorial 6: the same in"),
     GRAPHCORE: (
         "Poplar docs",
         "PopART",
         "PopLibs",
         "Graphcore, Tile",
-        "tut6",
-        "derived from tut6",
+        "tutorial 6",
+        "derived from tutorial 6",
         "derived from PopLibs",
         "derived from LBM",
         "IPU1 study",

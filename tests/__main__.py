@@ -6,6 +6,7 @@ pytest runs. They are arguments of pytest, or one of:
 
   --quick              run the tests in tests/quick.txt: under a minute on two cores
   --browser-all        run only every view on every page and the full site, in Chromium
+  --photos FOLDER      run only the photographs of every view, and store them in the folder
   --as-in-a-browser    run lessons 00 to 04, or those named, without numba, threads and processes,
                        as JupyterLite would
 """
@@ -32,7 +33,10 @@ STOPPED = 130  # the exit status of a shell after Ctrl-C
 def for_pytest(words: list[str]) -> list[str]:
     """Return the arguments of pytest for the words after `test`."""
     if words == ["--browser-all"]:  # with other words it is an option of pytest
-        return [*words, *(f"tests/browser/test_{name}.py" for name in ("every_view", "site"))]
+        names = ("every_view", "photos", "site")
+        return [*words, *(f"tests/browser/test_{name}.py" for name in names)]
+    if words[:1] == ["--photos"] and len(words) == 2:
+        return [*words, "tests/browser/test_photos.py"]
     if "--quick" not in words:
         return words
     quick = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8")

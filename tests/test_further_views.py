@@ -710,7 +710,7 @@ def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them(
         for box in shape.boxes.tolist()
     }
     assert mark.heading == (
-        "2 rungs (upright) of 81.4 GB/s and 2 rails (level) of 40.7 GB/s, together 244 GB/s, each "
+        "2 rungs (upright) of 81.4 GB/s and 2 rails (level) of 40.7 GB/s; together 244 GB/s, each "
         "way; %: busy, of the run"
     )
     assert ", links 244 GB/s," in view.scene.stills[view.scene.poster].note

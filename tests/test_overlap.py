@@ -625,7 +625,7 @@ def test_the_lanes_of_many_tiles_are_sorted_within_each_ipu() -> None:
     tape = scene.mark("tiles")
     assert (
         isinstance(tape, Tape)
-        and tape.ends == ("IPU 0", "IPU 1")
+        and tape.ends == (("IPU 0", 0.25), ("IPU 1", 0.75))
         and any("of each IPU" in note for note in scene.notes)
     )
 

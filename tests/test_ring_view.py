@@ -266,9 +266,10 @@ def test_the_heading_explains_the_texts_in_boxes_and_a_note_the_frames() -> None
     mark = scene.mark("rounds")
     assert isinstance(mark, Painted)
     assert mark.heading == "all rounds; 7/8: the sum of 7 of 8 IPUs"  # the boxes are narrower
-    in_boxes = {s.text for s in mark.pictures[0] if isinstance(s, Words) and s.anchor == "middle"}
+    in_middle = [s for s in mark.pictures[0] if isinstance(s, Words) and s.anchor == "middle"]
+    in_boxes = {s.text for s in in_middle if isinstance(s.ink, int)}
     assert in_boxes == {f"{i}/8" for i in range(1, 9)}
-    columns = [s.text for s in mark.pictures[0] if isinstance(s, Words) and s.anchor == "start"]
+    columns = [s.text for s in in_middle if s.ink == "ink"]
     assert columns == [f"{k}" for k in range(1, 15)]  # no room for "round"
 
 
@@ -383,5 +384,11 @@ def test_with_many_ipus_the_chunks_of_a_round_are_in_its_text_and_arrows_have_he
             assert not any(a < x < a + w and b < y < b + h for a, b, w, h in boxes)
     (rounds,) = (mark for mark in scene.marks if mark.name == "rounds")
     assert isinstance(rounds, Painted)
-    assert rounds.heading == "all rounds: each colour is 2 chunks; frame: complete sum"
+    assert rounds.heading == (
+        "all rounds: chunks by colour, and by number where there is room; frame: complete sum"
+    )
+    numbers = [
+        s.text for s in rounds.pictures[0] if isinstance(s, Words) and isinstance(s.ink, int)
+    ]
+    assert len(numbers) == 16 * 30 and {*numbers} == {f"{n}" for n in range(16)}
     assert any(isinstance(s, Words) and s.text == "round" for s in rounds.pictures[0])

@@ -177,9 +177,11 @@ def test_all_views_in_a_browser_are_a_command_of_their_own() -> None:
     assert words == [
         "--browser-all",
         "tests/browser/test_every_view.py",
+        "tests/browser/test_photos.py",
         "tests/browser/test_site.py",
     ]
-    assert (ROOT / words[-1]).is_file() and (ROOT / words[-2]).is_file()
+    assert all((ROOT / word).is_file() for word in words[1:])
+    assert for_pytest(["--photos", "folder"]) == ["--photos", "folder", words[2]]
     alone = ["--browser-all", "tests/browser"]
     assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
 

@@ -119,7 +119,9 @@ def test_a_heading_says_how_many_blocks_a_square_is_and_the_text_whence_blocks_s
         matrix = scene.mark("matrix")
         assert isinstance(matrix, Painted)
         heading = matrix.heading
-        assert heading.endswith(f"; a square is {square} blocks" if square else "blocks of 4 x 4")
+        assert heading.endswith(
+            f"; square: {square} blocks of 4 x 4" if square else "in blocks of 4 x 4"
+        )
         elsewhere = {int(row[0]): int(row[4]) for row in scene.table[1]}
         note = scene.stills[-1].note
         told = {int(b): int(n) for b, n in re.findall(r"(\d+) \((\d+)\)", note)}

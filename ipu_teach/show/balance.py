@@ -27,6 +27,7 @@ from ipu_teach.show.report_facts import (
     longest_wait,
     no_time,
     short_name,
+    size_of,
     state_of,
     tiles_named,
     tiles_of,
@@ -356,7 +357,7 @@ def _histograms(stills: list[Still]) -> Painted:
         f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
         for i in range(BINS)
     )
-    heading = "tiles by their compute and exchange"
+    heading = "tiles by busy cycles"
     return painted("histogram", heading, *BARS, pictures, stack_places(BINS, *BARS), shares)
 
 
@@ -375,7 +376,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
         shown_stretches.add(run, lanes, name, max_steps, panels)
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
-            f"{tiles_of(report)}"
+            f"{size_of(report.target)}"
         )
         heading += f"; {lanes.mean_text}" * bool(lanes.mean_text) + f"; {STRETCH}" * run.several
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Context
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ipu_teach.show.measures import (
     OF_LETTER,
     ROW,
 )
-from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Trail
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Trail, label
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
@@ -144,8 +145,10 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
         messages, _ = under_way(scene, frame, progress, flows.name)
         if len(messages) > MOST_PACKETS and not any(map(board.link, messages)):
-            # The arrows are drawn first, so that cells cover them.
+            # Arrows and lines are drawn first, so that cells cover them.
             yield from _arrows(places, messages)
+        for packet in _packets(scene, flows.name, board, frame, progress):
+            yield Stroke((packet.start, packet.end), 1, "line")
     code, until, then = still.cells.get(board.name, (0, 1, 0))
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
@@ -236,20 +239,30 @@ def under_way(
     return (), 0.0
 
 
-def paint_packets(
-    scene: Scene, name: str, board: Board, frame: int, progress: float
-) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board as packets.
+class _Packet(NamedTuple):
+    """A message between the boxes of a board, drawn as a packet on a line.
 
-    A packet contains a number or the bytes. If there are many messages, `paint_board` draws them as
-    arrows instead.
+    Attributes:
+        text: the number in it or its bytes.
+        start, end: the ends of the line.
+        part: how much of the line it has passed, 0 to 1.
+        code: the code of its colour.
     """
+
+    text: str
+    start: tuple[float, float]
+    end: tuple[float, float]
+    part: float
+    code: int
+
+
+def _packets(
+    scene: Scene, name: str, board: Board, frame: int, progress: float
+) -> Iterator[_Packet]:
+    """Yield the packets of a frame. There are none if the messages are many, or between IPUs."""
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
-    if any(board.link(message) for message in messages):
-        yield from _links(scene, places, messages)
-        return
-    if len(messages) > MOST_PACKETS:  # `paint_board` has already drawn them as arrows.
+    if len(messages) > MOST_PACKETS or any(map(board.link, messages)):
         return
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
@@ -258,8 +271,6 @@ def paint_packets(
     last = int(np.searchsorted(begun, begun[frame], "right")) - 1
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
-    boxes: dict[int, list[tuple[float, float, float, float]]] = {}
-    words = []
     for message in messages:
         assert message.cells is not None
         # The message is drawn without a number if none of its cells is drawn.
@@ -269,7 +280,6 @@ def paint_packets(
             if message.count == 1 and cell >= 0
             else f"{message.size:,} B"
         )
-        wide = OF_LETTER * len(text) + 8
         ends = list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
@@ -277,16 +287,38 @@ def paint_packets(
                 x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
             elif box >= 0:
                 fit = max(1, int((places.wide - 4) // 48))
-                x = x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0)
+                x = x + 4 + _width(text) / 2 + 48 * (landed[box] % fit if ends else 0)
                 y = y + board.high - 11
                 landed[box] += bool(ends)
             ends.append((x, y))
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
-        (x, y), (u, v) = ends
-        yield Stroke(((x, y), (u, v)), 1, "line")
+        code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
+        yield _Packet(text, ends[0], ends[1], part, code)
+
+
+def _width(text: str) -> float:
+    """Return the width of a packet with this text."""
+    return OF_LETTER * len(text) + 8
+
+
+def paint_packets(
+    scene: Scene, name: str, board: Board, frame: int, progress: float
+) -> Iterator[Shape]:
+    """Yield the messages between the boxes of a board as packets, which contain a number or the
+    bytes.
+
+    `paint_board` has drawn their lines, and the arrows if there are many messages.
+    """
+    messages, _ = under_way(scene, frame, progress, name)
+    if any(map(board.link, messages)):
+        yield from _links(scene, Places(board), messages)
+        return
+    boxes: dict[int, list[tuple[float, float, float, float]]] = {}
+    words = []
+    for text, (x, y), (u, v), part, code in _packets(scene, name, board, frame, progress):
         x = x + part * (u - x)
         y = y + part * (v - y)
-        code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
+        wide = _width(text)
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, anchor="middle", ink=code))
     yield from (Boxes(code, np.array(marked)) for code, marked in boxes.items())
@@ -398,7 +430,11 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     fit = int(mark.height // LINE)
     shown = inside if len(inside) <= fit else inside[: fit - 1]
     for line, cell in enumerate(shown):
-        yield Words(mark.x, mark.y + 12 + LINE * line, board.said(cell), 12, ink="soft")
+        room = mark.width - 8 - OF_LETTER * len(short(now[cell], 66, 6))
+        if now[cell] != before[cell] and frame:
+            room = mark.width - 140
+        name = label(board.said(cell), int(room / OF_LETTER))
+        yield Words(mark.x, mark.y + 12 + LINE * line, name, 12, ink="soft")
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
         right = mark.right
@@ -428,7 +464,7 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     changes = f"{int(at.sum()):,} change{'' if at.sum() == 1 else 's'}"
     where = f"{board.said(cell)} on tile {board.tiles[int(board.box[cell])]}"
-    yield Words(mark.x, mark.y - 8, f"{where} over the run: {changes}", ink="soft")
+    yield Words(mark.x, mark.y - 8, f"{where}: {changes}", ink="soft")
     if len(finite):
         ends = [short(str(end), 99, 6) for end in (low, high)]
         said = f"always {ends[0]}" if ends[0] == ends[1] else " to ".join(ends)

@@ -379,7 +379,7 @@ class _Builder:
             say = "the slowest tile of each phase"
             mark = Lanes("slowest", heading, count=1, labels=("slowest",), say=say)
             panels.put(mark, left=LANES_X, high=20)
-            down, ends, heading = 26, ("means", "fastest"), ""
+            down, ends, heading = 26, (("means", 0.0), ("fastest", 1.0)), ""
         elif self.phases.is_sorted:
             heading = f"slowest first in each IPU, {self.phases.by_tile.mean_text}"
         else:

@@ -117,8 +117,8 @@ class Phases:
         active = self.active(stretch, begin)
         return next((span for span in active if stretch.lasts(span.part)), active[0])
 
-    def ends_of(self, high: float) -> tuple[str, ...]:
-        """Return the texts beside the first and the last lane; () if each lane has its own number.
+    def ends_of(self, high: float) -> tuple[tuple[str, float], ...]:
+        """Return the texts beside the lanes, each with its fraction of the height.
 
         `high` is the height of all lanes together, in units of the drawing.
         """

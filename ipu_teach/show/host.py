@@ -61,7 +61,7 @@ def _scene(report: Report, max_steps: int) -> Scene:
     panels.lanes_of(
         "device",
         ("all modelled: device, link, host" if trace.modelled else "the device and its links")
-        + "; white: it waits" * (report.target.num_sets > 1),
+        + "; empty: it waits" * (report.target.num_sets > 1),
         rows,
         span,
         "modelled cycles",

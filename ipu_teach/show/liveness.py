@@ -9,7 +9,6 @@ execution. All numbers are modelled.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -20,6 +19,7 @@ import numpy as np
 from ipu_teach._support.flags import checks
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
@@ -110,22 +110,23 @@ class _Named:
     """All variables with the same name.
 
     Attributes:
+        name: their name, without the replica.
+        replica: the replica that they belong to, such as "1 of 4"; "" if it is none or all.
+        count: how many they are.
         bytes: the maximum of their bytes over all steps.
         ranges: (first, end) of each range of steps in which some of them are live; `end` is the
             step after the last.
     """
 
     name: str
+    replica: str
+    count: int
     bytes: int
     ranges: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, name: str, rows: list[VariableRow], num_steps: int) -> _Named:
-        """Return an object for the variables `rows`, which all have the name `name`.
-
-        `num_steps` is the number of steps of the programs. If there are several variables, the name
-        includes their number.
-        """
+    def of(cls, name: str, replica: str, rows: list[VariableRow], num_steps: int) -> _Named:
+        """Return the entry for the variables called `name` of one replica or of all."""
         changes: Array = np.zeros(num_steps + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -134,8 +135,15 @@ class _Named:
         live_bytes = np.cumsum(changes)
         edges = np.flatnonzero(np.diff((live_bytes > 0).astype(np.int8), prepend=0))
         ranges = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-        numbered = f"{name}, {len(rows)} of them" if len(rows) > 1 else name
-        return cls(numbered, int(live_bytes.max()), ranges)
+        return cls(name, replica, len(rows), int(live_bytes.max()), ranges)
+
+    @property
+    def text(self) -> str:
+        """The text beside the lane; the replica or the number is there even if the name is cut."""
+        if not self.replica and self.count == 1:
+            return label(self.name, 20)
+        count = f" ({self.replica or self.count})"
+        return label(self.name, 22 - len(count)) + count
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,16 +315,22 @@ class _Run:
 
         At most `count` variables are included.
         """
-        return [(_lane_name(lane.name), lane.bytes, lane.ranges) for lane in self.passing[:count]]
+        return [(lane.text, lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
     @cached_property
     def passing(self) -> list[_Named]:
         """The variables that are not always live, by name; the largest comes first."""
-        groups: dict[str, list[VariableRow]] = {}
-        for row in self.report.variables.folded():
-            if row.bytes and row.ranges:
-                groups.setdefault(row.name, []).append(row)
-        named = [_Named.of(name, rows, self.num_steps) for name, rows in groups.items()]
+        rows = [row for row in self.report.variables if row.bytes and row.ranges]
+        # This maps (name, replica) to its variables. Replicas that are live together are one group.
+        groups: dict[tuple[str, str], list[VariableRow]] = {}
+        for _, indices in folded([row.name for row in rows], [row.bytes for row in rows]):
+            replicas = [rows[i] for i in indices]
+            are_equal = len({row.ranges for row in replicas}) == 1
+            for row in replicas:
+                name, _ = without_replica(row.name)
+                replica = "" if are_equal else row.name.removeprefix(f"{name}, replica ")
+                groups.setdefault((name, replica), []).append(row)
+        named = [_Named.of(*key, group, self.num_steps) for key, group in groups.items()]
         return sorted(named, key=lambda variables: -variables.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
@@ -359,18 +373,6 @@ class _Run:
             rows += _rows_of(name, *live)
         rows.sort(key=lambda row: -row[1])
         return rows, rest, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
-
-
-def _lane_name(name: str) -> str:
-    """Return the label of a lane: the name of its variables, which is cut if it is too long.
-
-    The number of variables, or the replica, at the end of the label is never cut.
-    """
-    match = re.fullmatch(r"(.*), (?:replica (\d+ of \d+)|(\d+) (?:of them|replicas.*))", name)
-    if not match:
-        return label(name, 20)
-    times = f" ({match[2] or match[3]})"
-    return label(match[1], 22 - len(times)) + times
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
@@ -507,7 +509,8 @@ def _put_lanes(
 
     `left_out` variables have no lane.
     """
-    several_names = any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes)
+    drawn = (lane for run in runs for lane in run.passing[: MOST_LANES // len(runs)])
+    several_names = any(lane.count > 1 and not lane.replica for lane in drawn)
     live = Lanes(
         "live",
         ("the largest variables that come and go" if left_out else "variables that come and go")

@@ -269,7 +269,7 @@ def _ladder_heading(target: Target) -> str:
     parts = [f"{counted(rungs, 'rung')} (upright) of {rung}"]
     parts += [f"{counted(rails, 'rail')} (level) of {rail}"] if rails else []
     total = rate(pipes(target, target.num_ipus)[2])
-    together = f", together {total}" if rungs + rails > 1 else ""
+    together = f"; together {total}" if rungs + rails > 1 else ""
     return f"{' and '.join(parts)}{together}, each way"
 
 
@@ -307,7 +307,7 @@ def _source(target: Target, figure: str) -> str:
     """
     if ground(target, figure) == GIVEN:
         return "set for this machine"
-    return source(target.ipu_version, figure).replace("tut6", "tutorial 6")
+    return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 import numpy as np
@@ -40,6 +41,7 @@ from ipu_teach.show.scene import (
     Message,
     Painted,
     Partners,
+    Placed,
     Scene,
     Sheet,
     Still,
@@ -99,8 +101,9 @@ def paint(
             case Curve():
                 yield from _curve(scene, mark, frame)
             case Painted():
-                yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-                yield from (moved(shape, mark.x, mark.y) for shape in mark.shown(still))
+                shapes = mark.shown(still)
+                yield from _heading(mark, _room_above(mark, shapes))
+                yield from (moved(shape, mark.x, mark.y) for shape in shapes)
             case Tree():
                 yield from _tree(mark)
             case Zoom():
@@ -125,6 +128,23 @@ def paint(
             and mark.side >= SMALLEST_LABEL
         ):
             yield from _cell_labels(scene, mark, cell_codes(mark, still, progress))
+
+
+def _room_above(mark: Painted, shapes: Sequence[Shape]) -> float:
+    """Return the width for the heading of a mark, as far as the text at its other end."""
+    words = [s for s in shapes if isinstance(s, Words) and s.y == -8 and s.anchor == "end"]
+    return min([WIDTH - 8 - mark.x, *(word.x - LETTER * len(word.text) for word in words)])
+
+
+def _heading(mark: Placed, room: float) -> Iterator[Words]:
+    """Yield the heading of a mark. What explains a word has a line of its own if there is no room
+    for it in the width `room`.
+    """
+    first, _, rest = mark.heading.partition("; ")
+    is_wide = bool(rest) and OF_HEADING * len(mark.heading) > room
+    lines = [first, rest] if is_wide else [mark.heading]
+    for line, text in enumerate(reversed(lines)):
+        yield Words(mark.x, mark.y - 8 - 15 * line, text, ink="soft")
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
@@ -257,13 +277,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
         text = mark.labels[lane] if mark.labels else f"{lane}"
         yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
-    # The names of all IPUs are in the middle of their lanes. Other texts are distributed evenly
-    # from the top to the bottom.
-    has_all = bool(mark.ends) and mark.ends[-1] == f"IPU {len(mark.ends) - 1}"
-    for index, text in enumerate(mark.ends):
-        baseline = (index + 0.5) / len(mark.ends) * mark.height + 4
-        if not has_all:
-            baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
+    for text, part in mark.ends:
+        baseline = max(9.0, min(mark.height - 1, part * mark.height + 4))
         yield Words(mark.x - 5, mark.y + baseline, text, 11, anchor="end", ink="soft")
 
 
@@ -544,7 +559,7 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     begin_cycles = scene.begins - scene.begins[frames[0]]
     scale = mark.width / (mark.span or begin_cycles[frames[-1] + 1] or 1)
     names_height = 28 if mark.named > 0 else 0
-    yield Words(mark.x, mark.y - 8 - names_height, mark.heading, ink="soft")
+    yield from _heading(replace(mark, y=mark.y - names_height), mark.width)
     if "window" in scene.data:
         first_cycle, last_cycle = (number(scene.begins[text_x]) for text_x in scene.data["window"])
         words = f"cycles {first_cycle} to {last_cycle}"
@@ -760,7 +775,9 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         right - bar_length - 12 - mark.column * (len(mark.columns) - 1 - tree_row)
         for tree_row in range(len(mark.columns))
     ]
-    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    room = column_ends[0] - LETTER * len(mark.columns[0]) - mark.x
+    heading_y = mark.y - (23 if OF_HEADING * len(mark.heading) > room else 8)
+    yield Words(mark.x, heading_y, mark.heading, ink="soft")
     for x, words in zip(column_ends, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, anchor="end", ink="soft")
     rows = mark.visible()
@@ -792,16 +809,19 @@ def _tree(mark: Tree) -> Iterator[Shape]:
 
 
 def headline(scene: Scene) -> Iterator[Words]:
-    """Yield the lines of the title above the drawing, at most two."""
-    lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
-    for row, line in enumerate(lines):
+    """Yield the lines of the title above the drawing."""
+    for row, line in enumerate(_title_lines(scene)):
         y = 22 - headline_height(scene) + TITLE_LINE * row
         yield Words(16, y, line, TITLE_SIZE)
 
 
 def headline_height(scene: Scene) -> float:
     """Return the height of the title above the drawing."""
-    return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
+    return 10 + TITLE_LINE * len(_title_lines(scene))
+
+
+def _title_lines(scene: Scene) -> list[str]:
+    return wrap(scene.title, OF_TITLE, max_lines=TITLE_LINES, placeholder=" …")
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
@@ -823,7 +843,8 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 
 LEGEND_ROW = 20.0
 OF_HEADING = 6.6  # The approximate width of a letter in a heading.
-TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # Font size, height of a line, letters in a line.
+TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 72  # Font size, height of a line, letters in a line.
+TITLE_LINES = 3  # A title has at most this many lines.
 LINE = 18.0  # The height of a line of text.
 MOST_LINES = 3  # The note has at most this many lines.
 

@@ -42,7 +42,7 @@ LEFT = 16.0  # The left edge of panels.
 RIGHT = 704.0  # The right edge of panels.
 SMALLEST_ROW = 10.0  # A row of boxes that is not higher than this has no texts in its boxes.
 TOP = 34.0  # The top of the first panel, with room for its heading above it.
-ENDS = ("slowest", "fastest")  # The texts beside the first and the last lane if lanes are sorted.
+ENDS = (("slowest", 0.0), ("fastest", 1.0))  # The texts beside lanes that are sorted.
 # An IPU at least BROAD wide has its number above it; the number needs the height NAMED.
 BROAD, NAMED = 52.0, 14.0
 
@@ -301,7 +301,8 @@ def boxes_in_rows(
         ]
     )
     shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
-    for row, column, code, texts, _ in cells:
+    # Neighbouring texts on the same colour take less data.
+    for row, column, code, texts, _ in sorted(cells, key=lambda cell: cell[2]):
         text = next((t for t in texts if has_room(t, column_width) and pitch > SMALLEST_ROW), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
         if text:

@@ -222,7 +222,9 @@ class _Windows:
             Words(0, -6, "the image, a square for each channel", 11, anchor="start", ink="soft"),
             Words(MATRIX, -6, "the matrix: a row for each window", 11, anchor="start", ink="soft"),
         ]
-        still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
+        still += [
+            Words(EDGE - 5, low + 40 * n + 13, f"tile {t}", 11, "end") for n, t in enumerate(tiles)
+        ]
         squares = rectangles(side * (j + c * (across + 1)), side * i, 0.94 * side, 0.94 * side)
         pictures = [
             (*still, *self._window(row, shown_, squares, (wide, high), *memory[way]))

@@ -20,6 +20,7 @@ from ipu_teach.show.palette import CAUSE, STATE
 from ipu_teach.show.scene import Box, Cells, Scene, Still, label, number
 from ipu_teach.show.segments import MOST_NAMED, Segment, cuts, listed_names
 from ipu_teach.show.view import View
+from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_MOMENTS = 500  # Linked views follow each other for this many supersteps.
@@ -310,10 +311,15 @@ def phase_cycles(phases: Sequence[Phase]) -> str:
     return ", ".join(f"{phase.kind} {number(phase.cycles)}" for phase in phases)
 
 
+def size_of(target: Target) -> str:
+    """Return the size of a machine as a text, such as "8 tiles of 2 IPUs"."""
+    ipus = target.num_ipus
+    return counted(target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
+
+
 def tiles_of(report: Report) -> str:
     """Return the size of a report's machine as a text, such as "8 tiles of 2 IPUs (2 replicas)"."""
-    ipus = report.target.num_ipus
-    text = counted(report.target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
+    text = size_of(report.target)
     return text + (f" ({report.replicas} replicas)" if report.replicas > 1 else "")
 
 

@@ -43,6 +43,9 @@ MOST_TRACED = 256
 SIDE = 264.0
 LEFT = 400.0
 WIDE = 304.0
+# If the boxes of all rounds have no room for the number of their chunk, they are below the ring.
+BELOW_LEFT, BELOW_WIDE = 92.0, 612.0
+FRACTION, NUMBER = 2, 3  # Indices of the texts of a chunk.
 SAY = "IPU {i} sends {sends} bytes and receives {receives}"
 HEADINGS = (
     "round",
@@ -275,16 +278,19 @@ class _Messages:
         """Return the number of IPUs in the collective to which a pair of IPUs belongs."""
         return next(len(group) for group in self.groups if pair[0] in group)
 
-    def fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
-        """Return texts for a chunk, from long to short: its number, and how many IPUs are in its
-        sum.
+    def fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
+        """Return four texts for the box of a chunk, the longest first.
+
+        A text has the number of the chunk, and how many IPUs are in its sum. The text `FRACTION`
+        has only the latter, and the text `NUMBER` only the former.
         """
         count = self.count(pair)
         parts = f"{chunk.parts} of {count}"
         short = f"{chunk.parts}/{count}"
         if chunk.number < 0:
-            return parts, short
-        return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
+            return parts, short, short, ""
+        number = f"{chunk.number}"
+        return f"chunk {number}: {parts}", f"{number}: {short}", short, number
 
     def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
         """Return four texts about a chunk: its number, IPUs in its sum, first IPU, and bytes."""
@@ -431,11 +437,16 @@ class _RingScene:
         for `chunks_per_code` chunks.
         """
         pairs = self.messages.pairs[:MOST_PAIRS]
-        wide = WIDE / shown
         pitch = min(33.0, SIDE / len(pairs))
         sums = any(
             c.parts > 1 for sent in self.messages.chunks for chunks in sent.values() for c in chunks
         )
+        left, width = LEFT, WIDE
+        if sums and self._kind(width / shown) is None:
+            left, width = BELOW_LEFT, BELOW_WIDE
+            panels.below()
+        wide = width / shown
+        kind = self._kind(wide)
         cells: list[Cell] = []
         complete: list[tuple[int, int]] = []
         for k, round_ in enumerate(self.messages.rounds[:shown]):
@@ -446,20 +457,20 @@ class _RingScene:
                         complete.append((row, k))
                     code = self._code(chunk, len(codes), chunks_per_code)
                     size = f"{round_.sizes[pair]:,}"
-                    texts = (
-                        (size,)
-                        if chunk is None or not sums
-                        else self.messages.fractions(pair, chunk)
-                    )
+                    texts: tuple[str, ...] = (size,)
+                    if chunk is not None and sums:
+                        texts = (
+                            () if kind is None else (self.messages.fractions(pair, chunk)[kind],)
+                        )
                     description = f"round {k + 1}: {self.messages.text(k, pair)}"
                     cells.append((row, k, code, texts, description))
         heading = "all rounds: bytes in the colour of their chunk"
         if sums:
-            heading = self._heading(wide, chunks_per_code)
+            heading = self._heading(kind, chunks_per_code)
         table = boxes_in_rows(
             "rounds",
             heading,
-            width=WIDE,
+            width=width,
             pitch=pitch,
             columns=shown,
             rows=[f"IPU {source} to {target}" for source, target in pairs],
@@ -477,12 +488,15 @@ class _RingScene:
             names = [f"{k + 1}" for k in range(shown)]
         # There is room for a name in one of `every` columns.
         every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))
-        under = [Words(k * wide, low + 16, names[k], 11) for k in range(0, shown, every)]
+        under = [
+            Words((k + 0.47) * wide, low + 16, names[k], 11, anchor="middle")
+            for k in range(0, shown, every)
+        ]
         if names[0] == "1":
             under.append(Words(-6, low + 16, "round", 11, anchor="end"))
         pictures = tuple((*table.pictures[0], *borders, *under, cursor) for cursor in cursors)
         panels.notes += self._notes(has_frames=bool(borders))
-        panels.put(replace(table, height=low + 20, pictures=pictures), left=LEFT)
+        panels.put(replace(table, height=low + 20, pictures=pictures), left=left)
 
     def _notes(self, has_frames: bool) -> Iterator[str]:
         """Yield the notes below the picture, about chunks, frames and omitted supersteps."""
@@ -499,26 +513,42 @@ class _RingScene:
                 "ring are left out; show.exchange(report) has them."
             )
 
-    def _heading(self, wide: float, chunks_per_code: int) -> str:
-        """Return the heading of the panel of all rounds, which explains the texts in its boxes.
-
-        The boxes are `wide` wide. If they have no room for texts, the heading explains their
-        colours, each of which stands for `chunks_per_code` chunks.
-        """
-        sent = [
+    @cached_property
+    def _sent(self) -> list[tuple[Pair, Chunk]]:
+        """The first chunk of each message, with the IPUs of the message."""
+        return [
             (pair, chunk)
             for messages in self.messages.chunks
             for pair, chunks in messages.items()
             for chunk in chunks[:1]
         ]
-        # The example is the largest incomplete sum, if there is one.
-        pair, example = max(sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
-        fractions = self.messages.fractions(pair, example)
-        if not (text := next((text for text in fractions if has_room(text, wide)), "")):
+
+    def _kind(self, wide: float) -> int | None:
+        """Return the index of the longest text of `fractions` that fits into all boxes.
+
+        Boxes are `wide` wide. The index is None if no text fits.
+        """
+        texts = [self.messages.fractions(pair, chunk) for pair, chunk in self._sent]
+        kinds = range(len(texts[0]))
+        return next((k for k in kinds if all(has_room(text[k], wide) for text in texts)), None)
+
+    def _heading(self, kind: int | None, chunks_per_code: int) -> str:
+        """Return the heading of the panel of all rounds, which explains the texts of that kind.
+
+        If the boxes have no texts, it explains their colours, each of which stands for
+        `chunks_per_code` chunks.
+        """
+        if kind == NUMBER:
+            chunks = "chunks by colour, and by number where there is room"
+            return f"all rounds: {chunks}; frame: complete sum"
+        if kind is None:
             if chunks_per_code > 1:
                 return f"all rounds: each colour is {chunks_per_code} chunks; frame: complete sum"
             return "all rounds: the colour of a box is its chunk; frame: complete sum"
-        chunk = f"chunk {example.number}, " if example.number >= 0 and ":" in text else ""
+        # The example is the largest incomplete sum, if there is one.
+        pair, example = max(self._sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
+        text = self.messages.fractions(pair, example)[kind]
+        chunk = f"chunk {example.number}, " if example.number >= 0 and kind < FRACTION else ""
         count = self.messages.count(pair)
         return f"all rounds; {text}: {chunk}the sum of {example.parts} of {count} IPUs"
 

@@ -36,6 +36,7 @@ BEATS = (
 WAIT = BEATS.index(palette.WAIT)
 CHANGE = len(STATES)
 MOST_FRAMES = 3000
+STOP = 0.9  # A step of the reader stops after this fraction of a phase with messages.
 
 
 class RecordedSteps:
@@ -223,7 +224,7 @@ class RecordedSteps:
             cells={"board": (code[self.cells.tiles], busy[self.cells.tiles], WAIT)},
             flows={"messages": messages} if messages else {},
             source=self._source(step),
-            at=0.9 if messages else 1,
+            at=STOP if messages else 1,
             touches=self._touches(phase, does, messages),
         )
 
@@ -272,6 +273,8 @@ class RecordedSteps:
             is_drawn = self.cells.drawn(cells)
             size = int(self.cells.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
+            # A message arrives by the moment at which stepping stops, so that it covers no cell.
+            end = int(STOP * end)
             message = Message(
                 source,
                 np.array([to]),
@@ -360,7 +363,8 @@ class RecordedSteps:
             others = boxed - drawn_bytes
             why = f"{others:,} {hidden}, and {arrives - boxed:,} {boxless}"
             why = why if others else f"they {boxless}"
-        return f"{undrawn_bytes:,} of them are not drawn: {why}; "
+        how_many = f"{undrawn_bytes:,} of them are not" if drawn_bytes else "none is"
+        return f"{how_many} drawn: {why}; "
 
     def _source(self, step: int) -> int:
         """Return the index of the text that is shown below a step, or -1 if there is none.

@@ -143,7 +143,7 @@ class Lanes(Box):
     - `labels` has a text for each lane, which is drawn if there is room.
     - If `say` and `values` are not empty, they replace those of the still for these lanes.
     - With `whole`, all bars are visible from the first frame on, and only the cursor moves.
-    - `ends` are the texts beside the first and the last lane.
+    - `ends` are texts beside the lanes, each with the fraction of the height at which it is.
     - If `limit` is not 0, a line is drawn at that length.
     - If `axis` is not 0, it is the length that the full width stands for. Otherwise, that length is
       the `span` of the drawing.
@@ -154,7 +154,7 @@ class Lanes(Box):
     say: str = ""
     values: Mapping[str, Array] = field(default_factory=dict)
     whole: bool = False
-    ends: tuple[str, ...] = ()
+    ends: tuple[tuple[str, float], ...] = ()
     limit: float = 0
     axis: float = 0
 
@@ -240,14 +240,14 @@ class Tape(Box):
     """Lanes over the entire run: each frame has its drawing in its part of the width.
 
     A frame is left out if `Still.lanes` has no drawing for this mark. If `span` is not 0, it is the
-    number of cycles that the full width stands for. `ends` are the texts beside the first and the
-    last lane. If `named` is not 0, the names of the steps are `named` units above the lanes, and
-    the heading is above the names.
+    number of cycles that the full width stands for. `ends` are texts beside the lanes, each with
+    the fraction of the height at which it is. If `named` is not 0, the names of the steps are
+    `named` units above the lanes, and the heading is above the names.
     """
 
     labels: tuple[str, ...] = ()
     span: float = 0
-    ends: tuple[str, ...] = ()
+    ends: tuple[tuple[str, float], ...] = ()
     named: float = 0
 
 

@@ -273,10 +273,22 @@ def _merged(first: Bar, second: Bar, start: int) -> Bar:
     return replace(first, start=begin, length=first.length + second.length)
 
 
-def ipu_names(ipus: int) -> tuple[str, ...]:
-    """Return the texts beside the lanes of `ipus` IPUs: all names, or the first and the last."""
-    numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
-    return tuple(f"IPU {ipu}" for ipu in numbers)
+def in_bands(names: Sequence[str], lanes: Sequence[int]) -> tuple[tuple[str, float], ...]:
+    """Return the texts beside bands of lanes, each in the middle of its band.
+
+    `lanes` has the number of lanes of each band. If there are many bands, only the first and the
+    last are named.
+    """
+    if len(names) > MOST_ENDS:
+        return (names[0], 0.0), (names[-1], 1.0)
+    ends = np.cumsum(lanes)
+    middles = (ends - np.array(lanes) / 2) / ends[-1]
+    return tuple(zip(names, np.round(middles, 3).tolist(), strict=True))
+
+
+def ipu_names(ipus: int) -> tuple[tuple[str, float], ...]:
+    """Return the texts beside the equal bands of `ipus` IPUs."""
+    return in_bands([f"IPU {ipu}" for ipu in range(ipus)], [1] * ipus)
 
 
 class LanesOf:
@@ -309,9 +321,7 @@ class LanesOf:
         self.is_sorted = self.count < self.tiles or count > 0
         self.ends = ipu_names(self.ipus) if self.ipus > 1 else ENDS
         if self.ipus < self._starts.size:
-            self.ends = (
-                target.sets if target.num_sets <= MOST_ENDS else (target.sets[0], self.ends[-1])
-            )
+            self.ends = in_bands(target.sets, self._lanes)
         self._ipu = np.repeat(np.arange(target.num_sets), self._lanes)
 
     @property

@@ -39,6 +39,7 @@ CODES = (
     Code("steps done", "D", "#009e73", "#1cb288", pattern="."),
     palette.REST.lettered("C", "steps to come"),
 )
+SMALL = 8.0  # Squares are small if their side is less than this.
 BINS = 64  # A matrix is drawn with at most this many rows and columns of squares.
 MOST = 128  # At most this many buckets are drawn.
 MOST_WHENCE = 24  # The text for the last frame names at most this many buckets that spill.
@@ -46,6 +47,7 @@ MOST_WHENCE = 24  # The text for the last frame names at most this many buckets 
 DROPS, STEPS = 8, 24
 SIDE = 236.0
 LEFT = 40.0
+CURVES_LEFT = 56.0  # There is room for the numbers of the axis.
 RIGHT = 324.0
 WIDE = 372.0
 HIGH = 220.0
@@ -155,11 +157,13 @@ def _put_panels(panels: Panels, buckets: _Buckets, csr: CSRMatrix) -> None:
     cut, count, rounds = buckets.cut, buckets.count, buckets.rounds
     shown_ = min(count, MOST)
     m, k = csr.shape
-    heading = f"{m:,} x {k:,} in blocks of {cut.b} x {cut.b}"
+    blocks = f"blocks of {cut.b} x {cut.b}"
+    heading = f"{m:,} x {k:,} in {blocks}"
     sizes = csr.block_rows, csr.block_columns
     if max(sizes) > BINS:
         up_to = "up to " * any(n > BINS and n % BINS for n in sizes)
-        heading += f"; a square is {up_to}{' x '.join(f'{-(-n // BINS)}' for n in sizes)} blocks"
+        square = " x ".join(f"{-(-n // BINS)}" for n in sizes)
+        heading = f"{m:,} x {k:,}; square: {up_to}{square} {blocks}"
     tall = SIDE * min(1, m / k)
     panels.put(painted("matrix", heading, SIDE, tall, pictures=buckets.matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
@@ -283,7 +287,11 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
     shapes: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
-        boxes = rectangles((x + 0.06) * dx, (y + 0.06) * dy, 0.88 * dx, 0.88 * dy)
+        # Where squares are small, the rare ones are larger, so that they can be seen.
+        grow = 0.3 if code > OWN and dx < SMALL else -0.06
+        boxes = rectangles(
+            (x - grow) * dx, (y - grow) * dy, (1 + 2 * grow) * dx, (1 + 2 * grow) * dy
+        )
         shapes.append(Boxes(code, boxes))
     for upright, cuts, size in ((False, cut.rows, high), (True, cut.columns, wide)):
         ends = [0, *(end for _, end in cuts)] if len(cuts) <= BINS // 2 else [0, size]
@@ -371,7 +379,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     if not any(wins):
         sentence = f"{first} is never overtaken, down to density {labels[-1]}."
     panels = Panels()
-    panels.put(_crossing_curves(names, labels, table, unit), left=LEFT)
+    panels.put(_crossing_curves(names, labels, table, unit), left=CURVES_LEFT)
     stills = []
     for i, (d, column) in enumerate(zip(labels, table.T.tolist(), strict=True)):
         words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))

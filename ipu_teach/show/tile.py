@@ -459,7 +459,7 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     blocks += [(c.lower(), palette.MEMORY[c], size) for c, size in others.items()]
     blocks.append(("gaps", palette.GAPS, int(memory.gaps_per_tile[tile])))
     names, codes, sizes = zip(*([b for b in blocks if b[2]] or blocks[-1:]), strict=True)
-    texts = tuple(f"{label(name, 18)} {size:,}" for name, size in zip(names, sizes, strict=True))
+    texts = tuple(f"{label(name, 20)} {size:,}" for name, size in zip(names, sizes, strict=True))
     return texts, np.array([BASE.index(code) for code in codes]), np.array(sizes)
 
 

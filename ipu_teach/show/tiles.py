@@ -20,6 +20,7 @@ from ipu_teach.graph.tile_map import union
 from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.show import palette
 from ipu_teach.show.measures import GAP, OF_LETTER
+from ipu_teach.show.palette import Code, ink_on
 from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.scene import (
     WIDTH,
@@ -64,6 +65,7 @@ SHADES = (
 )
 MOST_FOLLOWED = 1 << 20  # The title of a larger tensor does not say how it is divided.
 TILES = 190.0  # The side of the square with the tiles.
+BYTES_LEFT = 328.0  # The left edge of the lanes, beside the heading of tiles with shades.
 
 
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
@@ -111,17 +113,19 @@ def _scene(tensors: list[Tensor]) -> Scene:
         first, rest = colours[: len(SHADES)], colours[len(SHADES) :]
         shaded = zip(rest, SHADES, strict=False)
         colours = (*first, *(replace(c, light=light, dark=dark) for c, (light, dark) in shaded))
+    elif target.num_tiles <= MOST_LANES:
+        colours = (*colours, *(replace(c, listed=False, **_shade(c)) for c in colours))
     panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
     for which, tensor in enumerate(tensors):
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
-        channels[cells.name] = _still(_code(where, tiles_per_colour))
+        channels[cells.name] = _still(_code(where, target, tiles_per_colour))
     panels.below(34 if target.num_ipus == 1 else 48)  # Several IPUs have their names above them.
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    codes_held = np.where(sizes > 0, _code(numbers, tiles_per_colour), EMPTY)
+    codes_held = np.where(sizes > 0, _code(numbers, target, tiles_per_colour), EMPTY)
     say = "tile {i}: {bytes} bytes"
     values = {"bytes": sizes}
     heading = _tiles_heading(target, tiles_per_colour)
@@ -154,6 +158,15 @@ def _scene(tensors: list[Tensor]) -> Scene:
     )
 
 
+def _shade(code: Code) -> dict[str, str]:
+    """Return the colours of every second tile that has this code: a quarter black or white."""
+    colour, other = (
+        [int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (code.light, ink_on(code.light))
+    )
+    mixed = "#" + "".join(f"{(3 * a + b) // 4:02x}" for a, b in zip(colour, other, strict=True))
+    return {"light": mixed, "dark": mixed}
+
+
 def _tiles_heading(target: Target, tiles_per_colour: int) -> str:
     """Return the heading of the tiles: how many there are, and how many share a colour."""
     heading = counted(target.num_tiles, "tile")
@@ -162,6 +175,7 @@ def _tiles_heading(target: Target, tiles_per_colour: int) -> str:
     if tiles_per_colour > 1:
         up_to = "up to " if target.num_tiles % tiles_per_colour else ""
         heading += f"; each colour is {up_to}{tiles_per_colour} tiles"
+        heading += ", odd ones shaded" * (target.num_tiles <= MOST_LANES)
     return heading
 
 
@@ -182,7 +196,7 @@ def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> No
         drawing = Drawing(largest, (Bar(codes, 0, sizes, largest),), "bytes")
     else:
         ranked = quantiles(sizes, MOST_LANES)
-        ends = ("fullest", "emptiest")
+        ends = (("fullest", 0.0), ("emptiest", 1.0))
         tiles_per_lane = number(target.num_tiles / MOST_LANES)
         heading = f"bytes of a tile, fullest first; a lane is {tiles_per_lane} tiles"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
@@ -193,7 +207,9 @@ def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> No
         panels.notes.append(
             f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
         )
-    panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
+    has_shades = len(palette.TILES) < target.num_tiles <= MOST_LANES
+    left = BYTES_LEFT if has_shades else 300 if lanes.ends else 260
+    panels.put(lanes, left=left, high=TILES, drawing=drawing)
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
@@ -423,9 +439,15 @@ def _still(codes: Array) -> tuple[Array, int, int]:
     return codes, 1, int(codes[0])
 
 
-def _code(tile: Array, tiles_per_colour: int) -> Array:
-    """Return the code of the colour of each tile in `tile`; -1 stands for an unmapped element."""
-    return np.where(tile < 0, NOWHERE, BYTES + 1 + tile // tiles_per_colour)
+def _code(tile: Array, target: Target, tiles_per_colour: int) -> Array:
+    """Return the code of the colour of each tile in `tile`; -1 stands for an unmapped element.
+
+    If tiles share a colour and none share a lane, odd tiles have the shades of the colours.
+    """
+    colour = tile // tiles_per_colour
+    if tiles_per_colour > 1 and target.num_tiles <= MOST_LANES:
+        colour += tile % 2 * -(-target.num_tiles // tiles_per_colour)
+    return np.where(tile < 0, NOWHERE, BYTES + 1 + colour)
 
 
 def _name(tensor: Tensor) -> str:

@@ -27,7 +27,7 @@ from ipu_teach.report.walk import Span, Walk, WalkPlace
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
 from ipu_teach.show.palette import STATES
-from ipu_teach.show.panels import ENDS, Panels, flame
+from ipu_teach.show.panels import Panels, flame
 from ipu_teach.show.report_facts import (
     At,
     checked,
@@ -222,14 +222,12 @@ class _Maker:
         """Return the mark with a lane for each tile, or for several tiles, over the whole run."""
         count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
-        sets = self.report.target.sets
-        ends = (sets[0], sets[-1]) if self.several else ENDS
         return Tape(
             "tiles",
             self._heading(),
             count=count,
             labels=labels,
-            ends=ends if self.lanes.is_sorted else (),
+            ends=self.lanes.ends if self.lanes.is_sorted else (),
         )
 
     def scene(self, alone: bool = True, at: At = None) -> Scene:

@@ -107,7 +107,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
     sentence = _sentence(who, observation, start, len(rows), place, wrote)
     table = _table(observation, place, wrote)
-    mark = tree(f"iterations of {name}, and its variables after each", ("line", "cycles"), rows)
+    mark = tree(f"iterations of {name}, with its variables", ("line", "cycles"), rows)
     title = _found(name, observation)
     if wrote:
         turn, others = _last_writer(wrote)

@@ -200,7 +200,7 @@ EXTRA.board = (kit) => {
         span = !real.length ? "" : ends[0] === ends[1] ? `always ${ends[0]}` : ends.join(" to ");
       write(span, mark.x + mark.width, mark.y - 8, 12, "right", soft);
       const changed = `${words(mine.length)} change${mine.length === 1 ? "" : "s"}`;
-      kit.fitted(`${cellName(i)} on tile ${tileOf(i)} over the run: ${changed}`,
+      kit.fitted(`${cellName(i)} on tile ${tileOf(i)}: ${changed}`,
         mark.x, mark.y - 8, mark.width - pen.measureText(span).width - 12, 12, soft);
       pen.strokeStyle = thin;
       pen.lineWidth = 1;

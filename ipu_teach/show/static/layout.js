@@ -74,7 +74,7 @@ function layout(scene, room) {
   // What begins at one x goes on doing so: as far to the right as the longest name beside it needs.
   const inset = {};
   for (const m of marks) {
-    const beside = m.kind === "painted" ? [] : m.ends || m.labels || m.rows || [];
+    const beside = m.kind === "painted" ? [] : m.ends?.map(([end]) => end) || m.labels || m.rows || [];
     const names = m.kind === "curve" ? 6 * `${words(m.top)} ${m.unit}`.length + 6
       : max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
     const needs = max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);

@@ -57,6 +57,32 @@ EXTRA.messages = (kit, shown) => {
     });
   }
 
+  // The packets under way: what each says and its width, the ends of its line, how far it is on it,
+  // and its code.
+  function packetsOf([messages, now], s, frame) {
+    const landed = {}, here = at(before(frame)), then = at(lastOf(frame));
+    // of many messages there are arrows, under the cells
+    if (messages.length > MOST_PACKETS || messages.some(link)) return [];
+    return messages.map(([source, size, to, start, end, some, after, held]) => {
+      const [cell] = some, t = texts[(after ? then : here)[cell]];
+      const said = held === 1 && t ? short(t, 44) : `${words(size)} B`,
+        w = OF_LETTER * said.length + 8;
+      const [[x, y], [u, v]] = [source, to].map((b, k) => {
+        if (b < 0) return [board.x + board.width / 2, board.y - 12];
+        if (some.length && box(cell) === b) {
+          const [cx, cy, cw, ch] = cellAt(cell);
+          return [cx + cw / 2, cy + ch / 2];
+        }
+        const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0),
+          slot = (landed[b] || 0) % fit;
+        if (k) landed[b] = (landed[b] || 0) + 1;
+        return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
+      });
+      const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1)));
+      return [said, w, x, y, u, v, part, some.length ? board.rims[row(cell)] : s.code];
+    });
+  }
+
   return {
     detail(mark, s, progress, frame) {
       const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)),
@@ -67,9 +93,12 @@ EXTRA.messages = (kit, shown) => {
         right = mark.x + mark.width;
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
-        write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
-        write(short(texts[now[i]], 66, 6), right, y, 12, "right", ink);
-        if (kit.at <= 0 || old[i] === now[i]) return;
+        const value = short(texts[now[i]], 66, 6), same = kit.at <= 0 || old[i] === now[i];
+        pen.font = "12px system-ui, sans-serif";
+        kit.fitted(cellName(i), mark.x, y, mark.width - (same ? pen.measureText(value).width + 8 : 140), 12,
+          i === focus() ? ink : soft);
+        write(value, right, y, 12, "right", ink);
+        if (same) return;
         const was = short(texts[old[i]], 66, 6);
         write(was, right - 70, y, 12, "right", soft);
         pen.strokeStyle = soft;
@@ -82,40 +111,19 @@ EXTRA.messages = (kit, shown) => {
     },
 
     board(mark, s, progress, frame) {
-      const [messages] = underWay(frame, progress);
+      const sent = underWay(frame, progress), [messages] = sent;
       if (messages.length > MOST_PACKETS && !messages.some(link)) folded(messages);
+      pen.strokeStyle = kit.ink.line;
+      pen.lineWidth = 1;
+      for (const [, , x, y, u, v] of packetsOf(sent, s, frame)) line(x, y, u, v);
       shown.draw.board(mark, s, progress, frame);
     },
 
     flows(mark, s, progress, frame) {
-      const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)),
-        then = at(lastOf(frame));
+      const sent = underWay(frame, progress), [messages] = sent;
       if (messages.some(link)) return between(messages);
-      if (messages.length > MOST_PACKETS) return;  // arrows, under the cells
-      const packets = [];  // above all lines
-      for (const [source, size, to, start, end, some, after, held] of messages) {
-        const [cell] = some, t = texts[(after ? then : here)[cell]];
-        const said = held === 1 && t ? short(t, 44) : `${words(size)} B`,
-          w = OF_LETTER * said.length + 8;
-        const [[x, y], [u, v]] = [source, to].map((b, k) => {
-          if (b < 0) return [board.x + board.width / 2, board.y - 12];
-          if (some.length && box(cell) === b) {
-            const [cx, cy, cw, ch] = cellAt(cell);
-            return [cx + cw / 2, cy + ch / 2];
-          }
-          const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0),
-            slot = (landed[b] || 0) % fit;
-          if (k) landed[b] = (landed[b] || 0) + 1;
-          return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
-        });
-        const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))),
-          code = some.length ? board.rims[row(cell)] : s.code;
-        pen.strokeStyle = kit.ink.line;
-        pen.lineWidth = 1;
-        line(x, y, u, v);
-        packets.push([said, w, x + part * (u - x), y + part * (v - y), code]);
-      }
-      for (const [said, w, px, py, code] of packets) {
+      for (const [said, w, x, y, u, v, part, code] of packetsOf(sent, s, frame)) {
+        const px = x + part * (u - x), py = y + part * (v - y);
         pen.fillStyle = kit.colours[code];
         pen.strokeStyle = kit.ink.paper;
         pen.beginPath();

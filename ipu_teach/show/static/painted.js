@@ -99,11 +99,12 @@ EXTRA.painted = (kit) => {
       if (filled) pen.fill(path); else pen.stroke(path);
     },
   };
-  // Words keep their size: those that would run into others of their line are left out, and those
-  // that begin at their left end, as headings do, are cut at what comes next.
+  // Words keep their size: those that would run into others of their line are left out, those in
+  // boxes all together, and those that begin at their left end, as headings do, are cut at what
+  // comes next. Of a heading, what explains a word gets a line of its own.
   function write(mark, shapes) {
-    const [wide] = scene.size, heading = ["w", 1, 0, -80, 12, 0, "soft", mark.heading || ""];
-    const lines = [heading, ...shapes].flatMap((shape) => {
+    const [wide] = scene.size;
+    const lines = shapes.flatMap((shape) => {
       const [, count, xs, ys, size, anchor, ink, ...texts] = shape;
       pen.font = `${size}px system-ui, sans-serif`;
       return rows(shape, [xs, ys], count).map(([x, y], i) => {
@@ -112,22 +113,32 @@ EXTRA.painted = (kit) => {
         return { text: texts[i], start, end: start + long, y: down(mark, y), size, anchor, ink };
       });
     });
-    // above what stands beside the mark
-    if (wide < NARROW) lines[0].start = Math.min(16, lines[0].start);
-    const fixed = [];
+    let fixed = [];
+    const crowded = new Set();
     for (const line of lines.filter((one) => one.anchor)) {
       const near = (one) => one.y === line.y && one.start < line.end + 4
         && line.start < one.end + 4;
-      if (!fixed.some(near)) fixed.push(line);
+      if (!fixed.some(near)) fixed.push(line); else if (kit.colours[line.ink]) crowded.add(line.y);
     }
+    fixed = fixed.filter(({ ink, y }) => !kit.colours[ink] || !crowded.has(y));
+    const roomOf = ({ y, start }) => Math.min(wide - 8, ...[...fixed, ...lines]
+      .filter((one) => one.y === y && one.start > start).map((one) => one.start - 6)) - start;
+    // above what stands beside the mark
+    const start = wide < NARROW ? Math.min(16, mark.x) : mark.x, y = down(mark, -80);
+    const head = (text, up) => {
+      pen.font = "12px system-ui, sans-serif";
+      const end = start + pen.measureText(text).width;
+      return { text, start, end, y: y - up, size: 12, anchor: 0, ink: "soft" };
+    };
+    const whole = head(mark.heading || "", 0), [short, rest] = split(whole.text, "; ");
+    lines.push(...(rest && whole.end - start > roomOf(whole) ? [head(short, 15), head(rest, 0)] : [whole]));
     const put = ({ text, start, y, size, ink }) => {
       const ground = kit.colours[ink];
       kit.text(pen, text, start, y, size, "left", ground ? inkOn(ground) : kit.ink[ink], ground);
     };
     fixed.forEach(put);
     for (const line of lines.filter((one) => !one.anchor)) {
-      const next = [...fixed, ...lines].filter((one) => one.y === line.y && one.start > line.start);
-      const room = Math.min(wide - 8, ...next.map((one) => one.start - 6)) - line.start;
+      const room = roomOf(line);
       if (line.end - line.start > room)
         kit.fitted(line.text, line.start, line.y, room, line.size, kit.ink[line.ink]);
       else put(line);

@@ -381,10 +381,8 @@ function live(root, scene) {
   function labels(mark) {
     const pitch = mark.height / mark.count;
     const put = (what, y) => text(pen, what, mark.x - 5, mark.y + y, 11, "right", ink.soft);
-    // names of all IPUs are in the middle of their lanes, other texts go from top to bottom
-    const each = mark.ends?.at(-1) === `IPU ${mark.ends?.length - 1}`;
-    mark.ends?.forEach((what, k, { length }) =>
-      put(what, each ? (k + 0.5) / length * mark.height + 4 : 9 + k * (mark.height - 10) / (length - 1)));
+    mark.ends?.forEach(([what, part]) =>
+      put(what, max(9, min(mark.height - 1, part * mark.height + 4))));
     // where lanes are lower than words, every so many of them
     const every = [1, 2, 5, 10, 20, 50].find((n) => n * pitch >= 9);
     for (let i = 0; i < mark.count && every && !mark.ends; i += every)
