@@ -299,8 +299,10 @@ def test_the_table_as_text(
     assert "\n".join(printed.classes(rows)) in text
 
 
-def test_the_page_of_the_model_has_the_table(known: None) -> None:
-    made = runpy.run_path(str(Path(golden.__file__).parents[1] / "docs" / "make_model.py"))
+def test_the_page_of_the_model_has_the_table(known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(golden.__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(docs)
+    made = runpy.run_path(str(docs / "make_model.py"))
     text = made["PAGE"].read_text(encoding="utf-8")
     there = text.split("<!-- golden -->\n")[1].split("\n<!-- end -->")[0]
     assert there == "\n".join(made["golden"]()), "run docs/make_model.py"

@@ -3,7 +3,8 @@ build answers with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,25 @@ from ipu_course.checking import learner_calls
 from ipu_course.checking.naming import lesson_of
 
 
+@pytest.fixture(scope="session")
+def desks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths for work folders, which do not exist yet.
+
+    `tmp_path` would make a folder for each of thousands of tests, and look at all earlier ones.
+    """
+    folder = tmp_path_factory.mktemp("desks")
+    return (folder / f"work-{number}" for number in count())
+
+
 @pytest.fixture(autouse=True)
-def fresh_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fresh_desk(desks: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """No progress yet, and nothing passed or handed out in this process."""
-    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+    desk = next(desks)
+    monkeypatch.setenv("IPU_TEACH_WORK", str(desk))
     monkeypatch.setattr(learner_calls, "_passed", {})
     monkeypatch.setattr(learner_calls, "_handed_out", {})
     monkeypatch.setattr(learner_calls, "_shared", {})
-    return tmp_path / "work"
+    return desk
 
 
 @pytest.fixture
