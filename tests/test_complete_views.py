@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from all_reduces import all_reduce_report
 from programs import replicas
+from recorded_programs import Blur, replicated, stencil
 from unpacking import unpack
 from view_programs import pipeline_training
 
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.cost.phases import LINKS
-from ipu_teach.poplibs import gcl, popops, poputil
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
-from ipu_teach.report import Recording
+from ipu_teach.poplibs import popops, poputil
+from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
 from ipu_teach.show.report_facts import short_name
@@ -32,63 +32,6 @@ from tests.browser.every_view import VIEWS
 
 ROOT = Path(__file__).resolve().parents[1]
 Ends = tuple[int, int]  # from a tile to a tile
-
-
-class Blur(Vertex):
-    """The mean of each element and its neighbours, of a stretch of a line."""
-
-    left: Input[Vector[FLOAT]]
-    middle: Input[Vector[FLOAT]]
-    right: Input[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-
-    def compute(self) -> None:
-        padded = np.concatenate((self.left, self.middle, self.right))
-        self.out[:] = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
-
-
-def stencil(tiles: int, floats: int, ipus: int, repeats: int = 3) -> Recording:
-    """A line of `floats` elements a tile, each tile beside its neighbours, blurred to and fro."""
-    device = IPUModel("ipu2", tiles_per_ipu=tiles // ipus, num_ipus=ipus).create_device()
-    graph, n = Graph(device.target), tiles * floats
-    lines = [graph.add_variable(FLOAT, (n + 2,), name) for name in ("even", "odd")]
-    rng = np.random.default_rng(0)
-    for line in lines:
-        graph.set_tile_mapping(line[0], 0)
-        graph.set_tile_mapping(line[n + 1], tiles - 1)
-        graph.set_initial_value(line, rng.normal(size=n + 2))
-    body = []
-    for here, there in (lines, lines[::-1]):
-        blur = graph.add_compute_set("blur")
-        for tile in range(tiles):
-            first, last = 1 + tile * floats, 1 + (tile + 1) * floats
-            graph.set_tile_mapping(here[first:last], tile)
-            fields = {"left": here[first - 1 : first], "right": here[last : last + 1]}
-            fields |= {"middle": here[first:last], "out": there[first:last]}
-            graph.set_tile_mapping(graph.add_vertex(blur, Blur, **fields), tile)
-        body.append(Execute(blur))
-    engine = Engine(graph, Repeat(repeats, Sequence(*body)))
-    recording = engine.record(*lines)
-    engine.load(device)
-    engine.run()
-    return recording
-
-
-def replicated() -> Recording:
-    """An all-reduce over four replicas of two tiles."""
-    graph = Graph(IPUModel(num_ipus=4, tiles_per_ipu=2).create_device(), replication_factor=4)
-    x, prog = graph.add_variable(FLOAT, (8,), "x"), Sequence()
-    graph.set_tile_mapping(x, 0)
-    graph.set_initial_value(x, 1.0)
-    y = graph.add_variable(FLOAT, (8,), "y")
-    graph.set_tile_mapping(y, 1)
-    prog.add(Copy(x, y))
-    result = gcl.all_reduce_cross_replica(graph, y, "ADD", prog)
-    engine = Engine(graph, prog)
-    recording = engine.record(x, y, result)
-    engine.load(IPUModel(num_ipus=4, tiles_per_ipu=2).create_device())
-    engine.run()
-    return recording
 
 
 RECORDED = {

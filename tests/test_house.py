@@ -371,11 +371,13 @@ SOURCES = [
 
 
 def length(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Return the lines of a class, or those of a function without its docstring."""
+    """Return the lines of a function or class, without the docstrings in it."""
     lines = (node.end_lineno or 0) - node.lineno + 1
-    if isinstance(node, ast.ClassDef) or ast.get_docstring(node) is None:
-        return lines
-    return lines - ((node.body[0].end_lineno or 0) - node.body[0].lineno + 1)
+    for inner in ast.walk(node):
+        documented = isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        if documented and ast.get_docstring(inner) is not None:
+            lines -= (inner.body[0].end_lineno or 0) - inner.body[0].lineno + 1
+    return lines
 
 
 def too_long(source: str) -> list[str]:

@@ -195,7 +195,7 @@ class Cnn(Learner):
             batch = images[begin : begin + BATCH]
             rest = np.zeros(
                 (BATCH - len(batch), 14, 14), np.float32
-            )  # The last batch may be short.
+            )  # The last may be short.
             self.run(2, images=np.concatenate([batch, rest])[:, None])
             digits += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
         return np.array(digits)

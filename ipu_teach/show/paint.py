@@ -137,8 +137,10 @@ def _room_above(mark: Painted, shapes: Sequence[Shape]) -> float:
 
 
 def _heading(mark: Placed, room: float) -> Iterator[Words]:
-    """Yield the heading of a mark. What explains a word has a line of its own if there is no room
-    for it in the width `room`.
+    """Yield the heading of a mark, in one line or two.
+
+    The part after "; " explains the heading. It gets a line of its own if both parts together are
+    wider than `room`.
     """
     first, _, rest = mark.heading.partition("; ")
     is_wide = bool(rest) and OF_HEADING * len(mark.heading) > room

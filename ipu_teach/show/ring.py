@@ -348,6 +348,24 @@ class _Messages:
         return f"{rounds} between {counted(len(self.ipus), 'IPU')}"
 
 
+def _names_of_rounds(shown: int, wide: float, y: float) -> list[Words]:
+    """Return the names of the rounds below their columns, which are `wide` wide.
+
+    Names that have no room are left out at equal distances.
+    """
+    names = [f"round {k + 1}" for k in range(shown)]
+    if not has_room(names[-1], wide):
+        names = [f"{k + 1}" for k in range(shown)]
+    # There is room for a name in one of `every` columns.
+    every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))
+    words = [
+        Words((k + 0.47) * wide, y, names[k], 11, anchor="middle") for k in range(0, shown, every)
+    ]
+    if names[0] == "1":
+        words.append(Words(-6, y, "round", 11, anchor="end"))
+    return words
+
+
 class _RingScene:
     """The panels of the scene. `left_out` is the number of supersteps without a ring."""
 
@@ -483,17 +501,7 @@ class _RingScene:
             for row, k in complete
             for shape in rim(k * wide, row * pitch, 0.94 * wide, 0.9 * pitch, thick=1.5)
         ]
-        names = [f"round {k + 1}" for k in range(shown)]
-        if not has_room(names[-1], wide):
-            names = [f"{k + 1}" for k in range(shown)]
-        # There is room for a name in one of `every` columns.
-        every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))
-        under = [
-            Words((k + 0.47) * wide, low + 16, names[k], 11, anchor="middle")
-            for k in range(0, shown, every)
-        ]
-        if names[0] == "1":
-            under.append(Words(-6, low + 16, "round", 11, anchor="end"))
+        under = _names_of_rounds(shown, wide, low + 16)
         pictures = tuple((*table.pictures[0], *borders, *under, cursor) for cursor in cursors)
         panels.notes += self._notes(has_frames=bool(borders))
         panels.put(replace(table, height=low + 20, pictures=pictures), left=left)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from all_reduces import all_reduce_report
-from test_complete_views import replicated, stencil
+from recorded_programs import replicated, stencil
 from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Graph, IPUModel, Tensor, show

@@ -87,7 +87,9 @@ def test_every_number_in_a_text_is_shown_or_has_a_source(lesson: str) -> None:
     unfounded = sorted(stated - shown - with_source, key=float)
     assert not unfounded, f"neither shown nor in sources.txt: {' '.join(unfounded)}"
     unneeded = sorted(with_source - (stated - shown), key=float)
-    assert not unneeded, f"shown, or not in a text, so without need of a source: {' '.join(unneeded)}"
+    assert not unneeded, (
+        f"shown, or not in a text, so without need of a source: {' '.join(unneeded)}"
+    )
 
 
 def module(path: Path) -> ModuleType:

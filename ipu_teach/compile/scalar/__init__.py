@@ -10,9 +10,8 @@ code runs that vertex again. If the Python code fails too, the plain vertex loop
 calls the learner's own compute() and raises its error.
 
 `values` defines the values that the translation handles, and `operations` the operations that it
-produces; `writer` collects the operations. `arithmetic`, `variable_walk`, `regions`, `arrays`,
-`array_functions`, `functions`, `calls`, `expressions`, `statements`, `loops` and `comprehensions`
-each add the part of the language after which they are named.
+produces; `writer` collects the operations. Each of the other modules, such as `arithmetic`, `loops`
+and `comprehensions`, adds the part of the language after which it is named.
 
 A number is *free* if it consists of constants, lengths, worker ids, loop counters, and state that
 is never assigned: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
