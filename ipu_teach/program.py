@@ -62,7 +62,11 @@ class Program(WithoutSome):
         return "\n".join([self._title(), *("  " + line for line in child_lines)])
 
     def _title(self, *programs: Program) -> str:
-        """Return this program as one line of text, followed by `programs` in the parentheses."""
+        """Return this program as one line, such as `Repeat(10, Sequence(2 programs))`.
+
+        The text has the class's name. The parentheses have the attributes named in `_said`,
+        followed by `programs`.
+        """
         values = (*(getattr(self, name) for name in self._said), *programs)
         texts = (
             value.graph.describe(value) if isinstance(value, Tensor) else repr(value)
@@ -299,7 +303,7 @@ class CrossReplicaCopy(Copy):
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     """Return the number of rows that a copy with a remote buffer moves; None for any other copy.
 
-    Raises `ControlProgramError` if a side or `offset` does not fit the buffer.
+    Raises `ControlProgramError` if the tensor, `offset` and the buffer do not fit each other.
     """
     both_sides = f"{source!r} to {destination!r}"
     buffers = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]

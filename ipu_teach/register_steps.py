@@ -79,9 +79,10 @@ def set_stochastic_rounding(
 ) -> None:
     """Append a step to `prog` that switches stochastic rounding of HALF results on or off.
 
-    The step works on all tiles, and does not change other settings. Its modelled cycles are an
-    assumption (see `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` is not a
-    Graph, and `ControlProgramError` if `prog` is not a Sequence.
+    The step works on all tiles, and does not change other settings. Its modelled number of cycles
+    is an assumption, as Graphcore publishes none (see `SetFloatingPointBehaviour`). Raises
+    `PoplarTypeError` if `graph` is not a Graph, and `ControlProgramError` if `prog` is not a
+    Sequence.
     """
     _check("set_stochastic_rounding", graph, prog)
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)

@@ -328,7 +328,10 @@ def pipeline(
 
 
 class _Ticks:
-    """A builder of the programs of ticks, and of the variables that their copies need."""
+    """A builder of the program of each tick.
+
+    It also creates the variables in which the copies between stages save or receive data.
+    """
 
     def __init__(
         self,
@@ -368,9 +371,12 @@ class _Ticks:
                 )
 
     def tick(self, key: Iterable[tuple[str, int, int]]) -> Programs:
-        """Return the program of a tick: restore tensors, run the stages, store, copy results.
+        """Return the program of one tick.
 
-        `key` has (kind, stage, slot of the stored tensors) for each busy stage; see `_in_slots`.
+        It restores stored tensors, runs the stages that are busy in the tick, stores tensors for
+        their backward passes, and copies results to other stages. `key` has `(kind, stage, slot)`
+        for each busy stage. `slot` is the index of the copies in which the stage stores its
+        tensors; see `_in_slots`.
         """
         restoring: list[Program] = []
         working: list[Program] = []
@@ -404,7 +410,10 @@ class _Ticks:
         return Programs(restoring, working, storing, copies)
 
     def _ends(self, kind: str, stage_number: int) -> tuple[Tensor, Tensor] | None:
-        """Return (source, destination) of the copy of a stage's result, or None without a copy."""
+        """Return `(source, destination)`: the result of a stage, and the tensor that receives it.
+
+        Return None if no other stage receives the result. `kind` is `FORWARD` or `BACKWARD`.
+        """
         receiver = stage_number + 1 if kind == FORWARD else stage_number - 1
         if receiver not in range(len(self.stages)):
             return None
@@ -414,11 +423,12 @@ class _Ticks:
         return None if source is None or destination is None else (source, destination)
 
     def _departure(self, kind: str, stage_number: int, source: Tensor) -> tuple[Copy, Tensor]:
-        """Return (copy, result) to save elements of a result that arriving data would overwrite.
+        """Return `(copy, result)`, to send a result even if arriving data overwrite a part of it.
 
-        The copy saves these elements, and the flat result contains the saved elements in their
-        place. Without the copy, the copies between IPUs would conflict, and each would need its own
-        exchange.
+        Results are sent and received at the same time, in one exchange. Before it, `copy` saves the
+        elements of `source` that arriving data would overwrite. `result` is `source` as a flat
+        tensor, with the saved elements instead of these. Without `copy`, the copies between IPUs
+        would conflict, and each would need its own exchange.
         """
         if (kind, stage_number) not in self._departures:
             ends_by_move = {
@@ -449,7 +459,10 @@ class _Ticks:
 
 
 def _brought(arrival: Tensor | None, tensor_read: Tensor | None) -> list[Program]:
-    """Return [copy from `arrival` to the tensor that a stage reads], or [] if both are the same."""
+    """Return the program that moves arrived data to the tensor that a stage reads.
+
+    The result is a list with one Copy. It is empty if the data arrive in that tensor.
+    """
     return (
         []
         if arrival is None or tensor_read is None or arrival is tensor_read
@@ -462,7 +475,11 @@ def _shares_memory(tensor: Tensor, tensors: Iterable[Tensor | None]) -> bool:
 
 
 def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
-    """Return the pieces of a flat tensor, and whether each shares memory with `destinations`."""
+    """Return `(pieces, is_shared)`: a flat tensor, divided where sharing of memory begins or ends.
+
+    `pieces` has contiguous slices of `tensor`, in order. `is_shared` says for each slice whether
+    its elements share memory with a tensor of `destinations`.
+    """
     starts, ends = joined(
         *map(
             np.concatenate,
@@ -484,11 +501,12 @@ def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor
 def _in_slots(
     ticks_of_work: list[list[Work]], num_slots: list[int]
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """Yield (kind, stage, slot of the stored tensors) for the work of each tick.
+    """Yield for each tick a tuple with `(kind, stage, slot)` for each busy stage.
 
-    `num_slots` is the number of slots of each stage. The slot is -1 for a forward pass without a
-    backward pass, which stores nothing. Raises `ControlProgramError` if a stage would do two pieces
-    of work in a tick, or if the input of a piece of work is missing or would be overwritten.
+    A slot is a copy of the tensors that a stage stores for a backward pass. `num_slots` is the
+    number of slots of each stage. `slot` is -1 for a forward pass without a backward pass, which
+    stores nothing. Raises `ControlProgramError` if a stage would work on two micro-batches in a
+    tick, or if the input of a stage is missing or would be overwritten.
     """
     free_slots = [list(range(count)) for count in num_slots]
     last_stage = len(num_slots) - 1
@@ -606,7 +624,10 @@ def _no_work(stage_number: int, num_stages: int, name: str) -> InvalidOptionErro
 
 
 def _tiles(program: Program | None) -> Iterator[int]:
-    """Yield the tiles of the vertices and copied tensors of a program, and -1 for other work."""
+    """Yield the tiles on which a program works: the tiles of its vertices and copied tensors.
+
+    Yield -1 for everything else that a program does, such as a transfer of a stream or a sync.
+    """
     if isinstance(program, Execute):
         for table in program.compute_set.tables.values():
             yield from table.tiles

@@ -412,7 +412,8 @@ def sync_of(ipus: int, target: Target) -> int:
     The cycles are extra compared with a sync inside each IPU, and grow with the length of the
     ladder of links that joins the IPUs.
     """
-    further_links = ipus // 2 // 2  # The number of links after the first link (PopLibs Util.cpp).
+    # The number of links along the ladder, without the first one (PopLibs, Util.cpp).
+    further_links = ipus // 2 // 2
     return target.global_sync_cycles + math.ceil(
         further_links * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )

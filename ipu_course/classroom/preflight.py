@@ -302,7 +302,7 @@ class Rehearsal:
             return answer.status, answer.read()
 
     def kernel(self) -> str:
-        """Start the kernel that notebooks name, and import this package in it.
+        """Start the Jupyter kernel of the notebooks, and import this package in it.
 
         :raises No: if the kernel does not start, or imports another copy of this package.
         """

@@ -43,10 +43,11 @@ STILL = 3
 
 
 class TrackedWork:
-    """Work in progress: `done` of `total` units (0 if unknown), and a text about the current part.
+    """Work whose progress is shown in a line of text.
 
-    `look`, if it is not None, is called when the line is drawn. It returns (done, total, text),
-    which replace the attributes. With `hidden`, nothing is shown.
+    `done` of `total` units are done (0 if the total is unknown), and `words` describes the current
+    part. `look`, if it is not None, is called when the line is drawn. It returns (done, total,
+    text), which are shown instead. With `hidden`, nothing is shown.
     """
 
     def __init__(
@@ -75,11 +76,11 @@ class TrackedWork:
             yield item
 
     def late(self) -> bool:
-        """Return whether the work has taken long enough to be shown."""
+        """Return whether the work has taken so long that its progress line is to be shown."""
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
     def draw(self, innermost: TrackedWork) -> None:
-        """Draw the line: the progress of this work, and the text of the innermost work."""
+        """Draw the progress line: the progress of this work, and the text of the innermost work."""
         done, total, text = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
@@ -103,7 +104,7 @@ class TrackedWork:
         bar.refresh()
 
     def close(self) -> None:
-        """Remove the line."""
+        """Remove the progress line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -126,7 +127,7 @@ class Growth(TrackedWork):
     def grew(self) -> bool:
         """Return whether there are more objects than at the last update.
 
-        After `STILL` updates without growth, this method removes the line.
+        After `STILL` updates without growth, this method removes the progress line.
         """
         previous_count, self.done = self.done, getattr(self.of, self.counts)
         self.still = 0 if self.done > previous_count else self.still + 1
@@ -144,13 +145,16 @@ class Growth(TrackedWork):
         super().draw(innermost)
 
     def give_way(self, text: str) -> None:
-        """Remove the line before `text` is printed; it appears again when objects are added."""
+        """Remove the progress line, because `text` is about to be printed.
+
+        The line appears again when objects are added.
+        """
         self.close()
         self.done = getattr(self.of, self.counts)
         self.within_a_line = not text.endswith("\n")
 
     def stop(self) -> None:
-        """Remove the line, and stop watching the output streams."""
+        """Remove the progress line, and stop watching the output streams."""
         self.close()
         for stream in _BESIDE:
             stream.put_back()

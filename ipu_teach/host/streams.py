@@ -150,9 +150,9 @@ class SharedFeed:
 
 
 def _with_replica(function: Function, replica: int) -> Function:
-    """Return `function` with `replica` as its parameter of that name.
+    """Return a function that calls `function` with `replica` as the argument `replica`.
 
-    A function without such a parameter is returned unchanged.
+    If `function` has no parameter `replica`, it is returned unchanged.
     """
     try:
         has_parameter = "replica" in inspect.signature(function).parameters
@@ -183,7 +183,7 @@ def _amount(stream: DataStream) -> str:
 
 
 def _buffer(stream: DataStream) -> Array:
-    """Return an array of zeros for the data of one transfer."""
+    """Return an array of zeros with the dtype and the number of elements of one transfer."""
     return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 
