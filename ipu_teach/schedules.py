@@ -62,8 +62,9 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
     empty, or contains the number of a layer that does not exist.
     """
     if not is_whole(layers) or not 1 <= layers <= MOST:
-        raise InvalidOptionError(f"""recompute() was given {shown(layers)} layers.
-            next:  give their number, a whole number of {LIMITS}.""")
+        raise InvalidOptionError(f"""recompute() was given {shown(layers)} as the number of
+            layers.
+            next:  give a whole number from {LIMITS}.""")
     is_array = isinstance(keep, np.ndarray) and not keep.ndim
     if not isinstance(keep, Collection) or isinstance(keep, (str, bytes)) or is_array:
         spacing = keep if is_whole(keep) and 1 <= keep <= layers else 2
@@ -295,10 +296,10 @@ def pipeline(
     _check_stages(graph, stages, is_training)
     for kind, stage_number, _ in (work for works in ticks_of_work for work in works):
         if kind not in (FORWARD, BACKWARD) or stage_number not in range(len(stages)):
-            raise InvalidOptionError(f"""pipeline() was given the step {shown(kind)} of stage
-                {shown(stage_number)}.
-                next:  there are {counted(len(stages), "stage")}, from 0; their steps are
-                {FORWARD!r} and {BACKWARD!r}.""")
+            raise InvalidOptionError(f"""pipeline() was given a tick with work of kind
+                {shown(kind)} for stage {shown(stage_number)}.
+                next:  use the kinds {FORWARD!r} and {BACKWARD!r}, and number the
+                {counted(len(stages), "stage")} from 0.""")
     # A stage that stores only one micro-batch needs no copies, as its tensors keep their values.
     slots: list[list[list[Tensor]]] = [
         [

@@ -45,8 +45,8 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
     }
     if not python_by_version:
         raise PackError(
-            f"no Python of {', '.join(pack['pythons'])} is here to try it with. Name one: --try "
-            "/path/to/python3"
+            "this machine has no Python that the pack supports "
+            f"({', '.join(pack['pythons'])}). Name one: --try /path/to/python3"
         )
     cut_off = (
         bool(shutil.which("unshare"))

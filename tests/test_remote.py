@@ -700,18 +700,18 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.x, w.buffer, 2),
         ControlProgramError,
         """
-        Copy was given the offset 2.
+        Copy was given the offset 2, which is not a tensor of row numbers.
           where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""",
+          next:  give a tensor of UNSIGNED_INT or INT, such as a constant that graph.add_constant returned.""",
     ),
     (
         "offset of FLOAT",
         lambda w: Copy(w.x, w.buffer, w.x[0]),
         ControlProgramError,
         """
-        Copy was given the offset Tensor(a view of 'x', FLOAT, shape ()).
+        Copy was given the offset Tensor(a view of 'x', FLOAT, shape ()), which is not a tensor of row numbers.
           where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""",
+          next:  give a tensor of UNSIGNED_INT or INT, such as a constant that graph.add_constant returned.""",
     ),
     (
         "offset of another graph",

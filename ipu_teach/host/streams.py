@@ -109,7 +109,8 @@ class CallbackFeed:
             prefetched = _buffer(self.stream)
             result = _guarded(self.stream, f"{class_name}.prefetch()", self._prefetch, prefetched)
             if not isinstance(result, StreamCallback.Result):
-                raise StreamConnectionError(f"""{class_name}.prefetch() returned {shown(result)}.
+                raise StreamConnectionError(f"""{class_name}.prefetch() returned {shown(result)},
+                    which is not a StreamCallback.Result.
                     where: stream {self.stream.handle!r}
                     next:  return StreamCallback.Result.SUCCESS or
                     StreamCallback.Result.NOT_AVAILABLE.""")

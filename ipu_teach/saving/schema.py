@@ -164,7 +164,7 @@ class Known(dict[str, Value]):
             stored.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(stored, length if count is None else 0)
-            # The number of an empty column is never used, so it may be below `least` or above `most`.
+            # The number of an empty column is never used, so it need not be from `least` to `most`.
             cache_key = kind, stored[1].whole(least, most if length else MOST), length
             if cache_key not in self._columns:
                 self._columns[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
