@@ -340,7 +340,7 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     if tensor.dtype is buffers[0].dtype and tensor.num_elements != num_elements:
         raise ControlProgramError(f"""Copy moves {counted(num_rows, "row")} of
             {counted(buffers[0].num_elements, "element")}, {num_elements:,} in all, and was given a
-            tensor of {tensor.num_elements:,}.
+            tensor of {counted(tensor.num_elements, "element")}.
             where: {both_sides}
             next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
             buffer, offset).""")
@@ -755,8 +755,8 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
     """Return `tensor` if it has one element (or one for each replica), with a dtype in `dtypes`.
 
-    Otherwise, raise a `ControlProgramError` that names `program` and `role`, the tensor's role in
-    it.
+    Otherwise, raise a `ControlProgramError`. It names `program`, such as "If", and `role`, such as
+    "predicate".
     """
     dtype_names = ", ".join(dtype.__name__ for dtype in dtypes)
     if not isinstance(tensor, Tensor):
@@ -767,8 +767,8 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
     if not is_single or tensor.dtype not in dtypes:
         can_compare = is_single and role == "predicate"
         advice = "compare it, as popops.gt does" if can_compare else "index the tensor"
-        raise ControlProgramError(f"""{program} takes a {role} of one element and was given
-            {tensor.num_elements:,} of {tensor.dtype.__name__}.
+        raise ControlProgramError(f"""{program} was given
+            {counted(tensor.num_elements, "element")} of {tensor.dtype.__name__} as its {role}.
             where: {tensor!r}
             next:  {advice}; its element type is one of {dtype_names}.""")
     return tensor

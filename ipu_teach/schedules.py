@@ -134,8 +134,9 @@ def pipeline_schedule(
     """
     for count, noun in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(count) or not 1 <= count <= MOST:
-            raise InvalidOptionError(f"""pipeline_schedule() was given {shown(count)} {noun}.
-                next:  give their number, a whole number of {LIMITS}.""")
+            raise InvalidOptionError(f"""pipeline_schedule() was given {shown(count)} as the
+                number of {noun}.
+                next:  give a whole number from {LIMITS}.""")
     if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
             next:  use {" or ".join(map(repr, SCHEDULES))}.""")

@@ -320,11 +320,11 @@ def test_execute_answers_with_the_and_of_all_vertices() -> None:
     [
         (
             lambda m: If(m.graph.add_variable(INT, 2), Sequence()),
-            "If takes a predicate of one element and was given 2 of INT.",
+            "If was given 2 elements of INT as its predicate.",
         ),
         (
             lambda m: AbortOnCondition(m.graph.add_variable(FLOAT, 1)),
-            "AbortOnCondition takes a predicate of one element and was given 1 of FLOAT.",
+            "AbortOnCondition was given 1 element of FLOAT as its predicate.",
         ),
         (
             lambda m: If(True, Sequence()),
@@ -333,7 +333,7 @@ def test_execute_answers_with_the_and_of_all_vertices() -> None:
         (lambda m: If(m.flag, None), "If was given None, which is not a program."),
         (
             lambda m: Switch(m.flag, []),
-            "Switch takes a control of one element and was given 1 of BOOL.",
+            "Switch was given 1 element of BOOL as its control.",
         ),
         (
             lambda m: Switch(m.numbers["x"], [(0, Sequence()), (0, Sequence())]),

@@ -664,7 +664,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.two, w.buffer),
         ControlProgramError,
         """
-        Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8.
+        Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8 elements.
           where: Tensor('two', FLOAT, shape (2, 4)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
           next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
     ),
@@ -673,7 +673,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.buffer, w.x, w.rows),
         ControlProgramError,
         """
-        Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4.
+        Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4 elements.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to Tensor('x', FLOAT, shape (4,))
           next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
     ),

@@ -260,7 +260,10 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((0, 4), "pipeline_schedule() was given 0 stages.\n  next:  give their number"),
+        (
+            (0, 4),
+            "pipeline_schedule() was given 0 as the number of stages.\n  next:  give a whole number",
+        ),
         ((4, 2.5), "was given 2.5 micro-batches."),
         ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped' or 'interleaved' or"),
     ],

@@ -31,14 +31,16 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # The seconds before the line appears, and the seconds between two updates.
-FORMS = (  # The formats of the line: without a count, with a count but no total, and with both.
+# The seconds before a progress line appears, and the seconds between two updates.
+AFTER, EVERY = 1.0, 0.2
+# The formats of a progress line: without a count, with a count but no total, and with both.
+FORMS = (
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
 IDLE = 25  # The number of updates without work after which the thread ends.
-# The number of updates without growth after which the line of a growing object disappears.
+# The number of updates without new objects after which the progress line of `Growth` disappears.
 STILL = 3
 
 
@@ -286,7 +288,7 @@ def _end_growth() -> None:
 
 
 def _screen() -> _Screen | None:
-    """Return the output on which a reader can see a line, or None if there is none."""
+    """Return the terminal or cell output for progress lines; None if nobody would see them."""
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():
@@ -357,7 +359,10 @@ class _Cell(_Screen):
 
 
 def _in_child() -> None:
-    """Clear the state in a forked process, which has neither the thread nor the work."""
+    """Forget the work in progress and the thread that shows it.
+
+    A forked process calls this function, as it has neither of them.
+    """
     global _watcher, _grows
     _watcher = _grows = None
     _under_way.clear()

@@ -345,9 +345,10 @@ class _Reader:
     def _replicas(
         self, stored: s.HeaderValue, fields: dict[str, s.Value], num_shared: int = 1
     ) -> int:
-        """Return how many replicas share an object, and remove the number from `fields`.
+        """Remove the number of replicas from `fields`, and return it.
 
-        The file is damaged if `num_shared` elements or rows cannot be divided equally among them.
+        `fields` are the fields of a stream, a remote buffer or a host access. The file is damaged
+        if `num_shared` elements or rows cannot be divided equally among that many replicas.
         """
         num_replicas: int = fields.pop("replicas", 1)
         if num_replicas not in (1, self.graph.replicas) or num_shared % num_replicas:

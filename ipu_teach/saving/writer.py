@@ -443,10 +443,10 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """Store a program node, and return the indices of its entries in the table of nodes.
+        """Store a node of the program tree, and return the indices of its entries in the table.
 
-        A leaf has an entry for each copy that the compiler merged into it. Any other node has one
-        entry.
+        There is usually one entry. The compiler merges consecutive copies into one leaf, which has
+        an entry for each of these copies.
         """
         entries: list[dict[str, s.Json]]
         if node.step >= 0:
