@@ -70,8 +70,8 @@ class Day(Vertex):
 def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
     """Return `rate` [simulations], `dice` [simulations] and `seen` [days].
 
-    `rate`: the rate of infection of each simulation. `dice`: the first state of its random number
-    generator. `seen`: the observed number of ill people on each day.
+    `rate` has the rate of infection of each simulation, and `dice` the first state of its random
+    number generator. `seen` has the observed number of ill people on each day.
     """
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
@@ -83,8 +83,9 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and its results, `distances` and `kept`, both int32.
 
-    `distances` [simulations]: the differences between simulated and observed numbers of ill people,
-    added up over all days. `kept`: the rates of the simulations with a distance below `NEAR`.
+    `distances` [simulations] has the differences between simulated and observed numbers of ill
+    people, added up over all days. `kept` has the rates of the simulations whose distance is below
+    `NEAR`.
     """
     data = data or make()
     graph = Graph(target)

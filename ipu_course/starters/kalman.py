@@ -52,7 +52,7 @@ class Filter(Vertex):
 def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
     """Return `seen`, float32 [tracks, planes], and `blur`, float32 [planes].
 
-    `seen`: the position of each track that each plane measured. `blur`: the variance of the
+    `seen` has the measured position of each track on each plane. `blur` has the variance of the
     measurements of each plane.
     """
     rng = np.random.default_rng(seed)

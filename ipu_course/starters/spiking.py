@@ -56,7 +56,7 @@ def make(seed: int = 5, neurons: int = 156) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and its results, `counts` and `charges`, both int32 [neurons].
 
-    `counts`: how often each neuron spiked. `charges`: its charge after the last step.
+    `counts` says how often each neuron spiked, and `charges` has its charge after the last step.
     """
     data = data or make()
     graph = Graph(target)
