@@ -264,7 +264,7 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
             (0, 4),
             "pipeline_schedule() was given 0 as the number of stages.\n  next:  give a whole number",
         ),
-        ((4, 2.5), "was given 2.5 micro-batches."),
+        ((4, 2.5), "was given 2.5 as the number of micro-batches."),
         ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped' or 'interleaved' or"),
     ],
 )

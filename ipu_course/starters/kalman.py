@@ -66,7 +66,7 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and its results: `states`, float32 [tracks, 2].
 
-    A state is the position and the slope of a track at the last plane.
+    A row has the state of one track, which `Filter` computed.
     """
     data = data or make()
     graph = Graph(target)
