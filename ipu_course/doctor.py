@@ -113,7 +113,7 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # The file exists, but its content is not valid.
+            # A damaged file must be repaired. If MNIST is missing, nothing needs to be done.
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:

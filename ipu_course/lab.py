@@ -46,7 +46,10 @@ def move_in() -> None:
 
 
 def folder_in_work(name: str) -> Path:
-    """Return the folder in the work folder for the environment variable `name`."""
+    """Return the folder to use for the environment variable `name`, inside the work folder.
+
+    See `homes` for the variables, which say where programs such as Jupyter store files.
+    """
     return work_path() / ".jupyter" / name.lower()
 
 

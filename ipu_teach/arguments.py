@@ -130,11 +130,11 @@ Extended = Annotated[
 
 
 class Kind(NamedTuple):
-    """The values that a parameter accepts.
+    """A check of an argument: the values that an annotation accepts, and the advice for others.
 
-    Values of the types in `quick` are accepted without a call of `accepts`. `advice(value)` returns
-    the advice of the error for a refused value. If `listed` is True, an iterator is read into a
-    list before the check.
+    `accepts(value)` returns whether a value is accepted. Values of the types in `quick` are always
+    accepted, without this call. `advice(value)` returns the next step for the error about a refused
+    value. If `listed` is True, an iterator is read into a list before the check.
     """
 
     quick: frozenset[type]
@@ -195,9 +195,9 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a class decorator that sets the advice of errors for a wrong argument.
+    """Return a class decorator that sets the next step in errors about a wrong argument.
 
-    The advice is used for parameters that are annotated with the class.
+    `advice` is this next step. It is used for parameters whose annotation is the decorated class.
     """
 
     def known(kind: Kept) -> Kept:
@@ -208,7 +208,7 @@ def advised(advice: str) -> Callable[[Kept], Kept]:
 
 
 def kind_of(hint: Hint) -> Kind | None:
-    """Return the kind of an annotation, or None if the annotation cannot be checked."""
+    """Return the check for an annotation, or None if such annotations are not checked."""
     try:
         return _kind_of(hint)
     except TypeError:  # The hint cannot be hashed, such as a Literal that contains a list.
@@ -252,8 +252,7 @@ def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    # The name is compared, because the module of DType uses this module and cannot be imported
-    # here.
+    # DType itself cannot be compared: its module imports this module.
     if base.__name__ == "DType":
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)
@@ -303,7 +302,11 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
 
 
 def _elements(element: Hint) -> tuple[Predicate, str]:
-    """Return the check of one element of a series, and a description of several elements."""
+    """Return `(accepts, description)` for the elements of a list, tuple or dict.
+
+    `accepts(value)` returns whether one element fits the annotation `element`. `description` names
+    several of them in errors, such as "values, each a number".
+    """
     kind = kind_of(element)
     if kind is None:
         return (lambda value: True), "values"
@@ -350,7 +353,9 @@ def _iterable(element: Hint) -> Kind:
         if isinstance(value, (str, bytes)) or not isinstance(value, abc.Iterable):
             return False
         if isinstance(value, abc.Iterator):
-            return True  # An iterator was already read into a list before this check.
+            # Checking the elements would use up the iterator. `checked` reads iterator
+            # arguments into lists first.
+            return True
         value = _listed(value)
         return not isinstance(value, np.ndarray) and all(map(accepts, value))
 
@@ -402,14 +407,14 @@ def hints_of(function: Function) -> dict[str, Hint]:
 
 
 class _Plan(NamedTuple):
-    """The kinds of the parameters of a signature that are checked.
+    """The checks of the arguments of one function: a `Kind` for each parameter that is checked.
 
-    - `places` has (position, name, kind) of the positional parameters, and `end` is the number of
-      all positional parameters.
+    - `places` has (position, name, kind) for each checked parameter that may be passed by position.
+      `end` is the number of all parameters that may be passed by position, checked or not.
     - `rest` is (name, kind) of `*args`, or None.
-    - `names` has the kinds of the parameters that may be passed by name.
+    - `names` maps the parameters that may be passed by name to their kinds.
     - `others` is the kind of the values of `**kwargs`, or None.
-    - `is_listed` is True if some iterators must be read into lists.
+    - `is_listed` is True if any of these kinds has `listed`.
     """
 
     places: tuple[tuple[int, str, Kind], ...]
@@ -535,7 +540,10 @@ def _title(function: Function, args: tuple[Argument, ...]) -> str:
 def _read_iterators(
     plan: _Plan, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-    """Return the arguments, with iterators replaced by lists where the plan asks for that."""
+    """Return `(args, kwargs)`, in which lists replace the iterators that must be read.
+
+    An iterator is read if the kind of its parameter has `listed`.
+    """
 
     def read(kind: Kind | None, value: Argument) -> Argument:
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)

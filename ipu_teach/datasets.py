@@ -459,8 +459,8 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     if num_values > _LARGEST_ARRAY or num_dimensions > 32:
         raise _refused(
             file,
-            f"cannot be what its header claims: {claimed_size}, but at most 1 GiB in 32 dimensions "
-            "is possible.",
+            f"is too large: its header says {claimed_size}, but at most 1 GiB in 32 dimensions can "
+            "be read.",
         )
     values = bytearray()
     # The values are read in chunks: one read would allocate all bytes that the header claims.

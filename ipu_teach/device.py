@@ -167,7 +167,8 @@ class DeviceManager(WithoutSome):
         if target_type is TargetType.CPU:
             return [Device.create_cpu_device()]
         if not isinstance(target_type, TargetType):
-            raise InvalidOptionError(f"""get_devices() was given {shown(target_type)}.
+            raise InvalidOptionError(f"""get_devices() was given {shown(target_type)}, which is
+                not a TargetType.
                 next:  give TargetType.IPU_MODEL or TargetType.CPU.""")
         if num_ipus is not None and all(
             device.target.num_ipus != num_ipus for device in self._devices
@@ -185,7 +186,8 @@ class DeviceManager(WithoutSome):
         Raises `InvalidOptionError` if there is no such device.
         """
         if not isinstance(number, int) or not 0 <= number < len(self._devices):
-            raise InvalidOptionError(f"""There is no device {shown(number)}.
+            raise InvalidOptionError(f"""get_device() was given {shown(number)}, which is not the
+                number of a device in the pool.
                 next:  the pool has the devices 0 to {len(self._devices) - 1}.""")
         return self._devices[number]
 

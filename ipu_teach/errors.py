@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONGEST = 80  # The maximum number of characters of a value that an error quotes.
-_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # A break inside a sentence.
+# A line break in a raise statement after which the same sentence continues.
+_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
 
@@ -184,7 +185,10 @@ class ParseError(GraphObjectLoadError):
 
 
 class NoSizeSpecifiedError(PoplarError):
-    """The size of a Vector of state, or of a list of regions connected in parts, is missing."""
+    """The length of a Vector field was needed, but nothing has set it yet.
+
+    The field is a Vector of state, or a list of regions that are connected one by one.
+    """
 
 
 class InvalidPerfEstimateError(PoplarError):
@@ -379,14 +383,14 @@ class WithoutValue:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # The subclasses define these methods.
+    if TYPE_CHECKING:  # The classes that inherit from this class define these methods.
 
         def _same(self, other: Any) -> bool:
             """Return whether this object and `other`, of its class, stand for the same memory."""
 
         @staticmethod
         def _line() -> str:
-            """Return the line of the user's program."""
+            """Return the line of the user's program, such as "lesson.py, line 12: y = x + 1"."""
 
         def __hash__(self) -> int: ...
 

@@ -62,7 +62,11 @@ class Program(WithoutSome):
         return "\n".join([self._title(), *("  " + line for line in child_lines)])
 
     def _title(self, *programs: Program) -> str:
-        """Return this program as one line of text, followed by `programs` in the parentheses."""
+        """Return this program as one line, such as `Repeat(10, Sequence(2 programs))`.
+
+        The text has the class's name. The parentheses have the attributes named in `_said`,
+        followed by `programs`.
+        """
         values = (*(getattr(self, name) for name in self._said), *programs)
         texts = (
             value.graph.describe(value) if isinstance(value, Tensor) else repr(value)
@@ -158,7 +162,8 @@ class Execute(Program):
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None, name: str = "") -> None:
         self.name = _debug_name(name, "Execute")
         if not isinstance(compute_set, ComputeSet):
-            raise ControlProgramError(f"""Execute was given {shown(compute_set)}.
+            raise ControlProgramError(f"""Execute was given {shown(compute_set)}, which is
+                not a compute set.
                 next:  give a compute set made with graph.add_compute_set.""")
         self.compute_set = compute_set
         self.out = None if out is None else _single(out, "Execute", "out", (BOOL,))
@@ -195,7 +200,8 @@ class Copy(Program):
         self.name = _debug_name(name, "Copy")
         for side in (source, destination):
             if not isinstance(side, (Tensor, DataStream, RemoteBuffer)):
-                raise ControlProgramError(f"""Copy was given {shown(side)}.
+                raise ControlProgramError(f"""Copy was given {shown(side)}, which is
+                    neither a tensor nor a stream nor a remote buffer.
                     next:  copy between tensors, streams and remote buffers.""")
         num_rows = _check_rows(source, destination, offset)
         if isinstance(source, DataStream) and isinstance(destination, DataStream):
@@ -267,7 +273,8 @@ class CrossReplicaCopy(Copy):
     def __init__(self, source: Tensor, destination: Tensor, replica_map: Mapping[int, int]) -> None:
         if not isinstance(source, Tensor) or not isinstance(destination, Tensor):
             raise ControlProgramError(f"""CrossReplicaCopy was given
-                {shown(destination if isinstance(source, Tensor) else source)}.
+                {shown(destination if isinstance(source, Tensor) else source)}, which is not a
+                tensor.
                 next:  give two tensors of a replicated graph.""")
         super().__init__(source, destination)
         replicas = range(source.graph.get_replication_factor())
@@ -299,7 +306,7 @@ class CrossReplicaCopy(Copy):
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     """Return the number of rows that a copy with a remote buffer moves; None for any other copy.
 
-    Raises `ControlProgramError` if a side or `offset` does not fit the buffer.
+    Raises `ControlProgramError` if the tensor, `offset` and the buffer do not fit each other.
     """
     both_sides = f"{source!r} to {destination!r}"
     buffers = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
@@ -317,10 +324,11 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
             next:  copy from the first into a tensor, and from the tensor into the second.""")
     if offset is not None:
         if not isinstance(offset, Tensor) or offset.dtype not in CONTROLS:
-            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}.
+            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, which
+                is not a tensor of row numbers.
                 where: {both_sides}
-                next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do:
-                graph.add_constant.""")
+                next:  give a tensor of UNSIGNED_INT or INT, such as a constant that
+                graph.add_constant returned.""")
         if offset.graph is not tensor.graph:
             raise ControlProgramError(f"""Copy was given tensors of two graphs.
                 where: {tensor!r}, and the offset {offset!r}
@@ -332,7 +340,7 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     if tensor.dtype is buffers[0].dtype and tensor.num_elements != num_elements:
         raise ControlProgramError(f"""Copy moves {counted(num_rows, "row")} of
             {counted(buffers[0].num_elements, "element")}, {num_elements:,} in all, and was given a
-            tensor of {tensor.num_elements:,}.
+            tensor of {counted(tensor.num_elements, "element")}.
             where: {both_sides}
             next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
             buffer, offset).""")
@@ -455,7 +463,8 @@ class Switch(Program):
         try:
             case_list = [(number, program) for number, program in pairs]
         except (TypeError, ValueError):
-            raise ControlProgramError(f"""Switch was given the cases {shown(cases)}.
+            raise ControlProgramError(f"""Switch was given the cases {shown(cases)}, which
+                are not pairs of a number and a program.
                 next:  give pairs: [(0, first), (1, second)].""") from None
         for number, program in case_list:
             self.add(number, program)
@@ -485,9 +494,10 @@ class Switch(Program):
         Raises `ControlProgramError` if the Switch already has such a case.
         """
         if not is_whole(number) or int(number) in self.cases:
+            fault = " twice" if is_whole(number) else ", which is not a whole number"
             raise ControlProgramError(
-                f"Switch was given the case {shown(number)}.",
-                next_step="give whole numbers, each once.",
+                f"Switch was given the case {shown(number)}{fault}.",
+                next_step="give each case a whole number of its own.",
             )
         self.cases[int(number)] = _program(program, "Switch")
         return self
@@ -510,7 +520,8 @@ class Call(Program):
     def __init__(self, function: Function, name: str = "") -> None:
         self.name = _debug_name(name, "Call")
         if not isinstance(function, Function):
-            raise ControlProgramError(f"""Call was given {shown(function)}.
+            raise ControlProgramError(f"""Call was given {shown(function)}, which is not a
+                function of a graph.
                 next:  give the function that graph.add_function(program) returned.""")
         self.function = function
         self.body = _program(function.program, "Call")
@@ -579,7 +590,8 @@ class WriteUndef(Program):
         self.name = _debug_name(name, "WriteUndef")
         if not isinstance(tensor, Tensor):
             raise ControlProgramError(
-                f"WriteUndef was given {shown(tensor)}.", next_step="give a tensor."
+                f"WriteUndef was given {shown(tensor)}, which is not a tensor.",
+                next_step="give a tensor.",
             )
         self.tensor = tensor
 
@@ -601,7 +613,8 @@ class Sync(Program):
     def __init__(self, sync_type: SyncType = SyncType.INTERNAL, name: str = "") -> None:
         self.name = _debug_name(name, "Sync")
         if not isinstance(sync_type, SyncType):
-            raise ControlProgramError(f"""Sync was given {shown(sync_type)}.
+            raise ControlProgramError(f"""Sync was given {shown(sync_type)}, which is not a
+                SyncType.
                 next:  give SyncType.INTERNAL, EXTERNAL or GLOBAL.""")
         self.sync_type = sync_type
 
@@ -643,7 +656,8 @@ class AssumeEqualAcrossReplicas(Program):
     def __init__(self, tensor: Tensor, name: str = "") -> None:
         if not isinstance(tensor, Tensor) or tensor.graph.replication.part is not None:
             raise ControlProgramError(
-                f"AssumeEqualAcrossReplicas was given {shown(tensor)}.",
+                f"AssumeEqualAcrossReplicas was given {shown(tensor)}, which is not a tensor of a "
+                "replicated graph.",
                 next_step="give a tensor of a replicated graph.",
             )
         self.tensor = tensor
@@ -711,7 +725,8 @@ def cycle_count(
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(
-            f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed."
+            f"cycle_count was given {shown(sequence)}, which is not a Sequence.",
+            next_step="give a Sequence, which gets the time stamps.",
         )
     sync = SyncType.INTERNAL if isinstance(sync_type, str) else sync_type
     name = sync_type if isinstance(sync_type, str) else debug_context
@@ -729,8 +744,8 @@ def cycle_count(
 def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
     if not isinstance(graph, Graph):
         raise ControlProgramError(
-            f"The time stamp was given {shown(graph)} as its graph.",
-            next_step="give the graph first.",
+            f"A time stamp was given {shown(graph)}, which is not a Graph.",
+            next_step="give the graph as the first argument.",
         )
     tensor = graph.add_variable(UNSIGNED_INT, (2,), name)
     graph.set_tile_mapping(tensor, tile)
@@ -740,19 +755,20 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
     """Return `tensor` if it has one element (or one for each replica), with a dtype in `dtypes`.
 
-    Otherwise, raise a `ControlProgramError` that names `program` and `role`, the tensor's role in
-    it.
+    Otherwise, raise a `ControlProgramError`. It names `program`, such as "If", and `role`, such as
+    "predicate".
     """
     dtype_names = ", ".join(dtype.__name__ for dtype in dtypes)
     if not isinstance(tensor, Tensor):
-        raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
+        raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}, which is
+            not a tensor.
             next:  give a tensor of one element ({dtype_names}).""")
     is_single = tensor.num_elements in (1, tensor.graph.replicas)
     if not is_single or tensor.dtype not in dtypes:
         can_compare = is_single and role == "predicate"
         advice = "compare it, as popops.gt does" if can_compare else "index the tensor"
-        raise ControlProgramError(f"""{program} takes a {role} of one element and was given
-            {tensor.num_elements:,} of {tensor.dtype.__name__}.
+        raise ControlProgramError(f"""{program} was given
+            {counted(tensor.num_elements, "element")} of {tensor.dtype.__name__} as its {role}.
             where: {tensor!r}
             next:  {advice}; its element type is one of {dtype_names}.""")
     return tensor

@@ -54,7 +54,7 @@ def set_floating_point_behaviour(
     _check("set_floating_point_behaviour", graph, prog)
     if not isinstance(behaviour, FloatingPointBehaviour):
         raise PoplarTypeError(f"""set_floating_point_behaviour() was given {shown(behaviour)} as
-            behaviour.
+            behaviour, which is not a FloatingPointBehaviour.
             next:  give FloatingPointBehaviour(inv=…, div0=…, oflo=…, esr=…, nanoo=…).""")
     if tile is not None and (not is_whole(tile) or not 0 <= tile < graph.target.num_tiles):
         raise ControlProgramError(f"""set_floating_point_behaviour() was given the tile
@@ -79,9 +79,10 @@ def set_stochastic_rounding(
 ) -> None:
     """Append a step to `prog` that switches stochastic rounding of HALF results on or off.
 
-    The step works on all tiles, and does not change other settings. Its modelled cycles are an
-    assumption (see `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` is not a
-    Graph, and `ControlProgramError` if `prog` is not a Sequence.
+    The step works on all tiles, and does not change other settings. Its modelled number of cycles
+    is an assumption, as Graphcore publishes none (see `SetFloatingPointBehaviour`). Raises
+    `PoplarTypeError` if `graph` is not a Graph, and `ControlProgramError` if `prog` is not a
+    Sequence.
     """
     _check("set_stochastic_rounding", graph, prog)
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
@@ -152,8 +153,10 @@ def _add(
 def _check(function: str, graph: object, prog: object) -> None:
     if not isinstance(graph, Graph):
         raise PoplarTypeError(
-            f"{function}() was given {shown(graph)} as graph.", next_step="give a Graph."
+            f"{function}() was given {shown(graph)} as graph, which is not a Graph.",
+            next_step="give a Graph.",
         )
     if not isinstance(prog, Sequence):
-        raise ControlProgramError(f"""{function}() was given {shown(prog)} as prog.
+        raise ControlProgramError(f"""{function}() was given {shown(prog)} as prog, which is
+            not a Sequence.
             next:  give a Sequence; the step is added to its end.""")

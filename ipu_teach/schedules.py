@@ -62,8 +62,9 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
     empty, or contains the number of a layer that does not exist.
     """
     if not is_whole(layers) or not 1 <= layers <= MOST:
-        raise InvalidOptionError(f"""recompute() was given {shown(layers)} layers.
-            next:  give their number, a whole number of {LIMITS}.""")
+        raise InvalidOptionError(f"""recompute() was given {shown(layers)} as the number of
+            layers.
+            next:  give a whole number from {LIMITS}.""")
     is_array = isinstance(keep, np.ndarray) and not keep.ndim
     if not isinstance(keep, Collection) or isinstance(keep, (str, bytes)) or is_array:
         spacing = keep if is_whole(keep) and 1 <= keep <= layers else 2
@@ -133,8 +134,9 @@ def pipeline_schedule(
     """
     for count, noun in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(count) or not 1 <= count <= MOST:
-            raise InvalidOptionError(f"""pipeline_schedule() was given {shown(count)} {noun}.
-                next:  give their number, a whole number of {LIMITS}.""")
+            raise InvalidOptionError(f"""pipeline_schedule() was given {shown(count)} as the
+                number of {noun}.
+                next:  give a whole number from {LIMITS}.""")
     if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
             next:  use {" or ".join(map(repr, SCHEDULES))}.""")
@@ -295,10 +297,10 @@ def pipeline(
     _check_stages(graph, stages, is_training)
     for kind, stage_number, _ in (work for works in ticks_of_work for work in works):
         if kind not in (FORWARD, BACKWARD) or stage_number not in range(len(stages)):
-            raise InvalidOptionError(f"""pipeline() was given the step {shown(kind)} of stage
-                {shown(stage_number)}.
-                next:  there are {counted(len(stages), "stage")}, from 0; their steps are
-                {FORWARD!r} and {BACKWARD!r}.""")
+            raise InvalidOptionError(f"""pipeline() was given a tick with work of kind
+                {shown(kind)} for stage {shown(stage_number)}.
+                next:  use the kinds {FORWARD!r} and {BACKWARD!r}, and number the
+                {counted(len(stages), "stage")} from 0.""")
     # A stage that stores only one micro-batch needs no copies, as its tensors keep their values.
     slots: list[list[list[Tensor]]] = [
         [
@@ -328,7 +330,10 @@ def pipeline(
 
 
 class _Ticks:
-    """A builder of the programs of ticks, and of the variables that their copies need."""
+    """A builder of the program of each tick.
+
+    It also creates the variables in which the copies between stages save or receive data.
+    """
 
     def __init__(
         self,
@@ -368,9 +373,12 @@ class _Ticks:
                 )
 
     def tick(self, key: Iterable[tuple[str, int, int]]) -> Programs:
-        """Return the program of a tick: restore tensors, run the stages, store, copy results.
+        """Return the program of one tick.
 
-        `key` has (kind, stage, slot of the stored tensors) for each busy stage; see `_in_slots`.
+        It restores stored tensors, runs the stages that are busy in the tick, stores tensors for
+        their backward passes, and copies results to other stages. `key` has `(kind, stage, slot)`
+        for each busy stage. `slot` is the index of the copies in which the stage stores its
+        tensors; see `_in_slots`.
         """
         restoring: list[Program] = []
         working: list[Program] = []
@@ -404,7 +412,10 @@ class _Ticks:
         return Programs(restoring, working, storing, copies)
 
     def _ends(self, kind: str, stage_number: int) -> tuple[Tensor, Tensor] | None:
-        """Return (source, destination) of the copy of a stage's result, or None without a copy."""
+        """Return `(source, destination)`: the result of a stage, and the tensor that receives it.
+
+        Return None if no other stage receives the result. `kind` is `FORWARD` or `BACKWARD`.
+        """
         receiver = stage_number + 1 if kind == FORWARD else stage_number - 1
         if receiver not in range(len(self.stages)):
             return None
@@ -414,11 +425,12 @@ class _Ticks:
         return None if source is None or destination is None else (source, destination)
 
     def _departure(self, kind: str, stage_number: int, source: Tensor) -> tuple[Copy, Tensor]:
-        """Return (copy, result) to save elements of a result that arriving data would overwrite.
+        """Return `(copy, result)`, to send a result even if arriving data overwrite a part of it.
 
-        The copy saves these elements, and the flat result contains the saved elements in their
-        place. Without the copy, the copies between IPUs would conflict, and each would need its own
-        exchange.
+        Results are sent and received at the same time, in one exchange. Before it, `copy` saves the
+        elements of `source` that arriving data would overwrite. `result` is `source` as a flat
+        tensor, with the saved elements instead of these. Without `copy`, the copies between IPUs
+        would conflict, and each would need its own exchange.
         """
         if (kind, stage_number) not in self._departures:
             ends_by_move = {
@@ -449,7 +461,10 @@ class _Ticks:
 
 
 def _brought(arrival: Tensor | None, tensor_read: Tensor | None) -> list[Program]:
-    """Return [copy from `arrival` to the tensor that a stage reads], or [] if both are the same."""
+    """Return the program that moves arrived data to the tensor that a stage reads.
+
+    The result is a list with one Copy. It is empty if the data arrive in that tensor.
+    """
     return (
         []
         if arrival is None or tensor_read is None or arrival is tensor_read
@@ -462,7 +477,11 @@ def _shares_memory(tensor: Tensor, tensors: Iterable[Tensor | None]) -> bool:
 
 
 def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
-    """Return the pieces of a flat tensor, and whether each shares memory with `destinations`."""
+    """Return `(pieces, is_shared)`: a flat tensor, divided where sharing of memory begins or ends.
+
+    `pieces` has contiguous slices of `tensor`, in order. `is_shared` says for each slice whether
+    its elements share memory with a tensor of `destinations`.
+    """
     starts, ends = joined(
         *map(
             np.concatenate,
@@ -484,11 +503,12 @@ def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor
 def _in_slots(
     ticks_of_work: list[list[Work]], num_slots: list[int]
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """Yield (kind, stage, slot of the stored tensors) for the work of each tick.
+    """Yield for each tick a tuple with `(kind, stage, slot)` for each busy stage.
 
-    `num_slots` is the number of slots of each stage. The slot is -1 for a forward pass without a
-    backward pass, which stores nothing. Raises `ControlProgramError` if a stage would do two pieces
-    of work in a tick, or if the input of a piece of work is missing or would be overwritten.
+    A slot is a copy of the tensors that a stage stores for a backward pass. `num_slots` is the
+    number of slots of each stage. `slot` is -1 for a forward pass without a backward pass, which
+    stores nothing. Raises `ControlProgramError` if a stage would work on two micro-batches in a
+    tick, or if the input of a stage is missing or would be overwritten.
     """
     free_slots = [list(range(count)) for count in num_slots]
     last_stage = len(num_slots) - 1
@@ -606,7 +626,10 @@ def _no_work(stage_number: int, num_stages: int, name: str) -> InvalidOptionErro
 
 
 def _tiles(program: Program | None) -> Iterator[int]:
-    """Yield the tiles of the vertices and copied tensors of a program, and -1 for other work."""
+    """Yield the tiles on which a program works: the tiles of its vertices and copied tensors.
+
+    Yield -1 for everything else that a program does, such as a transfer of a stream or a sync.
+    """
     if isinstance(program, Execute):
         for table in program.compute_set.tables.values():
             yield from table.tiles

@@ -412,7 +412,8 @@ def sync_of(ipus: int, target: Target) -> int:
     The cycles are extra compared with a sync inside each IPU, and grow with the length of the
     ladder of links that joins the IPUs.
     """
-    further_links = ipus // 2 // 2  # The number of links after the first link (PopLibs Util.cpp).
+    # The number of links along the ladder, without the first one (PopLibs, Util.cpp).
+    further_links = ipus // 2 // 2
     return target.global_sync_cycles + math.ceil(
         further_links * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )
@@ -566,14 +567,16 @@ def changed(target: Target, **changes: Setting) -> Target:
         changes[name] = _validated(field_by_name[name], value)
     new_target = replace(target, **changes)
     if new_target.num_tiles > MOST_TILES:
-        raise InvalidMachineModelError(f"""{new_target.num_ipus:,} IPUs of
-            {new_target.tiles_per_ipu:,} tiles are {new_target.num_tiles:,} tiles.
-            next:  a model has at most {MOST_TILES:,} tiles.""")
+        raise InvalidMachineModelError(f"""A model of {new_target.num_ipus:,} IPUs with
+            {new_target.tiles_per_ipu:,} tiles each is too large: it has {new_target.num_tiles:,}
+            tiles.
+            next:  give a model at most {MOST_TILES:,} tiles.""")
     most_io_tiles = new_target.tiles_per_ipu - 1
     if new_target.io_tiles > most_io_tiles:
-        raise InvalidMachineModelError(f"""{new_target.io_tiles:,} I/O tiles of each
-            IPU's {new_target.tiles_per_ipu:,} leave none to compute.
-            next:  give at most {most_io_tiles:,} of them, or each IPU more tiles.""")
+        raise InvalidMachineModelError(f"""A machine with {new_target.io_tiles:,} I/O tiles
+            on each IPU has no tiles left to compute: tiles_per_ipu is
+            {new_target.tiles_per_ipu:,}.
+            next:  set io_tiles to at most {most_io_tiles:,}, or give each IPU more tiles.""")
     if new_target.machine:
         title, num_ipus, versions = MACHINES[new_target.machine]
         if new_target.ipu_version not in versions:
@@ -582,9 +585,10 @@ def changed(target: Target, **changes: Setting) -> Target:
                 next:  it comes with {" or ".join(map(repr, versions))}.""")
         if new_target.num_ipus > num_ipus or new_target.num_ipus & new_target.num_ipus - 1:
             powers_of_two = [2**i for i in range(num_ipus.bit_length())]
-            raise InvalidMachineModelError(f"""The {title} cannot
-                give {new_target.num_ipus} IPUs: a program gets a power of two, for rings
-                (docs.graphcore.ai, Memory and Performance Optimisation, 7).
+            raise InvalidMachineModelError(f"""A program cannot have
+                {new_target.num_ipus} IPUs of the {title}: it gets a power of two, at most
+                {num_ipus}, so that they form rings (docs.graphcore.ai, Memory and Performance
+                Optimisation, 7).
                 next:  ask for {", ".join(map(str, powers_of_two[:-1]))} or {powers_of_two[-1]}, or
                 for no machine, as IPUModel(num_ipus={new_target.num_ipus}) does.""")
     return new_target
@@ -621,7 +625,7 @@ def _validated(field: Field[Setting], value: Setting) -> Setting:
     if type_name == "str":
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(
-                f"{name} is {shown(value)}.",
+                f"A model cannot have {name} = {shown(value)}.",
                 next_step=f"use {' or '.join(map(repr, filter(None, metadata['words'])))}.",
             )
         return value
@@ -634,7 +638,7 @@ def _validated(field: Field[Setting], value: Setting) -> Setting:
         or isinstance(value, bool)
         or not minimum <= value <= maximum
     ):
-        raise InvalidMachineModelError(f"""{name} is {shown(value)}.
+        raise InvalidMachineModelError(f"""A model cannot have {name} = {shown(value)}.
             next:  give {"a whole number" if type_name == "int" else "a number"} from {minimum:g} to
             {maximum:,.0f} ({metadata["unit"]}).""")
     return int(value) if type_name == "int" else float(value)

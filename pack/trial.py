@@ -45,8 +45,8 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
     }
     if not python_by_version:
         raise PackError(
-            f"no Python of {', '.join(pack['pythons'])} is here to try it with. Name one: --try "
-            "/path/to/python3"
+            "this machine has no Python that the pack supports "
+            f"({', '.join(pack['pythons'])}). Name one: --try /path/to/python3"
         )
     cut_off = (
         bool(shutil.which("unshare"))
@@ -89,7 +89,10 @@ def version_of(python: str) -> str:
 
 
 def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """Return (step, seconds, outcome) for each step of the trial with `python`."""
+    """Try the pack with `python`; return `(step, seconds, outcome)` for each step of the trial.
+
+    `outcome` is a text that begins with "ok" or "FAILED".
+    """
     with tempfile.TemporaryDirectory(prefix="ipu teach ") as scratch:
         copy, home = Path(scratch) / "the pack", Path(scratch) / "home"
         home.mkdir()
@@ -129,9 +132,10 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
 
 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """Run the steps of a trial in the copy of a pack; return (step, seconds, outcome) of each.
+    """Run the steps of a trial in `copy`, a copy of a pack.
 
-    `cut_off` says that this process is in a namespace without a network.
+    Return `(step, seconds, outcome)` for each step. `outcome` is a text that begins with "ok" or
+    "FAILED". `cut_off` says that this process is in a namespace without a network.
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steps = []
@@ -173,7 +177,10 @@ def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str
 
 
 def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
-    """Start `run.py`, request its page and the lesson, and return (seconds, outcome)."""
+    """Start `run.py`, and request its page and the lesson; return `(seconds, outcome)`.
+
+    `outcome` is a text that begins with "ok" or "FAILED".
+    """
     start_time = time.monotonic()
     server = subprocess.Popen(
         [python, "run.py"],

@@ -121,9 +121,10 @@ class Store:
 
 
 def _download(target: Target, pins: list[str], folder: Path) -> str | None:
-    """Let pip download wheels into `folder`; return a pin for which there is no wheel, or None.
+    """Let pip download wheels into `folder`; return the first of `pins` without a wheel, or None.
 
-    pip verifies the wheels against the digests of its index.
+    A pin is a package to install, such as `name==version`. pip verifies the wheels against the
+    digests of its index.
 
     :raises PackError: if pip fails for any other reason.
     """
@@ -152,7 +153,7 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     output = "\n".join(output_lines)
     if status == 0:
         return None
-    # The last kind of error is left out here: a pin may have no wheel at all.
+    # The last entry of UNREACHED also matches a missing wheel, which is handled below.
     meaning_and_advice = run.unreached(output, run.UNREACHED[:-1])
     if meaning_and_advice:
         raise PackError(

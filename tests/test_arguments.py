@@ -192,7 +192,10 @@ def pooled(kernel: Any, padding: Any = (0, 0)) -> object:
             lambda: pooled((2, 2)),
             "PoolParams() was given a kernel of 2 in dimension 0 of the field",
         ),
-        (lambda: pipeline_schedule(2, 10**9), "pipeline_schedule() was given 1000000000 micro"),
+        (
+            lambda: pipeline_schedule(2, 10**9),
+            "pipeline_schedule() was given 1000000000 as the number of micro",
+        ),
     ],
 )
 def test_a_bad_argument_is_named(call: Call, text: str) -> None:

@@ -322,30 +322,39 @@ def test_execute_answers_with_the_and_of_all_vertices() -> None:
     [
         (
             lambda m: If(m.graph.add_variable(INT, 2), Sequence()),
-            "If takes a predicate of one element and was given 2 of INT.",
+            "If was given 2 elements of INT as its predicate.",
         ),
         (
             lambda m: AbortOnCondition(m.graph.add_variable(FLOAT, 1)),
-            "AbortOnCondition takes a predicate of one element and was given 1 of FLOAT.",
+            "AbortOnCondition was given 1 element of FLOAT as its predicate.",
         ),
-        (lambda m: If(True, Sequence()), "If was given True as its predicate."),
+        (
+            lambda m: If(True, Sequence()),
+            "If was given True as its predicate, which is not a tensor.",
+        ),
         (lambda m: If(m.flag, None), "If was given None, which is not a program."),
         (
             lambda m: Switch(m.flag, []),
-            "Switch takes a control of one element and was given 1 of BOOL.",
+            "Switch was given 1 element of BOOL as its control.",
         ),
         (
             lambda m: Switch(m.numbers["x"], [(0, Sequence()), (0, Sequence())]),
-            "Switch was given the case 0.",
+            "Switch was given the case 0 twice.",
         ),
-        (lambda m: Switch(m.numbers["x"], 3), "Switch was given the cases 3."),
-        (lambda m: Call(Sequence()), "Call was given Sequence(0 programs)."),
+        (
+            lambda m: Switch(m.numbers["x"], 3),
+            "Switch was given the cases 3, which are not pairs of a number and a program.",
+        ),
+        (
+            lambda m: Call(Sequence()),
+            "Call was given Sequence(0 programs), which is not a function of a graph.",
+        ),
         (lambda m: PrintTensor("only a title"), "PrintTensor was given 'only a title'."),
-        (lambda m: WriteUndef(3), "WriteUndef was given 3."),
-        (lambda m: Sync("INTERNAL"), "Sync was given 'INTERNAL'."),
+        (lambda m: WriteUndef(3), "WriteUndef was given 3, which is not a tensor."),
+        (lambda m: Sync("INTERNAL"), "Sync was given 'INTERNAL', which is not a SyncType."),
         (
             lambda m: cycle_count(m.graph, m.add("x"), 0),
-            "cycle_count was given Execute(add 1 to x).",
+            "cycle_count was given Execute(add 1 to x), which is not a Sequence.",
         ),
     ],
 )

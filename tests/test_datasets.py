@@ -414,22 +414,22 @@ UNREADABLE = [
         "absurd",
         "a",
         HUGE,
-        "cannot be what its header claims: 4000000000 x 28 x 28 values, but at most 1 GiB "
-        "in 32 dimensions is possible.",
+        "is too large: its header says 4000000000 x 28 x 28 values, but at most 1 GiB "
+        "in 32 dimensions can be read.",
     ),
     (
         "absurd inside",
         "a.gz",
         gzip.compress(HUGE),
-        "cannot be what its header claims: 4000000000 x 28 x 28 values, but at most 1 GiB "
-        "in 32 dimensions is possible.",
+        "is too large: its header says 4000000000 x 28 x 28 values, but at most 1 GiB "
+        "in 32 dimensions can be read.",
     ),
     (
         "absurd rank",
         "a",
         struct.pack(">HBB200I", 0, 8, 200, *[1] * 200) + b"\0",
-        "cannot be what its header claims: 1 x 1 x 1 x 1 x ... values, but at most 1 GiB "
-        "in 32 dimensions is possible.",
+        "is too large: its header says 1 x 1 x 1 x 1 x ... values, but at most 1 GiB "
+        "in 32 dimensions can be read.",
     ),
 ]
 

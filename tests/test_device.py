@@ -60,7 +60,8 @@ def test_wrong_questions_are_answered() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         DeviceManager().get_devices("IPU")  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "get_devices() was given 'IPU'.\n  next:  give TargetType.IPU_MODEL or TargetType.CPU."
+        "get_devices() was given 'IPU', which is not a TargetType.\n"
+        "  next:  give TargetType.IPU_MODEL or TargetType.CPU."
     )
     for number in (5, -1, "0"):
         with pytest.raises(InvalidOptionError, match="the pool has the devices 0 to 4."):
@@ -140,20 +141,20 @@ def test_a_machine_has_its_ipus_and_gives_a_power_of_two_of_them() -> None:
     for given, words in (
         (
             {"version": "bow", "machine": "pod16", "num_ipus": 5},
-            "The Pod16 cannot give 5 IPUs: a program gets a power of two, for rings "
-            "(docs.graphcore.ai, Memory and Performance Optimisation, 7).\n  next:  ask for 1, 2, "
-            "4, 8 or 16, or for no machine, as IPUModel(num_ipus=5) does.",
+            "A program cannot have 5 IPUs of the Pod16: it gets a power of two, at most 16, so that "
+            "they form rings (docs.graphcore.ai, Memory and Performance Optimisation, 7).\n"
+            "  next:  ask for 1, 2, 4, 8 or 16, or for no machine, as IPUModel(num_ipus=5) does.",
         ),
-        ({"machine": "m2000", "num_ipus": 8}, "The IPU-M2000 cannot give 8 IPUs"),
+        ({"machine": "m2000", "num_ipus": 8}, "A program cannot have 8 IPUs of the IPU-M2000"),
         (
             {"version": "ipu1", "machine": "pod16"},
             "The Pod16 has no IPUs of the version 'ipu1'.\n  next:  it comes with 'ipu2' or 'bow'.",
         ),
         (
             {"machine": "pod32"},
-            "machine is 'pod32'.\n  next:  use 'm2000' or 'bow2000' or 'pod16' or 'pod64'.",
+            "A model cannot have machine = 'pod32'.\n  next:  use 'm2000' or 'bow2000' or 'pod16' or 'pod64'.",
         ),
-        ({"machine": ["pod16"]}, "machine is ['pod16']."),
+        ({"machine": ["pod16"]}, "A model cannot have machine = ['pod16']."),
     ):
         with pytest.raises(InvalidMachineModelError) as caught:
             IPUModel(**given)

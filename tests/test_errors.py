@@ -1207,10 +1207,10 @@ CODELETS: list[Case] = [
 
 PROGRAMS: list[Case] = [
     ("execute a name", lambda w: Execute("cs"), ControlProgramError, r"""
-        Execute was given 'cs'.
+        Execute was given 'cs', which is not a compute set.
           next:  give a compute set made with graph.add_compute_set."""),
     ("execute a program", lambda w: Execute(Sequence()), ControlProgramError, r"""
-        Execute was given Sequence(0 programs).
+        Execute was given Sequence(0 programs), which is not a compute set.
           next:  give a compute set made with graph.add_compute_set."""),
     ("sequence of a compute set", lambda w: Sequence(w.cs), ControlProgramError, r"""
         Sequence was given the compute set 'cs'.
@@ -1261,7 +1261,7 @@ PROGRAMS: list[Case] = [
         Repeat was given the compute set 'cs'.
           next:  wrap it: Execute(compute_set)."""),
     ("copy an array", lambda w: Copy(np.ones(3), w.v), ControlProgramError, r"""
-        Copy was given array([1., 1., 1.]).
+        Copy was given array([1., 1., 1.]), which is neither a tensor nor a stream nor a remote buffer.
           next:  copy between tensors, streams and remote buffers."""),
     ("copy streams", lambda w: Copy(w.into, w.out), ControlProgramError, r"""
         Copy was given two streams.

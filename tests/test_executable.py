@@ -691,7 +691,7 @@ def _set(*path: Any) -> Change:
         (_set("initial_values", 0, 2, 3), f"{DAMAGED}: "),
         (
             _set("target", "fields", {"tiles_per_ipu": 2**40}),
-            f"{DAMAGED}: tiles_per_ipu is 1099511627776.",
+            f"{DAMAGED}: A model cannot have tiles_per_ipu = 1099511627776.",
         ),
         (_set("target", "version", "ipu9"), f"{DAMAGED}: There is no machine 'ipu9'."),
         (

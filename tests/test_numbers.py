@@ -333,17 +333,17 @@ def test_the_mean_of_many_casts_is_the_value(form: QuarterFormat) -> None:
     [
         (
             lambda: QuarterMetadata(F143, 32),
-            """QuarterMetadata() was given the scale 32.
-  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale.""",
+            """QuarterMetadata() was given the scale 32, which is not a whole number from -32 to 31.
+  next:  give such a number; the value of a byte is its number in the format times 2**scale.""",
         ),
         (
             lambda: QuarterMetadata(F152, True),
-            """QuarterMetadata() was given the scale True.
-  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale.""",
+            """QuarterMetadata() was given the scale True, which is not a whole number from -32 to 31.
+  next:  give such a number; the value of a byte is its number in the format times 2**scale.""",
         ),
         (
             lambda: QuarterMetadata("F143"),
-            """QuarterMetadata() was given the format 'F143'.
+            """QuarterMetadata() was given the format 'F143', which is not a QuarterFormat.
   next:  give QuarterFormat.F143 or QuarterFormat.F152.""",
         ),
         (
@@ -459,21 +459,21 @@ histogram() was given INT, which is not a dtype of numbers with powers of two.
         (
             lambda: best_scale([1.0], "F143"),  # type: ignore[arg-type]
             TensorMetadataError,
-            """best_scale() was given the format 'F143'.
+            """best_scale() was given the format 'F143', which is not a QuarterFormat.
   next:  give QuarterFormat.F143 or QuarterFormat.F152.""",
         ),
         (
             lambda: best_scale([1e-15], F152),
             TensorMetadataError,
-            """best_scale() was given values up to 1e-15; for F152 they would need the scale -65, and \
-there are -32 to 31.
+            """best_scale() was given values up to 1e-15, which need the scale -65 in F152. \
+A scale is from -32 to 31.
   next:  multiply the values by a power of two first, and divide by it afterwards.""",
         ),
         (
             lambda: best_scale([1e12], F143),
             TensorMetadataError,
-            """best_scale() was given values up to 1e+12; for F143 they would need the scale 32, and \
-there are -32 to 31.
+            """best_scale() was given values up to 1e+12, which need the scale 32 in F143. \
+A scale is from -32 to 31.
   next:  multiply the values by a power of two first, and divide by it afterwards.""",
         ),
     ],

@@ -864,10 +864,11 @@ def test_io_tiles_are_the_first_of_each_ipu_and_leave_some() -> None:
         with pytest.raises(InvalidMachineModelError) as refused:
             IPUModel(tiles_per_ipu=2, io_tiles=count)
         assert str(refused.value) == (
-            f"{count} I/O tiles of each IPU's 2 leave none to compute.\n"
-            "  next:  give at most 1 of them, or each IPU more tiles."
+            f"A machine with {count} I/O tiles on each IPU has no tiles left to compute: "
+            "tiles_per_ipu is 2.\n"
+            "  next:  set io_tiles to at most 1, or give each IPU more tiles."
         )
-    with pytest.raises(InvalidMachineModelError, match="1 I/O tiles of each IPU's 1 leave"):
+    with pytest.raises(InvalidMachineModelError, match="with 1 I/O tiles on each IPU has no"):
         m.device.create_virtual_device(1)
     with pytest.raises(InvalidMachineModelError, match="'FULL' or 'SINGLE_PIPELINE' or"):
         IPUModel(sync_pattern="HALF")

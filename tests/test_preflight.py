@@ -72,13 +72,13 @@ def refused(answer: Any) -> No:
 def test_room_and_a_browser(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert preflight.disk().endswith(" GB free")
     monkeypatch.setattr(preflight, "ROOM", 1e9)
-    assert "GB free beside your work" in refused(preflight.disk).came
+    assert "GB are free on the disk of your work folder" in refused(preflight.disk).came
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("/usr/bin/lynx"))
     assert (
         refused(preflight.browser).came
-        == "none is found, only /usr/bin/lynx, which shows no pictures"
+        == "no browser is found, only /usr/bin/lynx, which shows no pictures"
     )
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("firefox"))
     assert preflight.browser() == "firefox"
@@ -88,12 +88,14 @@ def test_room_and_a_browser(work: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(webbrowser, "get", none)
     no = refused(preflight.browser)
-    assert no.came == "none is found" and no.next_step.startswith("install Firefox, Chrome or Edge")
+    assert no.came == "no browser is found" and no.next_step.startswith(
+        "install Firefox, Chrome or Edge"
+    )
     for name in preflight.SCREENS:
         monkeypatch.delenv(name, raising=False)
     assert preflight.browser() == "none is needed, for this machine has no screen"  # a hub's
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert refused(preflight.browser).came == "none is found"
+    assert refused(preflight.browser).came == "no browser is found"
 
 
 def test_a_port_that_is_taken_is_passed_over_and_all_taken_is_told(
@@ -132,11 +134,11 @@ def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((SERVER, "500"), "it answers with status 500, and not with its page"),
-        ((SERVER, "201"), "it does not find 00_meet_the_machine.ipynb: status 404"),
+        ((SERVER, "500"), "JupyterLab answers with status 500 instead of its page"),
+        ((SERVER, "201"), "JupyterLab does not find 00_meet_the_machine.ipynb: status 404"),
         (
             ("import sys; sys.exit('port 8888 is not available\\n')",),
-            "it ended at once: port 8888 is not available",
+            "JupyterLab ended at once: port 8888 is not available",
         ),
         (
             ("import time; print('still reading', flush=True); time.sleep(60)",),
@@ -182,7 +184,7 @@ def test_ctrl_c_leaves_nothing_behind(
         (["/nowhere/python"], "/nowhere/python cannot be started: No such file or directory"),
         (
             [sys.executable, "-c", "import sys; sys.exit('this Python has no ipykernel')"],
-            "it ended at once: this Python has no ipykernel",
+            "the kernel ended at once: this Python has no ipykernel",
         ),
     ],
 )
@@ -215,7 +217,7 @@ def test_no_kernel_at_all(
     assert no.came == "Jupyter knows no kernel python3" and no.next_step.endswith(
         "-m pip install 'ipykernel'"
     )
-    with pytest.raises(No, match="it was not tried, because there is no kernel"):
+    with pytest.raises(No, match="the lesson was not run, because there is no kernel"):
         machine.lesson()
 
 
@@ -281,7 +283,7 @@ def test_a_hub_is_no_machine_of_ones_own(
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1/user/ada/")
     assert cli.main(["doctor", "--workshop"]) == 2
     err = capsys.readouterr().err
-    assert "This is a server of a hub" in err and "next:  leave out --workshop" in err
+    assert "this is a server of a JupyterHub" in err and "next:  leave out --workshop" in err
 
 
 def test_what_nobody_thought_of_is_an_answer_too(capsys: pytest.CaptureFixture[str]) -> None:

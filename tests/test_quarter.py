@@ -371,14 +371,14 @@ The variable 'x' was given QUARTER without a format and a scale.
         lambda b: QUARTER[F143, 40],
         TensorMetadataError,
         """\
-QuarterMetadata() was given the scale 40.
-  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale.""",
+QuarterMetadata() was given the scale 40, which is not a whole number from -32 to 31.
+  next:  give such a number; the value of a byte is its number in the format times 2**scale.""",
     ),
     (
         lambda b: QUARTER[F143, 1, 2],
         TensorMetadataError,
         """\
-QuarterMetadata() was given the format (<QuarterFormat.F143: 'F143'>, 1, 2).
+QuarterMetadata() was given the format (<QuarterFormat.F143: 'F143'>, 1, 2), which is not a QuarterFormat.
   next:  give QuarterFormat.F143 or QuarterFormat.F152.""",
     ),
     (

@@ -408,19 +408,22 @@ set_stochastic_rounding() was given 1 as enable.
     (
         lambda b: set_stochastic_rounding(b.graph, Repeat(1, b.prog), True),
         """\
-set_stochastic_rounding() was given Repeat(1, Sequence(0 programs)) as prog.
+set_stochastic_rounding() was given Repeat(1, Sequence(0 programs)) as prog, \
+which is not a Sequence.
   next:  give a Sequence; the step is added to its end.""",
     ),
     (
         lambda b: set_stochastic_rounding(DEVICE, b.prog, True),
         """\
-set_stochastic_rounding() was given Device(ipu2 model, 1 IPU, 4 tiles) as graph.
+set_stochastic_rounding() was given Device(ipu2 model, 1 IPU, 4 tiles) as graph, \
+which is not a Graph.
   next:  give a Graph.""",
     ),
     (
         lambda b: set_floating_point_behaviour(b.graph, b.prog, True),
         """\
-set_floating_point_behaviour() was given True as behaviour.
+set_floating_point_behaviour() was given True as behaviour, \
+which is not a FloatingPointBehaviour.
   next:  give FloatingPointBehaviour(inv=…, div0=…, oflo=…, esr=…, nanoo=…).""",
     ),
     (

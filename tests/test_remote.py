@@ -664,7 +664,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.two, w.buffer),
         ControlProgramError,
         """
-        Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8.
+        Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8 elements.
           where: Tensor('two', FLOAT, shape (2, 4)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
           next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
     ),
@@ -673,7 +673,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.buffer, w.x, w.rows),
         ControlProgramError,
         """
-        Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4.
+        Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4 elements.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to Tensor('x', FLOAT, shape (4,))
           next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
     ),
@@ -700,18 +700,18 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.x, w.buffer, 2),
         ControlProgramError,
         """
-        Copy was given the offset 2.
+        Copy was given the offset 2, which is not a tensor of row numbers.
           where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""",
+          next:  give a tensor of UNSIGNED_INT or INT, such as a constant that graph.add_constant returned.""",
     ),
     (
         "offset of FLOAT",
         lambda w: Copy(w.x, w.buffer, w.x[0]),
         ControlProgramError,
         """
-        Copy was given the offset Tensor(a view of 'x', FLOAT, shape ()).
+        Copy was given the offset Tensor(a view of 'x', FLOAT, shape ()), which is not a tensor of row numbers.
           where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""",
+          next:  give a tensor of UNSIGNED_INT or INT, such as a constant that graph.add_constant returned.""",
     ),
     (
         "offset of another graph",

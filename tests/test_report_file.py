@@ -525,7 +525,7 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
         (
             ("target", "fields"),
             {"tiles_per_ipu": 2**40},
-            "The report is damaged: tiles_per_ipu is 1099511627776.",
+            "The report is damaged: A model cannot have tiles_per_ipu = 1099511627776.",
         ),
         (("edges",), -1, "The report is damaged: -1 is not a whole number from 0 to "),
         (("costs", 0, "host"), 1e400, "The report is damaged: inf is not a number from 0 to "),

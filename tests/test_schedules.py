@@ -114,8 +114,12 @@ def test_gradients_have_the_same_bits_and_memory_falls() -> None:
 @pytest.mark.parametrize(
     ("layers", "keep", "words"),
     [
-        (0, [0], "recompute() was given 0 layers.\n  next:  give their number"),
-        (2.5, [0], "recompute() was given 2.5 layers."),
+        (
+            0,
+            [0],
+            "recompute() was given 0 as the number of layers.\n  next:  give a whole number from 1",
+        ),
+        (2.5, [0], "recompute() was given 2.5 as the number of layers."),
         (
             8,
             4,
@@ -256,8 +260,11 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((0, 4), "pipeline_schedule() was given 0 stages.\n  next:  give their number"),
-        ((4, 2.5), "was given 2.5 micro-batches."),
+        (
+            (0, 4),
+            "pipeline_schedule() was given 0 as the number of stages.\n  next:  give a whole number",
+        ),
+        ((4, 2.5), "was given 2.5 as the number of micro-batches."),
         ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped' or 'interleaved' or"),
     ],
 )
@@ -319,10 +326,11 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
         ),
         ([[(FORWARD, 0, 0), (BACKWARD, 0, 0)]], "but the stage has another step in that tick."),
         ([[(BACKWARD, 1, 0)]], "but the stage has not run it forward."),
-        ([[("F", 0, 0)]], "pipeline() was given the step 'F' of stage 0."),
+        ([[("F", 0, 0)]], "pipeline() was given a tick with work of kind 'F' for stage 0."),
         (
             [[(FORWARD, 2, 0)]],
-            "the step 'forward' of stage 2.\n  next:  there are 2 stages, from 0",
+            "work of kind 'forward' for stage 2.\n  next:  use the kinds 'forward' and 'backward', and number "
+            "the 2 stages from 0.",
         ),
     ],
 )

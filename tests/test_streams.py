@@ -272,7 +272,7 @@ def test_a_callback_that_answers_wrongly_or_has_no_fetch() -> None:
     with pytest.raises(StreamConnectionError) as caught:
         engine.run()
     assert str(caught.value) == (
-        "Yes.prefetch() returned True.\n"
+        "Yes.prefetch() returned True, which is not a StreamCallback.Result.\n"
         "  where: stream 'in'\n"
         "  next:  return StreamCallback.Result.SUCCESS or StreamCallback.Result.NOT_AVAILABLE."
     )

@@ -260,47 +260,48 @@ FIELDS = ", ".join(f.name for f in fields(Target))
         ),
         (
             lambda: IPUModel(tiles_per_ipu=0),
-            "tiles_per_ipu is 0.\n  next:  give a whole number from 1 to 4,194,304 (tiles).",
+            "A model cannot have tiles_per_ipu = 0.\n  next:  give a whole number from 1 to 4,194,304 (tiles).",
         ),
         (
             lambda: IPUModel(tiles_per_ipu=2.5),
-            "tiles_per_ipu is 2.5.\n  next:  give a whole number from 1 to 4,194,304 (tiles).",
+            "A model cannot have tiles_per_ipu = 2.5.\n  next:  give a whole number from 1 to 4,194,304 (tiles).",
         ),
         (
             lambda: IPUModel(num_ipus=True),
-            "num_ipus is True.\n  next:  give a whole number from 1 to 4,194,304 (IPUs).",
+            "A model cannot have num_ipus = True.\n  next:  give a whole number from 1 to 4,194,304 (IPUs).",
         ),
         (
             lambda: IPUModel(num_worker_contexts=10**6),
-            "num_worker_contexts is 1000000.\n  next:  give a whole number from 1 to 1,024 "
+            "A model cannot have num_worker_contexts = 1000000.\n  next:  give a whole number from 1 to 1,024 "
             "(workers a tile).",
         ),
         (
             lambda: IPUModel(tile_clock_frequency=float("nan")),
-            "tile_clock_frequency is nan.\n  next:  give a number from 1 to 1,000,000,000,000,000 "
+            "A model cannot have tile_clock_frequency = nan.\n  next:  give a number from 1 to 1,000,000,000,000,000 "
             "(Hz).",
         ),
         (
             lambda: IPUModel(tile_clock_frequency="fast"),
-            "tile_clock_frequency is 'fast'.\n  next:  give a number from 1 to "
+            "A model cannot have tile_clock_frequency = 'fast'.\n  next:  give a number from 1 to "
             "1,000,000,000,000,000 (Hz).",
         ),
         (
             lambda: setattr(IPUModel(), "exchange_bytes_per_cycle", 0),
-            "exchange_bytes_per_cycle is 0.\n  next:  give a whole number from 1 to "
+            "A model cannot have exchange_bytes_per_cycle = 0.\n  next:  give a whole number from 1 to "
             "1,000,000,000,000,000 (bytes a cycle and tile, each way).",
         ),
         (
             lambda: IPUModel(relative_sync_delay="SOME"),
-            "relative_sync_delay is 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'.",
+            "A model cannot have relative_sync_delay = 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'.",
         ),
         (
             lambda: IPUModel(codelet_prices="hand"),
-            "codelet_prices is 'hand'.\n  next:  use 'compiled' or 'by hand'.",
+            "A model cannot have codelet_prices = 'hand'.\n  next:  use 'compiled' or 'by hand'.",
         ),
         (
             lambda: IPUModel(num_ipus=100_000, tiles_per_ipu=1000),
-            "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most "
+            "A model of 100,000 IPUs with 1,000 tiles each is too large: it has 100,000,000 tiles.\n"
+            "  next:  give a model at most "
             "4,194,304 tiles.",
         ),
     ],

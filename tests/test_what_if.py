@@ -250,7 +250,7 @@ def test_other_changes_that_are_refused() -> None:
     with pytest.raises(InvalidMachineModelError) as value:
         report.what_if(tile_clock_frequency=0)
     assert str(value.value).startswith(
-        "tile_clock_frequency is 0.\n  next:  give a number from 1 to "
+        "A model cannot have tile_clock_frequency = 0.\n  next:  give a number from 1 to "
     )
 
 

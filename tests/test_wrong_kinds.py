@@ -376,7 +376,7 @@ def test_a_flag_may_be_numpys() -> None:
         (
             lambda w: cycle_stamp(w.x, w.prog, 0),
             ControlProgramError,
-            "The time stamp was given Tensor(",
+            "A time stamp was given Tensor(",
         ),
         (
             lambda w: w.device.target.get_type_size("FLOAT"),

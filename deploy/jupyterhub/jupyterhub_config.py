@@ -16,7 +16,7 @@ from pathlib import Path
 from jupyterhub.spawner import SimpleLocalProcessSpawner
 
 HERE = Path(__file__).resolve().parent
-# homes, and the hub's database
+# This folder contains the learners' home folders and the hub's database.
 FOLDER = Path(os.environ.get("IPU_TEACH_HUB", "hub")).absolute()
 HOMES = FOLDER / "homes"
 if len(os.fsencode(FOLDER)) > 45:
@@ -84,7 +84,7 @@ c.Authenticator.admin_users = {"instructor"}
 c.Authenticator.allow_all = True
 # The name becomes the name of a folder.
 c.Authenticator.username_pattern = r"^[a-z][a-z0-9_-]{0,31}$"
-# Shown where names are chosen, because the form reports any other name as a wrong password.
+# The log-in page shows this text, because it reports an invalid name as a wrong password.
 c.JupyterHub.template_vars = {
     "announcement_login": "Choose a name of small letters a to z, digits, - and _, which begins "
     "with a letter and has 32 signs at most: zoe-mueller, say. Take the same one each time."

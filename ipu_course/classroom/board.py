@@ -20,7 +20,7 @@ from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
-HARDEST = 5  # The number of exercises in the list.
+HARDEST = 5  # The maximum number of exercises in the table of the hardest ones.
 WIDEST = 90  # The maximum number of characters of a reason in the text table.
 
 BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows

@@ -23,7 +23,7 @@ def begin_afresh(folders: Iterable[str], sure: bool) -> int:
     if not works:
         raise LessonError(
             f"There is no progress of any learner in {one_line(', '.join(folders))}.",
-            next_step="give the folder that holds theirs.",
+            next_step="give the folder that contains the learners' folders.",
         )
     name = time.strftime(f"{ASIDE}%Y%m%d-%H%M%S")
     for work in works:

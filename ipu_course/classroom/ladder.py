@@ -28,7 +28,7 @@ NO_COST = "the line carries no cost"
 # A shared answer gets only the environment variables that Python needs, and no tokens of the user.
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
-# (line, code) -> why it does not count, or "" if it does
+# {(line, code): the reason why the answer was not confirmed, or "" if it was}
 _replayed: dict[tuple[str, str], str] = {}
 
 
@@ -36,7 +36,8 @@ _replayed: dict[tuple[str, str], str] = {}
 class Rung:
     """One shared answer on the ladder: its exercise, author and cost.
 
-    `why` says why the answer does not count; "" if it counts.
+    `why` is the reason why the answer was not confirmed, such as an error when it ran again; "" if
+    it was confirmed.
     """
 
     exercise: str
@@ -97,7 +98,7 @@ def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
 
 
 def _replay(line: str, code: str) -> str:
-    """Run a shared answer in its own process, and return why it does not count ("" if it does).
+    """Run a shared answer in its own process; return the reason why it was not confirmed, or "".
 
     Processes that the answer started are killed, and its files are deleted with its folder.
     """

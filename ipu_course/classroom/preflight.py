@@ -68,8 +68,8 @@ def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], openin
     :raises LessonError: on a server of a JupyterHub, for which these checks are not made.
     """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
-        raise LessonError("""This is a server of a hub, and the questions are for a learner's own
-            machine.
+        raise LessonError("""ipu-teach doctor --workshop checks a learner's own machine, but
+            this is a server of a JupyterHub.
             where: $JUPYTERHUB_SERVICE_URL
             next:  leave out --workshop; docs/hub.md says how a hub was tried.""")
     with Rehearsal(opening) as machine:
@@ -135,7 +135,7 @@ def disk() -> str:
     free = shutil.disk_usage(work_folder()).free / 1e9
     if free < ROOM:
         raise No(
-            f"{free:.1f} GB free beside your work",
+            f"only {free:.1f} GB are free on the disk of your work folder",
             f"make room for {ROOM} GB there, or set IPU_TEACH_WORK to another disk",
         )
     return f"{free:.0f} GB free"
@@ -151,7 +151,7 @@ def browser() -> str:
             return "none is needed, for this machine has no screen"
         only = f", only {name}, which shows no pictures" if name else ""
         raise No(
-            f"none is found{only}",
+            f"no browser is found{only}",
             "install Firefox, Chrome or Edge; or set BROWSER to the program that yours is",
         )
     return name
@@ -234,7 +234,7 @@ class Rehearsal:
         :raises No: if the server ends, does not answer in time, or does not find the lesson.
         """
         if not self.port:
-            raise No("it was not tried, because there is no port")
+            raise No("JupyterLab was not started, because no port is free")
         lesson = find_lesson(None)
         command, env = self.opening(lesson)
         token = secrets.token_hex(16)
@@ -266,14 +266,14 @@ class Rehearsal:
         for _ in until(LIMIT):
             if server.poll() is not None:
                 raise No(
-                    f"it ended at once: {_last_line(log)}",
+                    f"JupyterLab ended at once: {_last_line(log)}",
                     f"{WORDS} lab --no-browser shows what it says",
                 )
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
                 if status != 200 or b"jupyter-config-data" not in text:
                     raise No(
-                        f"it answers with status {status}, and not with its page",
+                        f"JupyterLab answers with status {status} instead of its page",
                         f"{WORDS} lab shows what is wrong",
                     )
                 status, _text = self._get(
@@ -281,7 +281,7 @@ class Rehearsal:
                 )
                 if status != 200:
                     raise No(
-                        f"it does not find {lesson.name}: status {status}",
+                        f"JupyterLab does not find {lesson.name}: status {status}",
                         f"{WORDS} reset 00 gives you a fresh one",
                     )
                 return (
@@ -302,7 +302,7 @@ class Rehearsal:
             return answer.status, answer.read()
 
     def kernel(self) -> str:
-        """Start the kernel that notebooks name, and import this package in it.
+        """Start the Jupyter kernel of the notebooks, and import this package in it.
 
         :raises No: if the kernel does not start, or imports another copy of this package.
         """
@@ -334,7 +334,7 @@ class Rehearsal:
                 client.wait_for_ready(timeout=min(BEAT, remaining))
                 break
             if not manager.is_alive():
-                raise No(f"it ended at once: {_last_line(log)}", mend)
+                raise No(f"the kernel ended at once: {_last_line(log)}", mend)
         else:
             raise No(f"no answer within {LIMIT} s", "close other programs, and run this again")
         self.client = client
@@ -343,7 +343,9 @@ class Rehearsal:
             "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
         )
         if Path(str(reply[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
-            raise No(f"it imports another copy of the kit: {reply[-1].get('text', '')}", mend)
+            raise No(
+                f"the kernel imports another copy of the kit: {reply[-1].get('text', '')}", mend
+            )
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
@@ -352,7 +354,7 @@ class Rehearsal:
         :raises No: if a cell fails, or no picture appears.
         """
         if self.client is None:
-            raise No("it was not tried, because there is no kernel")
+            raise No("the lesson was not run, because there is no kernel")
         path = find_lesson(None)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

@@ -1,7 +1,7 @@
-"""Run one shared answer again, in a process of its own.
+"""Run one shared answer again, in a process of its own, to confirm the line that was shared.
 
-The process reads `[line, code]` as JSON from standard input. It writes why the answer does not
-count as a JSON string to standard output; "" if the answer counts. The answer can use the names
+The process reads `[line, code]` as JSON from standard input. It writes the reason why the answer
+was not confirmed to standard output as a JSON string; "" if it was. The answer can use the names
 that the cells of its solved lesson define.
 """
 
@@ -33,7 +33,10 @@ FILE = "<a shared answer>"
 
 
 def replay(line: str, code: str) -> str:
-    """Return why a shared answer does not count; "" if it counts."""
+    """Run a shared answer; return the reason why it does not confirm its line, or "" if it does.
+
+    `line` is the line of share(), and `code` is the answer that it describes.
+    """
     exercise = parsed(line).name
     reference_found = reference(exercise)
     names = definitions(reference_found.path)

@@ -47,8 +47,9 @@ def take(name: str) -> ModuleType:
         print(f"""{file.name} lies in your work folder now: right, and slow, and yours to change.
   next:  report, found = {name}.run(target), and ask report.why().
          After each change, {name} = take("{name}") reads your file again.""")
-    # The import system would miss a change that follows another within the same second.
-    sys.modules[name] = module = ModuleType(name)  # codelets look up their source in sys.modules
+    # The text is run without `import`, which would miss a second change within the same second.
+    # The module is in sys.modules, because codelets look up their source there.
+    sys.modules[name] = module = ModuleType(name)
     module.__file__ = str(file)
     text = file.read_text(encoding="utf-8")
     exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)

@@ -25,7 +25,7 @@ NEVER = -(10**6)  # The score of dropped cells.
 
 
 class Extend(Vertex):
-    """The best score of two strands."""
+    """Computes the best alignment score of one pair of strands."""
 
     a: Input[Vector[INT]]
     b: Input[Vector[INT]]
@@ -44,8 +44,8 @@ class Extend(Vertex):
             before = (d - 2) % 3
             remaining = 0
             reached = best
-            for i in range(len(self.a) + 1):  # the first i letters of a and the first j of b
-                j = d - i
+            for i in range(len(self.a) + 1):
+                j = d - i  # score: of the first i letters of a with the first j letters of b
                 score = NEVER
                 if 0 <= j <= len(self.b):
                     if i > 0:
@@ -66,9 +66,10 @@ class Extend(Vertex):
 
 
 def make(seed: int = 1, pairs: int = 104) -> Data:
-    """Return the strands of all pairs in `a` and `b`, with each pair's length in `lengths`.
+    """Return `a` and `b`, int32: the first and the second strands of all pairs, one after another.
 
-    The longest pairs come first.
+    The letters are 0 to 3. The two strands of a pair are equally long, and `lengths` has the length
+    for each pair. The longest pairs come first.
     """
     rng = np.random.default_rng(seed)
     lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
@@ -78,7 +79,10 @@ def make(seed: int = 1, pairs: int = 104) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, and the best score of each pair as `scores`."""
+    """Return the report of a run, and its results: `scores`, int32 [pairs].
+
+    A score is the best alignment score of the two strands of a pair.
+    """
     data = data or make()
     graph = Graph(target)
     lengths = data["lengths"]
@@ -100,7 +104,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, a whole diagonal at a time.
+    """Return the results of `run`, computed by numpy, a whole diagonal at a time.
 
     `run` has to equal them exactly.
     """

@@ -31,9 +31,11 @@ NEAR = 1500
 def a_day(
     rate: np.ndarray, ill: np.ndarray, healthy: np.ndarray, dice: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many fall ill, how many recover, and the next state of the random generator.
+    """Return how many people fall ill, how many recover, and the next state of the generator.
 
-    The generator is xorshift.
+    The arguments are the rate of infection, the numbers of ill and healthy people, and `dice`, the
+    state of the random number generator xorshift. They are numbers, or arrays with an entry for
+    each simulation.
     """
     dice = dice ^ (dice << 13)
     dice = dice ^ (dice >> 17)
@@ -52,7 +54,7 @@ def by_chance(average: np.ndarray, luck: np.ndarray, maximum: np.ndarray) -> Any
 
 
 class Day(Vertex):
-    """One day of a simulation."""
+    """Computes one day of one simulation."""
 
     rate: Input[INT]
     ill: InOut[INT]
@@ -66,9 +68,10 @@ class Day(Vertex):
 
 
 def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
-    """Return the `rate` and `dice` of each simulation, and the observation `seen`.
+    """Return `rate` [simulations], `dice` [simulations] and `seen` [days].
 
-    `seen`: how many people were ill each day.
+    `rate` has the rate of infection of each simulation, and `dice` the first state of its random
+    number generator. `seen` has the observed number of ill people on each day.
     """
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
@@ -78,7 +81,12 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, each simulation's `distances`, and the rates that were `kept`."""
+    """Return the report of a run, and its results, `distances` and `kept`, both int32.
+
+    `distances` [simulations] has the differences between simulated and observed numbers of ill
+    people, added up over all days. `kept` has the rates of the simulations whose distance is below
+    `NEAR`.
+    """
     data = data or make()
     graph = Graph(target)
     many = len(data["rate"])
@@ -118,7 +126,7 @@ def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, all simulations at once.
+    """Return the results of `run`, computed by numpy, all simulations at once.
 
     `run` has to equal them exactly.
     """

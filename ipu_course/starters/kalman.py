@@ -26,7 +26,7 @@ BENT = 0.01
 
 
 class Filter(Vertex):
-    """Computes position and slope at the last plane for the tracks of a tile."""
+    """Computes the state at the last plane, (position, slope), of each track of a tile."""
 
     seen: Input[Vector[Vector[FLOAT]]]  # a row for each track
     blur: Input[Vector[FLOAT]]  # the variance of each plane's measurement
@@ -50,9 +50,10 @@ class Filter(Vertex):
 
 
 def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
-    """Return `seen`, float32 [tracks, planes], and the planes' `blur`.
+    """Return `seen`, float32 [tracks, planes], and `blur`, float32 [planes].
 
-    `seen`: where each plane saw each particle.
+    `seen` has the measured position of each track on each plane. `blur` has the variance of the
+    measurements of each plane.
     """
     rng = np.random.default_rng(seed)
     slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
@@ -63,7 +64,10 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, and `states`, float32 [tracks, 2]."""
+    """Return the report of a run, and its results: `states`, float32 [tracks, 2].
+
+    A row has the state of one track, which `Filter` computed.
+    """
     data = data or make()
     graph = Graph(target)
     tracks = len(data["seen"])
@@ -87,7 +91,10 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
+    """Return the results of `run`, computed by numpy, all tracks at once in float64.
+
+    `run` may differ from them by 1e-4.
+    """
     state = np.zeros((len(data["seen"]), 2))
     spread = np.diag([WIDE, STEEP])
     step = np.array([[1, 1], [0, 1]])

@@ -22,7 +22,10 @@ WIDTH = 4
 
 
 class Look(Vertex):
-    """Computes the attention results of a row of words."""
+    """Computes the attention results of the words in one row.
+
+    Two words belong to one sentence if they have the same number in `whose`.
+    """
 
     words: Input[Vector[Vector[INT]]]
     whose: Input[Vector[INT]]
@@ -35,7 +38,10 @@ class Look(Vertex):
 
 
 def make(seed: int = 4, sentences: int = 780) -> Data:
-    """Return `words`, int32 [words of all sentences, WIDTH], and the `lengths` of the sentences."""
+    """Return `words`, int32 [words of all sentences, WIDTH], and the `lengths` of the sentences.
+
+    A length is a number of words. The sentences follow one another in `words`.
+    """
     rng = np.random.default_rng(seed)
     lengths = rng.geometric(0.08, sentences).clip(1, ROOM)
     return {
@@ -45,12 +51,18 @@ def make(seed: int = 4, sentences: int = 780) -> Data:
 
 
 def placed(lengths: np.ndarray) -> list[tuple[int, int]]:
-    """Return for each sentence its row, and its first position in the row."""
+    """Return `(row, first)` for each sentence: its row, and the position of its first word there.
+
+    `lengths` has the number of words of each sentence.
+    """
     return [(row, 0) for row in range(len(lengths))]
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, and the result of each word, `seen`, in the shape of `words`."""
+    """Return the report of a run, and its results: `seen`, int32 of the shape of `words`.
+
+    A row of `seen` is the attention result of a word.
+    """
     data = data or make()
     places = placed(data["lengths"])
     ends = np.cumsum(data["lengths"])
@@ -85,6 +97,9 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, a sentence at a time; `run` has to equal them exactly."""
+    """Return the results of `run`, computed by numpy, a sentence at a time.
+
+    `run` has to equal them exactly.
+    """
     each = np.split(data["words"], np.cumsum(data["lengths"])[:-1])
     return {"seen": np.concatenate([np.maximum(words @ words.T, 0) @ words for words in each])}

@@ -25,7 +25,10 @@ RATE = 0.5
 
 
 class Person(Vertex):
-    """The gradient of one person, for logistic regression, at most CLIP long."""
+    """Computes the gradient of one person, for logistic regression.
+
+    A gradient that is longer than CLIP is scaled down to that length.
+    """
 
     x: Input[Vector[FLOAT]]
     label: Input[FLOAT]
@@ -52,7 +55,7 @@ def make(seed: int = 6, steps: int = 20, batch: int = 78, features: int = 16) ->
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, and the `weights` after it, float32 [features]."""
+    """Return the report of a run, and its results: the final `weights`, float32 [features]."""
     data = data or make()
     steps, batch, features = data["x"].shape
     graph = Graph(target)
@@ -85,7 +88,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy in float64; `run` may differ by 1e-4."""
+    """Return the results of `run`, computed by numpy in float64; `run` may differ by 1e-4."""
     weights = np.zeros(data["x"].shape[2])
     for x, labels, noise in zip(data["x"], data["labels"], data["noise"], strict=True):
         gradients = (1 / (1 + np.exp(-(x @ weights))) - labels)[:, None] * x

@@ -24,7 +24,7 @@ STEPS = 50
 
 
 class Neuron(Vertex):
-    """Computes a step of one neuron."""
+    """Computes one step of one neuron."""
 
     spikes: Input[Vector[INT]]  # 1 for each neuron that spiked, else 0
     weights: Input[Vector[INT]]  # from each neuron to this one
@@ -42,7 +42,11 @@ class Neuron(Vertex):
 
 
 def make(seed: int = 5, neurons: int = 156) -> Data:
-    """Return `weights`, int32 [from, to], nine of ten of them 0, and the `drive` of each neuron."""
+    """Return `weights`, int32 [neurons, neurons], and `drive`, int32 [neurons].
+
+    `weights[a, b]` is the weight of a spike of neuron a for neuron b. About nine of ten weights are
+    0. `drive[b]` is added to the charge of neuron b in each step.
+    """
     rng = np.random.default_rng(seed)
     weights = rng.integers(-40, 61, (neurons, neurons), np.int32)
     weights[rng.random(weights.shape) > 0.1] = 0
@@ -50,9 +54,9 @@ def make(seed: int = 5, neurons: int = 156) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, with `counts` and `charges` of each neuron.
+    """Return the report of a run, and its results, `counts` and `charges`, both int32 [neurons].
 
-    `counts`: how often it spiked. `charges`: its final charge.
+    `counts` says how often each neuron spiked, and `charges` has its charge after the last step.
     """
     data = data or make()
     graph = Graph(target)
@@ -78,7 +82,10 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, all neurons at once; `run` has to equal them exactly."""
+    """Return the results of `run`, computed by numpy, all neurons at once.
+
+    `run` has to equal them exactly.
+    """
     charge, spikes, counts = np.zeros((3, len(data["drive"])), np.int32)
     for _ in range(STEPS):
         charge = charge - (charge >> 3) + data["drive"] + spikes @ data["weights"]

@@ -147,13 +147,14 @@ def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
             next:  give one of concurrent.futures, such as ProcessPoolExecutor(4), or
             client.get_executor() of a Dask client.""")
-    # The modules may be None in a browser.
+    # In a browser there are no processes, and the module may be missing or None.
     processes = sys.modules.get("concurrent.futures.process")
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context = getattr(executor, "_mp_context", None)
     running_processes = getattr(executor, "_processes", None)
-    # A process that is forked later has a copy of all objects in memory.
+    # Processes that are forked later inherit all objects. They need no imported file for a
+    # function that the main program defines.
     will_fork = (
         context is not None and context.get_start_method() == "fork" and not running_processes
     )

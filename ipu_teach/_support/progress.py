@@ -31,22 +31,25 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # The seconds before the line appears, and the seconds between two updates.
-FORMS = (  # The formats of the line: without a count, with a count but no total, and with both.
+# The seconds before a progress line appears, and the seconds between two updates.
+AFTER, EVERY = 1.0, 0.2
+# The formats of a progress line: without a count, with a count but no total, and with both.
+FORMS = (
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
 IDLE = 25  # The number of updates without work after which the thread ends.
-# The number of updates without growth after which the line of a growing object disappears.
+# The number of updates without new objects after which the progress line of `Growth` disappears.
 STILL = 3
 
 
 class TrackedWork:
-    """Work in progress: `done` of `total` units (0 if unknown), and a text about the current part.
+    """Work whose progress is shown in a line of text.
 
-    `look`, if it is not None, is called when the line is drawn. It returns (done, total, text),
-    which replace the attributes. With `hidden`, nothing is shown.
+    `done` of `total` units are done (0 if the total is unknown), and `words` describes the current
+    part. `look`, if it is not None, is called when the line is drawn. It returns (done, total,
+    text), which are shown instead. With `hidden`, nothing is shown.
     """
 
     def __init__(
@@ -75,11 +78,11 @@ class TrackedWork:
             yield item
 
     def late(self) -> bool:
-        """Return whether the work has taken long enough to be shown."""
+        """Return whether the work has taken so long that its progress line is to be shown."""
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
     def draw(self, innermost: TrackedWork) -> None:
-        """Draw the line: the progress of this work, and the text of the innermost work."""
+        """Draw the progress line: the progress of this work, and the text of the innermost work."""
         done, total, text = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
@@ -103,7 +106,7 @@ class TrackedWork:
         bar.refresh()
 
     def close(self) -> None:
-        """Remove the line."""
+        """Remove the progress line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -126,7 +129,7 @@ class Growth(TrackedWork):
     def grew(self) -> bool:
         """Return whether there are more objects than at the last update.
 
-        After `STILL` updates without growth, this method removes the line.
+        After `STILL` updates without growth, this method removes the progress line.
         """
         previous_count, self.done = self.done, getattr(self.of, self.counts)
         self.still = 0 if self.done > previous_count else self.still + 1
@@ -144,13 +147,16 @@ class Growth(TrackedWork):
         super().draw(innermost)
 
     def give_way(self, text: str) -> None:
-        """Remove the line before `text` is printed; it appears again when objects are added."""
+        """Remove the progress line, because `text` is about to be printed.
+
+        The line appears again when objects are added.
+        """
         self.close()
         self.done = getattr(self.of, self.counts)
         self.within_a_line = not text.endswith("\n")
 
     def stop(self) -> None:
-        """Remove the line, and stop watching the output streams."""
+        """Remove the progress line, and stop watching the output streams."""
         self.close()
         for stream in _BESIDE:
             stream.put_back()
@@ -282,7 +288,7 @@ def _end_growth() -> None:
 
 
 def _screen() -> _Screen | None:
-    """Return the output on which a reader can see a line, or None if there is none."""
+    """Return the terminal or cell output for progress lines; None if nobody would see them."""
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():
@@ -353,7 +359,10 @@ class _Cell(_Screen):
 
 
 def _in_child() -> None:
-    """Clear the state in a forked process, which has neither the thread nor the work."""
+    """Forget the work in progress and the thread that shows it.
+
+    A forked process calls this function, as it has neither of them.
+    """
     global _watcher, _grows
     _watcher = _grows = None
     _under_way.clear()

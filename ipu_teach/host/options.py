@@ -71,7 +71,8 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
     "autoReport.streamAtEachRun": _Option(bool, True),
-    "codelet_prices": _Option(PRICES),  # Poplar does not have this option. None: as in the target.
+    # An option of the kit, not of Poplar. By default, the value is that of the target.
+    "codelet_prices": _Option(PRICES),
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.branchRecordFlush": _Option(bool, False),
     "debug.branchRecordTile": _Option(int),
@@ -247,7 +248,10 @@ def _value(name: str, original: Value, where: str) -> Value:
 
 
 def _converted(kind: type | tuple[str, ...], original: Value) -> Value:
-    """Return `original` as a value of type `kind`, or None if it cannot be converted."""
+    """Return `original` as a value of an option of type `kind`, or None if it is not valid.
+
+    `kind` is bool, int, str, or a tuple of the permitted words, whose case does not count.
+    """
     if isinstance(kind, tuple):
         return next(
             (
@@ -274,7 +278,10 @@ def _converted(kind: type | tuple[str, ...], original: Value) -> Value:
 
 
 def _accepted(kind: type | tuple[str, ...]) -> str:
-    """Return a description of the values that an option of type `kind` accepts."""
+    """Return the values that an option of type `kind` accepts, as text such as "True or False".
+
+    `kind` is bool, int, str, or a tuple of the permitted words.
+    """
     if isinstance(kind, tuple):
         return "one of " + ", ".join(map(repr, kind))
     return {bool: "True or False", int: "a whole number, 0 or more", str: "text"}[kind]

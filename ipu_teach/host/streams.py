@@ -109,7 +109,8 @@ class CallbackFeed:
             prefetched = _buffer(self.stream)
             result = _guarded(self.stream, f"{class_name}.prefetch()", self._prefetch, prefetched)
             if not isinstance(result, StreamCallback.Result):
-                raise StreamConnectionError(f"""{class_name}.prefetch() returned {shown(result)}.
+                raise StreamConnectionError(f"""{class_name}.prefetch() returned {shown(result)},
+                    which is not a StreamCallback.Result.
                     where: stream {self.stream.handle!r}
                     next:  return StreamCallback.Result.SUCCESS or
                     StreamCallback.Result.NOT_AVAILABLE.""")
@@ -150,9 +151,9 @@ class SharedFeed:
 
 
 def _with_replica(function: Function, replica: int) -> Function:
-    """Return `function` with `replica` as its parameter of that name.
+    """Return a function that calls `function` with `replica` as the argument `replica`.
 
-    A function without such a parameter is returned unchanged.
+    If `function` has no parameter `replica`, it is returned unchanged.
     """
     try:
         has_parameter = "replica" in inspect.signature(function).parameters
@@ -183,7 +184,7 @@ def _amount(stream: DataStream) -> str:
 
 
 def _buffer(stream: DataStream) -> Array:
-    """Return an array of zeros for the data of one transfer."""
+    """Return an array of zeros with the dtype and the number of elements of one transfer."""
     return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 

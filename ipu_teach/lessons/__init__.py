@@ -1,6 +1,6 @@
-"""The former place of the course, for notebooks that learners already have: use `ipu_course`.
+"""The old name of the package `ipu_course`, for notebooks that learners already have.
 
-It warns once in a process, and goes away in the version after the next one.
+The first import in a process prints a warning. The version after the next one removes the name.
 """
 
 import warnings

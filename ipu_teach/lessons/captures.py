@@ -1,4 +1,4 @@
-"""The former place of `ipu_course.lesson13.captures`."""
+"""The old name of the module `ipu_course.lesson13.captures`, for existing notebooks."""
 
 from ipu_course.lesson13.captures import captured
 

@@ -1,4 +1,4 @@
-"""The former place of `ipu_course.lesson06`."""
+"""The old name of the module `ipu_course.lesson06`, for existing notebooks."""
 
 from ipu_course.lesson06 import ROW, Disc, on_the_clock, two_reports
 

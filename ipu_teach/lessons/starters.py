@@ -1,4 +1,4 @@
-"""The former place of `ipu_course.starters`."""
+"""The old name of the module `ipu_course.starters`, for existing notebooks."""
 
 from ipu_course.starters import take
 

@@ -170,7 +170,8 @@ def path_of(argument: str | os.PathLike[str], call: str) -> Path:
     if path.name and "\0" not in str(path):
         return path
     raise InvalidOptionError(
-        f"{call} was given the path {shown(argument)}.", next_step="give the path of a file."
+        f"{call} was given {shown(argument)}, which is not the path of a file.",
+        next_step="give the path of a file.",
     )
 
 

@@ -99,7 +99,11 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 
 
 def _misfit(codelet: type[Vertex], stored: HeaderValue) -> str:
-    """Return how a class differs from the description `stored`, or "" if it does not differ."""
+    """Return a text that says how a class differs from its saved description; "" if it does not.
+
+    `stored` is the description in the file. The text is the end of a sentence, such as "the text of
+    its methods has changed".
+    """
     fields_now, fields_saved = (
         {field[0]: field for field in fields}
         for fields in (_fields(codelet), FIELDS.read(stored["fields"]))
@@ -177,9 +181,10 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 
 
 def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """Return the class that `template` derives from the base in `stored`, or None if it cannot.
+    """Derive a class from its base again, with `template`; return None if that is not possible.
 
-    The base is one of `codelets`, or a class that this process has defined.
+    `stored` is the saved description of the class, which names the base. The base is one of
+    `codelets`, or a class that this process has defined.
 
     :raises ExecutableLoadError: if there is no such base.
     """

@@ -29,7 +29,8 @@ from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-MOST_PIECES = 2**28  # The largest view whose elements are checked one by one.
+# A layout that is not contiguous may have at most this many different elements.
+MOST_PIECES = 2**28
 
 Options = TypeVar("Options")  # The type of the engine's options. This package does not know it.
 # A function that gets a value from a file, and returns it as options or raises an error.
@@ -42,8 +43,10 @@ def rebuild(
 ) -> Read[Options]:
     """Return `(graph, programs, checks, options)` of a saved executable.
 
-    `codelets` are vertex classes that the executable may use, in addition to those that the process
-    has defined. `parsed(value)` returns the engine's options that are stored as `value`.
+    `programs` is the list of its programs, and `checks` says which of the compiler's checks are
+    switched on, by name. `options` are the engine's options: `parsed(value)` returns them for the
+    `value` in the file. `codelets` are vertex classes that the executable may use, in addition to
+    those that the process has defined.
 
     :raises ExecutableLoadError: if the file is damaged or needs other classes.
     """
@@ -133,7 +136,10 @@ class _Reader:
         self._stops = np.array([variable.stop for variable in graph.variables], np.int64)
 
     def _inside(self, start: Array, stop: Array) -> bool:
-        """Return whether all bytes from each address in `start` to its `stop` are of variables."""
+        """Return whether variables cover all bytes of the given ranges of memory.
+
+        Range i is from the address `start[i]` to before `stop[i]`.
+        """
         bytes_below = [covered(self._starts, self._stops, addresses) for addresses in (start, stop)]
         return bool(np.all(start >= 0) and np.all(bytes_below[1] - bytes_below[0] == stop - start))
 
@@ -289,7 +295,7 @@ class _Reader:
         table.layouts[name] = array("i", ids_by_number[layout_numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Check that the memory regions that vertices access are within variables."""
+        """Check that the memory that vertices read or write belongs to variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():
@@ -339,9 +345,10 @@ class _Reader:
     def _replicas(
         self, stored: s.HeaderValue, fields: dict[str, s.Value], num_shared: int = 1
     ) -> int:
-        """Return how many replicas share an object, and remove the number from `fields`.
+        """Remove the number of replicas from `fields`, and return it.
 
-        The file is damaged if `num_shared` elements or rows cannot be divided equally among them.
+        `fields` are the fields of a stream, a remote buffer or a host access. The file is damaged
+        if `num_shared` elements or rows cannot be divided equally among that many replicas.
         """
         num_replicas: int = fields.pop("replicas", 1)
         if num_replicas not in (1, self.graph.replicas) or num_shared % num_replicas:

@@ -57,7 +57,9 @@ Json: TypeAlias = Any
 # A value that a codec writes and reads. Each codec has its own type of values.
 Value: TypeAlias = Any
 Make: TypeAlias = Callable[..., Value]  # Builds a record from its fields.
-Bound: TypeAlias = int | str  # A number, or the name under which `told` recorded it or a list.
+# A number, or the name under which `told` recorded a number or a list. A list stands for its
+# length.
+Bound: TypeAlias = int | str
 T = TypeVar("T")
 
 
@@ -142,7 +144,11 @@ class Known(dict[str, Value]):
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
-        """Return a bound as a number; a name stands for a recorded number or a list's length."""
+        """Return the number that `bound` stands for.
+
+        If `bound` is a text, it is the name of a value that `told` has recorded: a number, or a
+        list, whose length is returned.
+        """
         limit = self[bound] if isinstance(bound, str) else bound
         return limit if isinstance(limit, int) else len(limit)
 
@@ -158,7 +164,7 @@ class Known(dict[str, Value]):
             stored.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(stored, length if count is None else 0)
-            # If the column is empty, its number is never used and may be out of bounds.
+            # The number of an empty column is never used, so it need not be from `least` to `most`.
             cache_key = kind, stored[1].whole(least, most if length else MOST), length
             if cache_key not in self._columns:
                 self._columns[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
@@ -314,7 +320,10 @@ def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> C
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return a function that returns `(minimum, maximum)`, given the state of a file."""
+    """Return a function that gets the state of a file and returns `(minimum, maximum)`.
+
+    The function looks up the bounds that are names of recorded values; see `Known.bound`.
+    """
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
 
@@ -450,9 +459,9 @@ def checked(value_codec: Codec, is_valid: Callable[[Value], bool], expected: str
 
 
 def told(name: str, value_codec: Codec) -> Codec:
-    """Return `value_codec`, changed so that it records each value that it reads.
+    """Return a codec like `value_codec` that also records each value that it reads.
 
-    The value is recorded under `name`, and other codecs can use it as a bound or a table.
+    The value is recorded under `name`. Other codecs can use it as a bound or a table.
     """
 
     def read(stored: HeaderValue) -> Value:
@@ -507,7 +516,7 @@ YOUNGER = (
     "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
-)  # Older files do not have these fields of a target.
+)  # Fields of a target that files of earlier versions of the kit do not have.
 
 
 def _read_target(stored: HeaderValue) -> Target:
@@ -518,7 +527,8 @@ def _read_target(stored: HeaderValue) -> Target:
 
 def _write_target(target: Target, _: Columns) -> dict[str, Json]:
     values = asdict(target)
-    # Fields with default values are left out, so that digests of earlier versions stay valid.
+    # The fields in YOUNGER are left out if they have their default values. The file, and so its
+    # digest, is then the same as that of an earlier version of the kit.
     for name in YOUNGER:
         if values[name] == Target.__dataclass_fields__[name].default:
             del values[name]
@@ -556,7 +566,7 @@ def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Return a mark for the type hint of a field that files before `version` do not have.
+    """Return a function for use in a type hint: files before `version` do not have the field.
 
     When such a file is read, the field gets its default value. In a `row`, such fields must come
     last.
@@ -565,7 +575,11 @@ def since(version: int) -> Callable[[Codec], Codec]:
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Return a mark for the type hint of a field whose name in the file is `name`."""
+    """Return a function for use in a type hint: it sets the name of the field in the file.
+
+    With `sync_cycles: Annotated[int, key("sync")]`, the file stores the field as "sync". Without
+    `key`, the name in the file is that of the field.
+    """
     return lambda field_codec: field_codec._replace(key=name)
 
 

@@ -3,7 +3,8 @@
 Views are stored in two tables. An entry of the table of layouts has the positions of elements. An
 entry of the table of tensors has a dtype, an offset and the index of a layout. The tree of a
 program is stored as a list of nodes, in which equal nodes appear once, and children come before
-their parents. The module declares each kind of step and of program once, for writing and reading.
+their parents. `LEAVES` and `COMPOSITES` declare the codec of each kind of step and of program, for
+both writing and reading.
 """
 
 from __future__ import annotations
@@ -58,10 +59,11 @@ def _refuse(subject: str) -> NoReturn:
 def in_table(
     table: str, write: Callable[[s.Value, s.Columns], s.Json] = lambda value, _: value
 ) -> s.Codec:
-    """Return the codec of an entry of `table`, which the file stores as the entry's index.
+    """Return the codec of an object that is an entry of a table of the file.
 
-    `write(value, columns)` returns the index; without it, the value itself is the index. Reading
-    returns the entry. It raises the error of the file format if there is no entry with that index.
+    The file stores the index of the entry. `table` is the name of the table. `write(value,
+    columns)` returns the index; without it, the value itself must be the index. Reading returns the
+    entry, or raises the error of the file format if there is none with that index.
     """
     index_codec = s.index(table)
 
@@ -137,9 +139,10 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """Return the codec of an object that the file stores as its handle.
+    """Return the codec of a stream or a remote buffer, which the file stores as its handle.
 
-    `table` is the name of a recorded dict of such objects, and `wanted` describes them in errors.
+    `table` is the name of a recorded dict that maps handles to these objects. `wanted` describes
+    them in errors.
     """
 
     def read(stored: s.HeaderValue) -> s.Value:
@@ -194,7 +197,7 @@ def _read_sync(stored: s.HeaderValue) -> p.SyncType:
 
 
 def _key_of(step: c.Step) -> Hashable:
-    """Return a key of a step. Steps with equal keys are stored once."""
+    """Return a hashable key of a step. Steps with equal keys are the same, and are stored once."""
     if isinstance(step, c.ExecuteStep):
         return step.compute_set, id(step.out)
     return id(step)
@@ -260,7 +263,8 @@ class Composite(NamedTuple):
     """A kind of program that contains other programs.
 
     `make(name, *programs, **fields)` builds such a program. `size` is how many programs it
-    contains, or None if it may contain any number. `besides` is the codec of its other fields.
+    contains, or None if it may contain any number. `besides` is the codec of its fields that are
+    not programs.
     """
 
     make: Callable[..., p.Program]
@@ -281,7 +285,8 @@ def _switch(
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
-COMPOSITES = {  # For a Call, the reader passes a function of the graph to `make`.
+# For a Call, the reader passes `make` a function of the graph instead of programs.
+COMPOSITES = {
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
     "RepeatWhileTrue": _of(
@@ -355,9 +360,10 @@ class _Writer:
         return EXECUTABLE.pack(header | tables, columns.arrays())
 
     def _number_layouts(self) -> None:
-        """Store all layouts that are in use, in the order of their numbers in the graph.
+        """Store the layouts that are in use, sorted by their numbers in the graph.
 
-        The reader then numbers them in the same order, so that vertices form the same groups.
+        The reader numbers layouts in the order of the file. With equal numbers, it forms the same
+        groups of vertices.
         """
         numbers_in_use = {
             int(number)
@@ -437,10 +443,10 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """Store a program node, and return the indices of its entries in the table of nodes.
+        """Store a node of the program tree, and return the indices of its entries in the table.
 
-        A leaf has an entry for each copy that the compiler merged into it. Any other node has one
-        entry.
+        There is usually one entry. The compiler merges consecutive copies into one leaf, which has
+        an entry for each of these copies.
         """
         entries: list[dict[str, s.Json]]
         if node.step >= 0:

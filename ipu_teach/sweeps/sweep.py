@@ -278,7 +278,11 @@ def _run(
 
 
 def _report(built: Built, device: Device) -> Report:
-    """Return the report of `built`, the result of `build`, after running it if necessary."""
+    """Return the report of `built`, which the function `build` returned for one machine.
+
+    `built` is one of the objects that `Built` names. If it has not run on `device`, it is run
+    first.
+    """
     if isinstance(built, tuple) and len(built) == 2:
         # With this option, a program that is too large fails when it is loaded, not when it is
         # compiled. So the error has a report of the compiled program.

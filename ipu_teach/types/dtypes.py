@@ -252,7 +252,7 @@ def dtype_named(name: str) -> type[DType] | None:
 
 
 def _meant(value: object) -> str:
-    """Return the next step for an error about `value`, which is not a dtype of the kit."""
+    """Return advice for a user who wrote `value` where a dtype is expected, such as "use INT."."""
     names = {t.__name__: t for t in ALL}
     if isinstance(value, str) and value.upper() in names:
         return f"write {value.upper()} without quotes; it is imported from ipu_teach."
@@ -336,9 +336,10 @@ def to_host_array(
 
 
 def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Array]:
-    """Return `array` in the dtype, and a bool array that is True where a value does not fit.
+    """Return `(result, is_unfit)`: `array` as numbers of the dtype, and where they do not fit.
 
-    `huge` is True if the array has dtype object and contains Python integers of any size.
+    `is_unfit` is a bool array of the same shape. `huge` is True if the array has dtype object and
+    contains Python integers of any size.
     """
     want = dtype.numpy
     with np.errstate(all="ignore"):
@@ -367,7 +368,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
 
 
 def _kind(array: Array) -> str:
-    """Return, as text, the kind of elements of an array that does not contain numbers."""
+    """Return what an array without numbers contains, such as "text", for an error."""
     if array.dtype.kind in "US":
         return "text"
     if array.dtype.kind == "O":
@@ -377,7 +378,7 @@ def _kind(array: Array) -> str:
 
 
 def _range(dtype: type[DType]) -> str:
-    """Return the range of a dtype as text."""
+    """Return the numbers that a dtype can represent, such as "numbers up to 65,504"."""
     kind = dtype.numpy.kind
     if issubclass(dtype, QUARTER):
         largest = dtype.metadata.format.grid.largest * 2.0**dtype.metadata.scale

@@ -106,16 +106,16 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
     `InvalidOptionError` if there are no values, or if one is NaN or infinite.
     """
     if not isinstance(format, QuarterFormat):
-        raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}.
+        raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}, which is
+            not a QuarterFormat.
             next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
     largest = float(sizes_of(values, "best_scale()").max())
     scale = -fitting_power(largest, format.grid.largest)
     is_small = scale <= LARGEST_SCALE and largest > 0
     fits = not is_small or ldexp(largest, -LEAST_SCALE) >= 2.0**format.grid.least_exponent
     if not fits or scale > LARGEST_SCALE:
-        raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}; for
-            {format.name} they would need the scale {scale}, and there are {LEAST_SCALE} to
-            {LARGEST_SCALE}.
+        raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}, which need
+            the scale {scale} in {format.name}. A scale is from {LEAST_SCALE} to {LARGEST_SCALE}.
             next:  multiply the values by a power of two first, and divide by it afterwards.""")
     return max(scale, LEAST_SCALE)
 

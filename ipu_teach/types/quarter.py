@@ -64,12 +64,13 @@ class QuarterMetadata:
         is_integer = isinstance(self.scale, (int, np.integer)) and not isinstance(self.scale, bool)
         if not isinstance(self.format, QuarterFormat):
             raise TensorMetadataError(f"""QuarterMetadata() was given the format
-                {shown(self.format)}.
+                {shown(self.format)}, which is not a QuarterFormat.
                 next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
         if not is_integer or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
-            raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)}.
-                next:  give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for
-                its number times 2**scale.""")
+            raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)},
+                which is not a whole number from {LEAST_SCALE} to {LARGEST_SCALE}.
+                next:  give such a number; the value of a byte is its number in the format times
+                2**scale.""")
         object.__setattr__(self, "scale", int(self.scale))
 
     def __repr__(self) -> str:

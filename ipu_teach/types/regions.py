@@ -69,7 +69,11 @@ class UnsignedArray(OnePtrArray):
 
 
 def unsigned(region: Any) -> Any:
-    """Return a region, or a list of regions, that converts assigned floats with `to_unsigned`."""
+    """Return `region`, or each region of a list, as an `UnsignedArray` on the same memory.
+
+    Floats that are assigned to it are converted with `to_unsigned`. Any other object is returned
+    unchanged.
+    """
     if isinstance(region, list):
         return type(region)(unsigned(part) for part in region)
     return region.view(UnsignedArray) if isinstance(region, np.ndarray) else region

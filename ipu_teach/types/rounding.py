@@ -63,12 +63,14 @@ class Grid:
         Values that are too large become infinite. Signs do not change, and neither do numbers of
         the format.
 
-        Without `words`, values are rounded to nearest, ties to even. With `words` (uint32 of the
-        same shape), they are rounded stochastically to one of the two neighbours: to the upper one
-        if word / 2**32 plus the fraction of the way to it is 1 or more. The probabilities are exact
-        to one part in 2**32, also for subnormal numbers. Values between `largest` and `limit`
-        always become `largest`, so a value that is nearest to a finite number never becomes
-        infinite.
+        Without `words`, values are rounded to nearest, ties to even. With `words` (uint32 random
+        numbers of the same shape), they are rounded stochastically. Let f be the fraction of the
+        way of a magnitude from the next smaller magnitude of the format to the next larger one. The
+        result is the larger one if f + word / 2**32 is at least 1, and otherwise the smaller one.
+        So the larger one has probability f, exact to one part in 2**32, also for subnormal numbers.
+
+        Values between `largest` and `limit` always become `largest`, so a value that is nearest to
+        a finite number never becomes infinite.
         """
         with np.errstate(invalid="ignore", over="ignore"):
             magnitude = np.abs(np.asarray(values, np.float64))
