@@ -44,7 +44,11 @@ class Heat(Vertex):
 
 
 def cut(parts: int) -> list[tuple[slice, slice, slice]]:
-    """Return (stored slice, read slice, computed slice) for each part along an axis."""
+    """Return the slices of `parts` nearly equal parts of the plate along one axis.
+
+    For each part they are (slice in which its vertex's result is stored, slice that the vertex
+    reads, slice that it computes).
+    """
     found = []
     for begin, end in pairwise(np.linspace(1, SIZE - 1, parts + 1).astype(int).tolist()):
         stored = slice(begin if begin > 1 else 0, end if end < SIZE - 1 else SIZE)
@@ -88,15 +92,16 @@ def in_numpy(now: Array, then: Array, steps: int) -> None:
 
 
 def running(steps: int = FEW) -> tuple[Work, Work]:
-    """Return two works: `steps` steps in the engine, and the same steps in numpy."""
+    """Return two functions to time: `steps` steps in the engine, and the same steps in numpy."""
     warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
     return plate(steps).run, lambda: in_numpy(warm, other, steps)
 
 
 def memory() -> float | str:
-    """Return the peak memory of all steps as a multiple of a plate, or why it was not measured.
+    """Return the peak memory of all steps, or the reason why it was not measured.
 
-    It is measured in a separate process, and the memory of Python and this project is subtracted.
+    The unit is the memory of one plate. The peak is measured in a separate process, without the
+    memory of Python and this project.
     """
     words = [sys.executable, "-m", "bench.heat"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -50,9 +50,10 @@ def _lines(text: str) -> list[ast.stmt]:
 
 
 class _Counted(ast.NodeTransformer):
-    """A transformer that adds to `cyc` at the start of each straight piece of code.
+    """A transformer that makes code count cycles: each block of statements adds to `cyc`.
 
-    The body of a `while` begins with the statement `stop_check`, if it is not "".
+    A block is a sequence of statements without a branch or loop. The body of a `while` begins with
+    the statement `stop_check`, if it is not "".
     """
 
     def __init__(self, stop_check: str = "") -> None:
@@ -112,9 +113,10 @@ def _compiled(
     counted_loop: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """Return the time of a loop by hand relative to the same loop without necessary further work.
+    """Return the time ratio of a handwritten loop with the necessary further work to one without.
 
-    That work is to count, to check for a stop, to save what is overwritten, and to run in a thread.
+    The further work is to count cycles, to check for a stop, to save what is overwritten, and to
+    run in a thread.
     """
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
@@ -151,7 +153,7 @@ def _compiled(
 
 
 def compiled() -> dict[str, float]:
-    """Return the limit of s1 for each codelet."""
+    """Return {codelet: smallest possible ratio} for s1, the benchmark's row of compiled loops."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
         codelet.__name__: _compiled(codelet, plain_loop, counted[codelet], pool)
@@ -197,7 +199,7 @@ class _Own(_Counted):
         return _lines("return cyc")[0]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Return a statement, followed by one that marks the element of an Output it stores."""
+        """Return the assignment, and a statement that marks a stored element of an Output."""
         self.generic_visit(node)
         outputs = [
             f"f_{name}"
@@ -439,7 +441,10 @@ def _first(codelet: type[Vertex]) -> float:
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """Return the limits of s2 and s2b, measured once, by row and codelet."""
+    """Return {row: {codelet: smallest possible ratio}}, measured once.
+
+    The rows are s2 and s2b: runs, and first runs, of loops that are not compiled.
+    """
     ratios: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
     for codelet in list(CASES):
         placed = Placed(codelet, FEW, 13)

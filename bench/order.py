@@ -81,7 +81,10 @@ class AddCounts(Vertex):
 
 
 class Put(Vertex):
-    """Stores the keys with the ranks begin, begin + 1, ... in `out`; 0 for keys of other blocks."""
+    """Stores the keys whose ranks are from `begin` on in `out`, in order of rank.
+
+    `out` is 0 at the ranks of keys that another vertex has.
+    """
 
     ranks: Input[Vector[INT]]
     x: Input[Vector[FLOAT]]
