@@ -149,7 +149,7 @@ def milliseconds_a_frame() -> float:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        raise InvalidOptionError("""--browser needs Playwright, which is not here.
+        raise InvalidOptionError("""--browser needs Playwright, which is not installed.
             next:  python -m pip install -e .[e2e]""") from None
     chromium = find_chromium()
     if chromium is None:

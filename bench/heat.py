@@ -25,7 +25,8 @@ from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
 FEW = 50  # Steps in the short run; a step takes as long as in the long run.
-# parts of the inner points by rows and columns, one vertex each; vertices per tile
+# The plate's inner points are divided into DOWN x ACROSS parts. A vertex computes each part, and a
+# tile has WORKERS vertices.
 DOWN, ACROSS, WORKERS = 276, 32, 6
 # the fractions of a point's heat that it keeps, and that it passes to each neighbour
 KEPT, PASSED = np.float32(0.6), np.float32(0.1)

@@ -38,7 +38,7 @@ MANY, FEW = 20_000, 78  # vertices on a full chip, and vertices on 13 tiles with
 T = TypeVar("T")
 CALLS = 5  # A measurement is the quickest of this many calls.
 WARM = 0.5  # The engine runs for this many seconds before it is measured.
-NO_NUMBA = "numba is not here"
+NO_NUMBA = "numba is not installed"
 LONG = """
 import json, sys, time
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex

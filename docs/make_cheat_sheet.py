@@ -162,7 +162,7 @@ def print_pdf(target: Path) -> tuple[bool, str]:
     chromium = find_chromium()
     if chromium is None:
         return False, (
-            "no PDF: Chromium is not here. Print the page from any browser, on A4, without margins"
+            "no PDF: Chromium was not found. Print the page from any browser, on A4, without margins"
         )
     time_before = target.stat().st_mtime_ns if target.exists() else None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile_folder:

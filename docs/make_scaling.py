@@ -120,7 +120,7 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """Return the sweep of the curve `name` over the numbers of IPUs in `ipus`."""
+    """Return a sweep: the reports of the program `name` for each number of IPUs in `ipus`."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)

@@ -125,7 +125,10 @@ class Transform(MultiVertex):
 
 
 class VectorTransform(MultiVertex):
-    """`Transform` on pairs of numbers, with two loads for a vector and two for a matrix row."""
+    """`Transform` with operations on pairs of numbers instead of single numbers.
+
+    A vector and a row of the matrix, which have four numbers each, take two loads each.
+    """
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -157,7 +160,7 @@ class Rotate(MultiVertex):
 
 
 class RowUpdate(MultiVertex):
-    """Householder's update of a row: x - s s v."""
+    """Householder's update of a row `x`: it subtracts s * s * v, in place."""
 
     x: InOut[Vector[FLOAT]]
     v: Input[Vector[FLOAT]]

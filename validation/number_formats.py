@@ -111,7 +111,10 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """Return the rows of xoroshiro128aox: how many of the 128 bits of a state agree."""
+    """Return rows that compare states of the random number generator xoroshiro128aox.
+
+    A figure is the number of the 128 bits that agree with the expected state.
+    """
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)
     state = start.copy()

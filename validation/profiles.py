@@ -1,4 +1,7 @@
-"""Rows of published profiles: a halo exchange, a chain of products, and operations on a chip."""
+"""Published profiles, each as a row next to the kit's figure.
+
+They are of a halo exchange, a chain of products, and operations on a chip.
+"""
 
 from __future__ import annotations
 
@@ -225,7 +228,10 @@ def products() -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """Return the rows of a stage of two operations, each about 3,600 cycles long, on tile 0."""
+    """Return the rows of programs of one and of two operations on tile 0.
+
+    Each operation takes about 3,600 cycles.
+    """
     cycles_of_two, cycles_of_one = (
         profile(*operations(machine("ipu2"), num_operations)).total_cycles
         for num_operations in (2, 1)
@@ -310,9 +316,9 @@ def growing_operations() -> list[Row]:
 
 
 def buffers() -> list[Row]:
-    """Return the rows of a hundred operations, of which a chip's profiler keeps some in a buffer.
+    """Return the rows of a profile of a hundred operations, recorded in a buffer on the chip.
 
-    The kit has no such buffer.
+    The kit has no such buffer, so only the number of operations is modelled.
     """
     graph, loop = operations(machine("ipu2"), 1)
     blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")

@@ -1,4 +1,7 @@
-"""Rows of grids on many tiles: a halo exchange by copies on a model, and a blur on GC2 chips."""
+"""Published cycles of grids on many tiles, each as a row next to the kit's figure.
+
+They are of a halo exchange by copies, on a model, and of a blur on GC2 chips.
+"""
 
 from __future__ import annotations
 
@@ -84,8 +87,8 @@ def halos() -> list[Row]:
     ]
 
 
-# The copy vertices of that halo exchange are (name, pieces and bytes that six of them move, average
-# worker cycles of one of them). The pieces and bytes are our guess.
+# The copy vertices of the halo exchange: (name, pieces and bytes that six vertices move, average
+# worker cycles of one vertex). The pieces and bytes are our guess.
 COPIES = (
     ("DstStridedCopyDA32, a column of 102", 102, 408, 801.0),
     ("DstStridedCopyDA32, a column of 100", 100, 400, 786.0),

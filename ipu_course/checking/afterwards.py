@@ -41,7 +41,7 @@ def solution(name: str) -> Panel:
     try:
         cell = reference(name).cell
     except UnknownExerciseError:
-        return Panel(f"{head}: the solved notebook of this lesson is not here.", "○")
+        return Panel(f"{head}: the solved notebook of this lesson is missing.", "○")
     lines = (line for line in cell.strip().splitlines() if not MARK.search(line))
     record = learned().record(name).get("built")
     again = "it passed in an earlier session: run its cell and its check again."

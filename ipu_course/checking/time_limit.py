@@ -88,7 +88,7 @@ class _Watch:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.over = self.done = False
-        self.gate = threading.Lock()  # is released when the work is done
+        self.gate = threading.Lock()  # The lock is released when the work is done.
         self.gate.acquire()
 
     def start(self) -> None:

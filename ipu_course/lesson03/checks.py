@@ -186,7 +186,10 @@ def _softmax(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _adds(values: Array) -> Answers:
-    """Return the form of answers that map the tensor `a`; the program adds `a` to its transpose."""
+    """Return a function that builds the program of an answer that maps the tensor `a`.
+
+    The program adds `a`, which has `values`, to its transpose.
+    """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         (a,) = parts
@@ -490,7 +493,7 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
 
 # --- 03.5 -----------------------------------------------------------------------------------------
 
-SEEDS = (7, 11), (7, 5), (2024, 11)  # the second and the third differ from the first in a number
+SEEDS = (7, 11), (7, 5), (2024, 11)  # One number differs between the first seed and each other one.
 HALF_A_ROW = "half a row further"
 
 

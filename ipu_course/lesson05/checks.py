@@ -748,7 +748,10 @@ def _in_turn(cut: str, pieces: int = 4) -> Callable[[Graph, Tensor, Tensor, Sequ
 
 @cache
 def _that_fit() -> list[str]:
-    """Return which cuts are within both budgets: a list of "rows", "columns" and "inner"."""
+    """Return the dimensions that a product may cut: a list of "rows", "columns" and "inner".
+
+    A product that cuts them into four pieces is within its budgets of bytes and of cycles.
+    """
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -814,7 +817,10 @@ def cells_used(k: int, n: int, deep: int, wide: int) -> float:
 
 @cache
 def _weights() -> dict[str, tuple[int, ...]]:
-    """Return {what is special: (k, n, deep, wide)} for the check."""
+    """Return {description: (k, n, deep, wide)} with the cases of the check.
+
+    A case is a matrix of k x n weights, which are placed into panels of deep x wide cells.
+    """
     draw = np.random.default_rng(505)
     cases: dict[str, tuple[int, ...]] = {}
     for i in range(6):

@@ -661,10 +661,11 @@ def _digits_of(runs: list[_Trained]) -> int:
 
 
 def _counted(run: _Trained, shares: list[float], digits: int) -> None:
-    """Raise `NotYet` unless the share is the one that the weights give.
+    """Raise `NotYet` unless the returned fraction is the accuracy of the final weights.
 
-    Rounding may decide one image. `shares`: the shares of plain numpy after each number of epochs.
-    `digits`: to how many digits the learner's shares were rounded; 0 if they were not.
+    A difference of one test image is allowed, because rounding may decide how it is classified.
+    `shares` has the accuracy in plain numpy after each number of epochs. `digits` is the number of
+    digits to which the learner's fraction was rounded; 0 if it was not.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
@@ -744,9 +745,9 @@ ROUNDING = 1e-6  # More than a division or a product in FLOAT loses for a number
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Return a `ready` function that connects the answer's stream, with one batch per run.
+    """Return a function for `Trial.ready`, which connects the answer's stream of images.
 
-    The stream repeats the batch as often as the program fetches it.
+    Run i of the program gets batch i, as often as the program fetches it.
     """
 
     def ready(run: Ran) -> None:

@@ -68,9 +68,9 @@ BYTES = "bytes to and from streaming memory"
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """Return the form of answers that are called as answer(graph, buffer, *tensors, *more).
+    """Return a function that builds the program of answer(graph, buffer, *tensors, *more).
 
-    Such an answer returns a program. The remote buffer has `rows` rows of `per_row` elements.
+    The answer returns a program. `buffer` is a remote buffer of `rows` rows of `per_row` elements.
     """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -527,7 +527,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return (content of streaming memory after a run, whether the program writes none)."""
+    """Return (content of the remote buffers after a run, whether no Copy writes to one of them)."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
@@ -605,7 +605,7 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """Return the index of the step that executes each transfer, as the program is compiled."""
+    """Return for each transfer the index of the step of the compiled program that executes it."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]

@@ -208,10 +208,10 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 
 def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
-    """Return a sort key for values: ordinary values first, and midpoints last.
+    """Return a sort key: (how special the value is, whether it is negative, its magnitude).
 
-    Between them are values that are too large, or smaller than all normal numbers. Positive values
-    come before negative ones, and small values before large ones.
+    Ordinary values come first, and midpoints last. Between them are values that are too large, or
+    smaller than all normal numbers.
     """
     largest, smallest = (decoded(code, *BITS[form]) for code in (127, 1 << BITS[form][0]))
     is_special = not smallest <= abs(value) <= largest
@@ -303,7 +303,11 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
 
 
 def _product_of(name: str, layers: Sequence[Array], parts: Sequence[Array]) -> Array:
-    """Return a product without a factor, of an answer's own h and dh."""
+    """Return the product called `name` without its scaling factor: "h", "y", "dh", "dw1" or "dw2".
+
+    `layers` is (x, w1, w2, dy). `parts` are the products that the answer returned; its own h and dh
+    are operands of the other products.
+    """
     x, w1, w2, dy = layers
     h, _, dh, *_ = parts
     operands = {"h": (x, w1), "y": (h, w2), "dh": (dy, w2.T), "dw1": (x.T, dh), "dw2": (h.T, dy)}
@@ -421,14 +425,15 @@ def _operands() -> tuple[Operands, ...]:
         # With numbers of both signs, an element near 0 has a large relative error.
         ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
         ("numbers of both signs, and little asked", (26, 512, 26), 1, 1.0, 0.01),
-        # The limit is between the error of the device and that of one rounding after sixteen
-        # products.
+        # The allowed error is between two errors: of the device, and of a single rounding after
+        # sixteen products.
         ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
-        # The limit is between the errors relative to the exact product and to the float16 product.
+        # The allowed error is between the error relative to the exact product and that relative to
+        # the product in float16.
         ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
-        # all results are negative, and HALF is too far off
+        # All results are negative, and the error of HALF is larger than allowed.
         ("one large negative feature, and more asked", (26, 512, 26), -64, -0.25, 0.002),
-        # above the error relative to the mean result, and below 512 * 2**-17
+        # The allowed error is above the error relative to the mean result, and below 512 * 2**-17.
         ("numbers of both signs, and a little less asked", (26, 512, 26), 1, 1.0, 0.0035),
     ):
         m, k, n = sizes
@@ -631,7 +636,7 @@ class Descent:
 
     @property
     def exact(self) -> float:
-        """The loss of the same training in float64."""
+        """The loss after the same number of training steps in float64."""
         w = self.w
         for _ in range(STEPS):
             w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)

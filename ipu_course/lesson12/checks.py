@@ -262,7 +262,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
     """Return `(x, patterns)`: ten sparse matrices of 5 x 6 blocks of 4 x 4 numbers."""
     patterns = []
     for number in range(10):
-        # the fullest that the budget holds is not the first
+        # The pattern with the most blocks within the budget is not the first one.
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - abs(number - 2)
         patterns.append(drawn(5, 6, 4, blocks, seed=1240 + number, empty=range(number % 3)))
     return np.random.default_rng(1204).standard_normal((24, 4)), patterns
@@ -386,7 +386,7 @@ def _one_engine(answer: Multiplies) -> Passed:
 
     @cache
     def first_products() -> list[Array | None]:
-        """Return the learner's results for half the patterns: enough to tell mistakes apart."""
+        """Return the learner's results for five patterns, which suffice to recognise mistakes."""
         return _compiled(answer, description, 5)[0]
 
     def multiplies_alike(like: Multiplies) -> bool:
@@ -517,9 +517,9 @@ def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth
 
 
 def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
-    """Raise `NotYet` if more or fewer than `moved` blocks go or grow where sizes are equal.
+    """Raise `NotYet` unless exactly `moved` blocks are removed and as many are added.
 
-    Which of the equal blocks move is free.
+    All blocks have equal sizes here, so any of them may be chosen.
     """
     is_present = np.arange(12).reshape(3, 4) % 2 == 0
     signs = np.where(np.arange(4).reshape(2, 2) % 2, -0.5, 0.5)
