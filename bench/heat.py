@@ -85,7 +85,7 @@ def plate(steps: int) -> Engine:
 
 
 def in_numpy(now: Array, then: Array, steps: int) -> None:
-    """Compute `steps` steps on whole numpy arrays."""
+    """Compute `steps` steps from the plate `now`; `now` and `then` store the results in turn."""
     for _ in range(steps):
         beside = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
         then[1:-1, 1:-1] = now[1:-1, 1:-1] * KEPT + beside * PASSED

@@ -59,7 +59,7 @@ class Smallest(Vertex):
 
 
 class Count(Vertex):
-    """Counts for each key of a block how many keys of another block are smaller."""
+    """Counts for each key of one block how many keys of another block are smaller."""
 
     keys: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -170,7 +170,7 @@ class Program:
 
 
 def parts_of(n: int, parts: int) -> list[tuple[int, int]]:
-    """Return the begin and end of equal parts of `n` elements."""
+    """Return `(begin, end)` of each of `parts` nearly equal parts of `n` elements."""
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 
 

@@ -127,7 +127,10 @@ def found(
 
 
 def row(report: Report, first: Report, grows: bool) -> str:
-    """Return a table row for one report; `first` is the report for one IPU."""
+    """Return a table row for a report; `first` is the report of the same program on one IPU.
+
+    `grows` says that the work grows with the number of IPUs.
+    """
     share_by_name = {name: report.proportions[part] for part, name in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
     ideal = 1 if grows else report.target.num_ipus

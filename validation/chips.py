@@ -74,7 +74,7 @@ def memory_rate(target: Target, per_element: int) -> float:
 
 
 def peaks() -> list[Row]:
-    """Return the rows of peak rates of matrix products."""
+    """Return the table rows for peak rates of matrix products."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
     amp_reason = "the limit of PopLibs' estimate for a long product"
     return [
@@ -154,7 +154,7 @@ def peaks() -> list[Row]:
 
 
 def memories() -> list[Row]:
-    """Return the rows of the tiles' memory: its size, its latency and its bandwidth."""
+    """Return the table rows for the tiles' memory: its size, its latency and its bandwidth."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
 
     def total_bytes(target: Target) -> int:
@@ -243,7 +243,10 @@ def memories() -> list[Row]:
 
 
 def fabric() -> list[Row]:
-    """Return the rows of threads, exchange and links, and of figures without a model."""
+    """Return the rows for the numbers of threads, and for the rates of the exchange and of links.
+
+    Figures that the kit does not model are included.
+    """
     ipu2, bow = machine("ipu2"), machine("bow")
     bytes_per_tile = 1_000_000
     exchange_rate = (

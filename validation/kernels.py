@@ -52,9 +52,9 @@ PRODUCTS = (
 
 
 def libraries() -> list[Row]:
-    """Return the rows of popops.scaled_add_to on a tile, and of products of HALF by AMP units.
+    """Return the table rows for popops.scaled_add_to on a tile, and for products by AMP units.
 
-    The figures of scaled_add_to include the sync of the step.
+    The products are of HALF. The figures of scaled_add_to include the sync of the step.
     """
     target = machine("ipu2")
     rows = []
@@ -226,7 +226,10 @@ SUMS = (
 
 
 def own() -> list[Row]:
-    """Return the rows of vertices in C++, with intrinsics or in assembly, each on one tile."""
+    """Return rows for vertices written in C++, with intrinsics or in assembly.
+
+    The figures are cycles, or operations per cycle, of a vertex on one tile.
+    """
     num_vectors = 204  # The chip processed 2,004 vectors, but each takes the same time.
     num_elements = 12_000
 
@@ -352,7 +355,7 @@ def _with_popops(dtype: type[DType]) -> float:
 
 
 def streams() -> list[Row]:
-    """Return the rows of BabelStream's triad on one GC2, which the host timed.
+    """Return the table rows for BabelStream's triad on one GC2, which the host timed.
 
     For each precision, there is a row with PopLibs, and a row with a loop in each worker.
     """

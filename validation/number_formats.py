@@ -51,7 +51,7 @@ VECTORS = [
 
 
 def quarters() -> list[Row]:
-    """Return the rows of conversions from FLOAT to 8 bits and back."""
+    """Return the table rows for conversions from FLOAT to 8 bits and back."""
     rows = []
     for format, value, scale, overflow, wanted in VECTORS:
         code = to_quarter(np.float32(value), QuarterMetadata(format, scale), overflow=overflow)

@@ -21,7 +21,7 @@ LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_pro
 
 
 def halos() -> list[Row]:
-    """Return the rows of the implicit halo exchange, on Graphcore's model of the first generation.
+    """Return the table rows for the implicit halo exchange, on Graphcore's model of the GC2.
 
     The exchange goes ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
     """
@@ -91,7 +91,10 @@ def halos() -> list[Row]:
 
 
 def products() -> list[Row]:
-    """Return the rows of a chain of two matrix products, on Graphcore's model of the GC200."""
+    """Return the table rows for a chain of two matrix products, on a model of the GC200.
+
+    The model is Graphcore's.
+    """
     target = machine("ipu2")
     report = profile(*chained_products(target))
     memory = report.memory.by_variable()
@@ -228,7 +231,7 @@ def products() -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """Return the rows of programs of one and of two operations on tile 0.
+    """Return the table rows for programs of one and of two operations on tile 0.
 
     Each operation takes about 3,600 cycles.
     """
@@ -275,7 +278,7 @@ def two_operations() -> list[Row]:
 
 
 def growing_operations() -> list[Row]:
-    """Return the rows of an operation that makes one more pass in each execution, on tile 0.
+    """Return the table rows for an operation that makes one more pass in each execution, on tile 0.
 
     Its cycles depend on data, so a run measures them.
     """
@@ -316,7 +319,7 @@ def growing_operations() -> list[Row]:
 
 
 def buffers() -> list[Row]:
-    """Return the rows of a profile of a hundred operations, recorded in a buffer on the chip.
+    """Return the table rows for a hundred operations, which a chip recorded in a buffer.
 
     The kit has no such buffer, so only the number of operations is modelled.
     """

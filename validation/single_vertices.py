@@ -64,7 +64,7 @@ def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -
 
 
 def guesses() -> list[Row]:
-    """Return the rows of the tutorials' formula for a dot product.
+    """Return the table rows for the tutorials' formula for a dot product.
 
     The formula is compared with the counted operations of `self.a @ self.b`.
     """
@@ -85,7 +85,7 @@ def guesses() -> list[Row]:
 
 
 def launches() -> list[Row]:
-    """Return the rows of a C600 chip: a launch of workers, a copy by workers, and a sync."""
+    """Return the table rows for a C600 chip: a launch of workers, a copy by workers, and a sync."""
     return [
         C600.row(
             "launch of six workers, C600 chip (cycles)",

@@ -41,7 +41,7 @@ OTHERS = (
 
 
 def halos() -> list[Row]:
-    """Return the rows of the halo exchange by copies in two waves, on a model of the GC2.
+    """Return the table rows for the halo exchange by copies in two waves, on a model of the GC2.
 
     The exchange goes ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
     """
@@ -98,7 +98,7 @@ COPIES = (
 
 
 def copies() -> list[Row]:
-    """Return the rows of vertices that move data within a tile."""
+    """Return the table rows for vertices that move data within a tile."""
     target = machine("ipu1")
     rows = []
     for name, pieces, num_bytes, published in COPIES:
@@ -125,7 +125,7 @@ def copies() -> list[Row]:
 
 
 def blurs() -> list[Row]:
-    """Return the rows of a pass of a blur over 2,200 x 1,122 pixels with four channels.
+    """Return the table rows for a pass of a blur over 2,200 x 1,122 pixels with four channels.
 
     The pass was measured on one IPU and on sixteen IPUs.
     """

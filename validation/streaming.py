@@ -50,7 +50,7 @@ def updated(amounts: list[int]) -> list[tuple[int, int]]:
 
 
 def rows() -> list[Row]:
-    """Return the rows of two kinds of examples from PopXL.
+    """Return the table rows for two kinds of examples from PopXL.
 
     They have the values of remote variables after updates, and the sizes of a tensor's shards.
     """

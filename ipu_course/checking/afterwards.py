@@ -1,8 +1,8 @@
 """Implement solution(), which shows the reference answer next to the learner's answer.
 
-The reference answer is shown only after the learner's answer has passed its check. Below it are a
-text on why the answer is right and a thought that leads further. Both texts are entries of the file
-`words.md` of the lesson: `because` and `further`.
+The reference answer is shown only after the learner's answer has passed its check. Below it are two
+texts from the lesson's `words.md`: `because` says why the answer is right, and `further` is a
+remark that goes beyond the exercise.
 """
 
 from __future__ import annotations

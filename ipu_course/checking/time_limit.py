@@ -162,7 +162,8 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             watch.start()
             return work()
         finally:
-            watch.done = True  # CPython runs no pending call before this assignment.
+            # CPython runs no pending call between the start of this block and the assignment.
+            watch.done = True
             watch.gate.release()
             if watch.over:
                 raise TooLong

@@ -134,7 +134,7 @@ def softmax_of(x: Array) -> Array:
 
 
 def _scores() -> dict[str, Array]:
-    """Return {what is special about them: rows of scores}; ordinary rows come first."""
+    """Return {description of a case: rows of scores}; ordinary cases come first."""
     cases: dict[str, Array] = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))

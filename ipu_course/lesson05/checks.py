@@ -333,9 +333,10 @@ def _four_parts(
     dot: Price = graphcores_guess,
     add: Price = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the four parts of the learner's estimate, if it is their sum.
+    """Return the cycles of the four phases in the learner's estimate, if the estimate is their sum.
 
-    They are computed by calling the answer with prices, or a number of columns, that are 0.
+    They are (vector's exchange, products, partial sums' exchange, sums). Each is a difference
+    between calls of `plan`, in which a price or the number of columns is 0.
     """
 
     def free(_: int) -> int:
@@ -405,7 +406,7 @@ def split_cycles(pieces: int) -> int:
 
 
 def split_budget() -> int:
-    """Return the budget in cycles: 10 % more than with two pieces per row and worker."""
+    """Return the budget in cycles: 10 % more than if each row is cut into 2 * `WORKERS` pieces."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -707,8 +708,8 @@ def _cut_of(answer: Callable[..., Tensor], steps: int) -> str:
     """Return which dimension an answer cuts, in words; "" if that is not clear.
 
     `steps` is the number of supersteps of the answer. The answer is compared with products that cut
-    one dimension into equal pieces. It must take the same bytes and cycles as one of them, for two
-    shapes.
+    one dimension into equal pieces. The dimension is that of the product with the same bytes and
+    cycles as the answer, for two shapes.
     """
     trials = [_matmul(*shape, "a product in pieces")[0] for shape in ((M, K, N), (40, 96, 64))]
     for cut, pieces in (("rows", steps), ("columns", steps // 2), ("inner", (steps + 1) // 2)):

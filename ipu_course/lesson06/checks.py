@@ -222,10 +222,10 @@ class Layers:
 def _layers(
     draw: np.random.Generator, tiles: int, variables: int, away: int = 0, again: bool = False
 ) -> Layers:
-    """Return a chain of steps, some of which also read the result of an earlier step.
+    """Return a program of steps, each of which reads the result of the step before it.
 
-    The vertices of all steps are `away` tiles from their data. With `again`, the first two
-    variables are written a second time.
+    Some steps also read the result of an earlier step. The vertices of all steps are `away` tiles
+    from their data. With `again`, the first two variables are written a second time.
     """
     sizes = (
         2

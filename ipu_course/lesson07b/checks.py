@@ -51,7 +51,10 @@ def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
-    """Return the elements of `x` in each window, one row per window."""
+    """Return [windows, k * k * channels]: the elements of each k x k window of `x`.
+
+    `x` has the shape [batch, rows, columns, channels].
+    """
     windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
     patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
     return patches

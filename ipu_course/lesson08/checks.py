@@ -530,7 +530,7 @@ def _drops(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _refuse_elsewhere(trial_run: Ran) -> None:
-    """Raise `NotYet` if the result of a step is on other tiles than its x."""
+    """Raise `NotYet` if an element of a result is on another tile than the same element of `x`."""
     home = tiles_of(trial_run.graph, trial_run.tensors["x"])
     for (kind, layer), result in zip(ORDER, trial_run.results, strict=True):
         away = int((tiles_of(trial_run.graph, result) != home).sum())

@@ -196,9 +196,10 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile if nothing is streamed.
+    """Return the bytes of the fullest tile for a layer, and the weights of further layers.
 
-    One layer is in memory, and the weights of `layers` - 1 more layers.
+    The program does not load weights from streaming memory. `layers` is the number of layers whose
+    weights are in memory.
     """
     device = device_of()
     graph = Graph(device)
@@ -453,7 +454,10 @@ def _order(
 
 
 def _like(answer: Answer, layers: int, fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether `like` has the same operations, and goes wrong at the same place."""
+    """Return whether `like` has the same operations and the same fault as the learner's answer.
+
+    `fault` is what `row_read_wrongly` returned for the learner's answer.
+    """
     *_, events = _order(like, layers, "")
     return row_read_wrongly(events, layers) == fault and _does_the_same(answer, layers, like)
 

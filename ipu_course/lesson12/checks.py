@@ -186,7 +186,10 @@ def _bands(answer: Bands) -> Passed:
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
-    """Return why numbers are not valid first rows of bands; "" if they are valid."""
+    """Return a text about numbers that are not valid first rows of bands; "" if they are valid.
+
+    A band is a group of consecutive rows. There must be `parts` bands.
+    """
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     last = 0
@@ -225,14 +228,20 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """Return the largest density at which the static sparse product beats the dense one."""
+    """Return the largest density at which the static sparse product beats the dense one.
+
+    The product is [size, size] x [size, n], with blocks of block x block elements.
+    """
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
 
 
 def _both(size: int, n: int, block: int) -> View:
-    """Return a view of the cycles by density, for the dense and the static sparse product."""
+    """Return a view of the cycles of the dense and the static sparse product, by density.
+
+    The product is [size, size] x [size, n], with blocks of block x block elements.
+    """
     dense, sparse = planned(size, n, block)
     return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
 

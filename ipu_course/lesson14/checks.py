@@ -590,7 +590,11 @@ def finger_steps(rows: Sequence[Sequence[int]]) -> int:
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program for a codelet, with one vertex for each pair of bounds."""
+    """Build the program of a codelet that counts triangles; each of its vertices has its own tile.
+
+    The last two tensors of the trial are the bounds and the counts. Vertex k gets the bounds k and
+    k + 1, and writes count k.
+    """
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("count")
     *lists, bounds, counts = parts
@@ -789,7 +793,7 @@ def filled(offsets: Sequence[int], tiles: int) -> Pieces:
 
 
 def _drawn(offsets: Sequence[int], pieces: Pieces) -> View:
-    """Return a picture of the graph's edges on their tiles."""
+    """Return a picture of the tile of each element of the list of neighbours."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
     for tile, pieces_of_tile in enumerate(pieces):

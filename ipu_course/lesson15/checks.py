@@ -395,7 +395,10 @@ def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
 
 
 def cuts(pixels: Array) -> int:
-    """Return the number of pairs of neighbouring pixels that are on two tiles."""
+    """Return the number of pairs of neighbouring pixels that are on two tiles.
+
+    `pixels` has the tile of each pixel of an image.
+    """
     return int((np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum())
 
 
@@ -466,7 +469,11 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
 
 
 def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> None:
-    """Raise `NotYet` for a ValueError if every division into blocks has an empty block."""
+    """Raise `NotYet` if an answer fails because it accepts only divisions without an empty block.
+
+    The answer has raised a ValueError, and every division of the image into blocks has an empty
+    block.
+    """
     cuts_down = [down for down in range(1, tiles + 1) if tiles % down == 0]
     has_full = any(down <= height and tiles // down <= width for down in cuts_down)
     if isinstance(broken.error, ValueError) and not has_full:
