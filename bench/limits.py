@@ -448,7 +448,7 @@ def _first(codelet: type[Vertex]) -> float:
 def by_python() -> dict[str, dict[str, float]]:
     """Return {row: {codelet: smallest possible ratio}}, measured once.
 
-    The rows are s2 and s2b: runs, and first runs, of loops that are not compiled.
+    The row s2 is for runs of loops that are not compiled, and s2b for their first runs.
     """
     ratios: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
     for codelet in list(CASES):

@@ -221,7 +221,8 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 def without_numba() -> dict[str, dict[str, float]]:
     """Return {row: {codelet: ratio}}, measured in one round, for the rows s2 and s2b.
 
-    The ratios are those of `_by_python`: s2 has a run, and s2b a first run.
+    The ratios are the two results of `_by_python`, that of a run (s2) and that of a first run
+    (s2b).
     """
     ratios_by_codelet = {codelet.__name__: _by_python(codelet) for codelet in CASES}
     return {
