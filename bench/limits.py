@@ -446,7 +446,7 @@ def _first(codelet: type[Vertex]) -> float:
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """Return {row: {codelet: smallest possible ratio}}, measured once.
+    """Return the smallest possible ratios, measured once, by row and codelet.
 
     The row s2 is for runs of loops that are not compiled, and s2b for their first runs.
     """

@@ -219,7 +219,7 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def without_numba() -> dict[str, dict[str, float]]:
-    """Return {row: {codelet: ratio}}, measured in one round, for the rows s2 and s2b.
+    """Return the ratios of the rows s2 and s2b in one round, by row and codelet.
 
     The ratios are the two results of `_by_python`, that of a run (s2) and that of a first run
     (s2b).
