@@ -186,8 +186,8 @@ def _deep(name: str, layers: int) -> Trial:
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
-# The reasons for a memory over budget: another layer adds no bytes, fewer than its weights, or
-# more.
+# The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
+# layer adds: none, at most those of its weights, or more.
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one is at work.",
     "the weights share a place, and each layer still has vertices and results of its own.",
