@@ -101,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.rounds < 1:
         raise InvalidOptionError(
-            f"--rounds was given {arguments.rounds}.", next_step="give a whole number from 1 on."
+            f"--rounds was given {arguments.rounds}, but at least one round must be measured.",
+            next_step="give a whole number from 1 on.",
         )
     rows = chosen_rows(arguments.only, arguments.browser, arguments.peers)
     total = sum(min(arguments.rounds, row.most_rounds) for row in rows)

@@ -107,7 +107,10 @@ def forty_thousand() -> Engine:
 
 
 def long_run() -> tuple[Work, Work]:
-    """Return two works: making the view of 40,000 supersteps, and running them with a report."""
+    """Return two functions to time: making the view of 40,000 supersteps, and running them.
+
+    The run includes its report.
+    """
     engine = forty_thousand()
     report = _ran(engine)
     return lambda: show.bsp(replace(report))._repr_html_(), lambda: _ran(engine)
@@ -137,14 +140,16 @@ def find_chromium() -> str | None:
 
 
 def milliseconds_a_frame() -> float:
-    """Return the median milliseconds in which the player draws a frame of a full chip with texts.
+    """Return the median milliseconds that the player takes to draw a frame of a full chip.
+
+    The frames include the texts of the view.
 
     :raises InvalidOptionError: if Playwright or Chromium is missing.
     """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        raise InvalidOptionError("""--browser needs Playwright, which is not here.
+        raise InvalidOptionError("""--browser needs Playwright, which is not installed.
             next:  python -m pip install -e .[e2e]""") from None
     chromium = find_chromium()
     if chromium is None:

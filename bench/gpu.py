@@ -90,7 +90,7 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """Return a function that measures the pairs at full size, or why CuPy cannot run.
+    """Return a function that measures the `pairs` at the sizes `SIZES`, or why CuPy cannot run.
 
     The function measures wall-clock time, because the processor only waits for the GPU.
     """
@@ -103,7 +103,7 @@ def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
 
 
 def _awaited(cupy: Any, call: Work) -> Work:
-    """Return a work that calls `call` and then waits until the GPU has finished."""
+    """Return a function that calls `call` and then waits until the GPU has finished."""
 
     def work() -> object:
         result = call()
@@ -114,7 +114,10 @@ def _awaited(cupy: Any, call: Work) -> Work:
 
 
 def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """Return the works of each workload: the engine's run with CuPy, and plain CuPy."""
+    """Return {workload: (a run of the engine with CuPy, the same computation in plain CuPy)}.
+
+    The functions are to be timed.
+    """
     left, right = floats(size, size), floats(size, size)
     left_on_device, right_on_device = cupy.asarray(left), cupy.asarray(right)
     product, pictures, one_hot = cupy.empty_like(left_on_device), *pictures_and_labels(batch)
@@ -132,7 +135,10 @@ def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
 
 
 def beside_numpy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """Return the works of w4 and w5: the engine's run with CuPy, and its run with numpy."""
+    """Return {workload: (a run of the engine with CuPy, its run with numpy)}, to be timed.
+
+    The workloads are "w4", a step of logistic regression, and "w5", a stencil.
+    """
     pictures, one_hot = pictures_and_labels(batch)
     picture = _picture(tiles)
     on_device, on_host = (

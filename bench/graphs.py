@@ -104,7 +104,10 @@ def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
 
 
 def analyses(graph: Graph, program: Program) -> Work:
-    """Return a work that compiles a graph with all checks, and computes its memory and costs."""
+    """Return a function to time: it compiles a graph and computes its memory and costs.
+
+    The compilation includes all checks.
+    """
 
     def analyse() -> None:
         cost = CostModel(compile_programs(graph, [program]))
@@ -242,7 +245,11 @@ INPUTS = 8  # Inputs of each vertex.
 
 
 def irregular() -> tuple[Work, Work]:
-    """Return two works: compiling 100,000 vertices with random inputs, and 100 gathers of numpy."""
+    """Return two functions to time: a compilation, and 100 gathers of numpy.
+
+    The compiled graph has 100,000 vertices, each of which reads random elements. numpy gathers the
+    same elements.
+    """
     num_vertices = 100_000
     graph, values = Graph(_target), np.zeros(num_vertices, np.float32)
     x, result = (
@@ -295,9 +302,10 @@ def first_run() -> Ratios:
 
 
 def undefined() -> dict[str, tuple[Work, Work]]:
-    """Return loops around a compute set, with and without a WriteUndef of its output.
+    """Return {label: (loop with a WriteUndef, loop without it)} as functions to time.
 
-    The vertices of the compute set have several lengths.
+    Each loop runs the same compute set 50 times. The first one declares the output undefined before
+    each execution. A label is the number of elements of each vertex, such as "16 numbers".
     """
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):

@@ -25,7 +25,8 @@ from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
 FEW = 50  # Steps in the short run; a step takes as long as in the long run.
-# parts of the inner points by rows and columns, one vertex each; vertices per tile
+# The plate's inner points are divided into DOWN x ACROSS parts. A vertex computes each part, and a
+# tile has WORKERS vertices.
 DOWN, ACROSS, WORKERS = 276, 32, 6
 # the fractions of a point's heat that it keeps, and that it passes to each neighbour
 KEPT, PASSED = np.float32(0.6), np.float32(0.1)
@@ -44,7 +45,11 @@ class Heat(Vertex):
 
 
 def cut(parts: int) -> list[tuple[slice, slice, slice]]:
-    """Return (stored slice, read slice, computed slice) for each part along an axis."""
+    """Return the slices of `parts` nearly equal parts of the plate along one axis.
+
+    For each part they are (slice in which its vertex's result is stored, slice that the vertex
+    reads, slice that it computes).
+    """
     found = []
     for begin, end in pairwise(np.linspace(1, SIZE - 1, parts + 1).astype(int).tolist()):
         stored = slice(begin if begin > 1 else 0, end if end < SIZE - 1 else SIZE)
@@ -80,7 +85,7 @@ def plate(steps: int) -> Engine:
 
 
 def in_numpy(now: Array, then: Array, steps: int) -> None:
-    """Compute `steps` steps on whole numpy arrays."""
+    """Compute `steps` steps from the plate `now`; `now` and `then` store the results in turn."""
     for _ in range(steps):
         beside = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
         then[1:-1, 1:-1] = now[1:-1, 1:-1] * KEPT + beside * PASSED
@@ -88,15 +93,16 @@ def in_numpy(now: Array, then: Array, steps: int) -> None:
 
 
 def running(steps: int = FEW) -> tuple[Work, Work]:
-    """Return two works: `steps` steps in the engine, and the same steps in numpy."""
+    """Return two functions to time: `steps` steps in the engine, and the same steps in numpy."""
     warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
     return plate(steps).run, lambda: in_numpy(warm, other, steps)
 
 
 def memory() -> float | str:
-    """Return the peak memory of all steps as a multiple of a plate, or why it was not measured.
+    """Return the peak memory of all steps, or the reason why it was not measured.
 
-    It is measured in a separate process, and the memory of Python and this project is subtracted.
+    The unit is the memory of one plate. The peak is measured in a separate process, without the
+    memory of Python and this project.
     """
     words = [sys.executable, "-m", "bench.heat"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)

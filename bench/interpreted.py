@@ -31,7 +31,7 @@ from bench.kernels import (
     pictures_and_labels,
 )
 
-ROWS = 8  # In w1, a program multiplies this many rows of the matrix.
+ROWS = 8  # In the workload w1, a Triton program multiplies this many rows of the matrix.
 
 
 def matvec(
@@ -196,7 +196,7 @@ def _step() -> tuple[float, float]:
         block=16,
         **shape_options,
     )
-    # The warm-up call has already trained the first block once.
+    # The call to warm up updated the weights of the first 16 pixels, so these are updated twice.
     learning_steps = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
     np.testing.assert_allclose(
         learned, weights - learning_steps * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3

@@ -83,7 +83,10 @@ class Chip:
 
 
 def matvec(dot: type[Vertex], add: type[Vertex], blas_threads: int) -> tuple[Work, Work]:
-    """Return two works: a 10,000 x 1,000 matrix times a vector by codelets, and by BLAS."""
+    """Return two functions to time: a matrix-vector product by codelets, and by BLAS.
+
+    The matrix is 10,000 x 1,000.
+    """
     rows, columns, num_parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -112,7 +115,10 @@ def matvec(dot: type[Vertex], add: type[Vertex], blas_threads: int) -> tuple[Wor
 
 
 def elementwise() -> tuple[Work, Work]:
-    """Return two works: relu(a x + y) by codelets on regions of two sizes, and in numpy."""
+    """Return two functions to time: relu(2.5 x + y) by codelets, and in numpy.
+
+    The vertices process regions of two sizes.
+    """
     num_vertices, num_elements = TILES * WORKERS, 8_840_000
     x, y = floats(num_elements), floats(num_elements)
     chip = Chip()
@@ -138,7 +144,10 @@ SIZE = 1024  # The matrices have SIZE x SIZE elements.
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """Return two works: a product of square matrices with a vertex per block, and in numpy."""
+    """Return two functions to time: a product of square matrices by codelets, and in numpy.
+
+    Each vertex computes a block of the product.
+    """
     size, block = SIZE, 32
     num_blocks = size // block
     left, right = floats(size, size), floats(size, size)
@@ -254,7 +263,10 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
 
 
 def small(exact: bool) -> tuple[Work, Work]:
-    """Return two works: a hundred steps of logistic regression on 64 pictures, and in numpy."""
+    """Return two functions to time: logistic regression in the engine, and in numpy.
+
+    Both compute a hundred steps on 64 pictures.
+    """
     engine, step, num_steps = small_step(exact=exact)
 
     def numpy_steps() -> None:
@@ -388,14 +400,20 @@ def plain_stencil(picture: Any) -> Callable[[], Any]:
 
 
 def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
-    """Return two works: a stencil on 1,472 tiles of `side` x `side` elements, and in numpy."""
+    """Return two functions to time: a stencil in the engine, and in numpy.
+
+    The stencil runs on 1,472 tiles of `side` x `side` elements.
+    """
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     return stencil(codelet, picture, down, across).run, plain_stencil(picture)
 
 
 def collatz() -> tuple[Work, Work]:
-    """Return two works: a codelet whose loop lengths differ, and a loop over its vertices."""
+    """Return two functions to time: a codelet whose loops differ in length, and a plain loop.
+
+    The plain loop calls the codelet for each vertex.
+    """
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -412,7 +430,7 @@ def _first_past() -> tuple[Work, Work]:
 def _diverging(
     codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
 ) -> tuple[Work, Work]:
-    """Return two works: a codelet in the engine, and a plain loop that calls it for each vertex."""
+    """Return two functions to time: a codelet in the engine, and a plain loop over its vertices."""
     engines = []
     for loop in (False, True):
         chip = Chip()
@@ -428,7 +446,7 @@ def _diverging(
 
 
 def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
-    """Return two works: layers that alternate between two chips, and the same layers in numpy.
+    """Return two functions to time: layers that alternate between two chips, and in numpy.
 
     Each tile has `rows` rows of the activations. While one chip computes, the other one loads its
     next weights from streaming memory.
@@ -482,7 +500,7 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """Return the pair of works; the first call of the first work makes `runs` runs.
+    """Return `(run, floor)`, where the first call of `run` executes the program `runs` times.
 
     During these runs, the engine compiles loops over elements, if that saves time and numba is
     installed.

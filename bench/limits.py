@@ -1,19 +1,21 @@
 """Measure how close the rows of scalar loops can come to their floors: python -m bench.limits
 
-It changes the loops by hand and the codelets' own code mechanically, so that they do exactly the
-work that any implementation must do:
+A row of the benchmark compares the engine's time with a floor, the time of a simpler program. Here
+the handwritten loops and the codelets' own code are transformed, so that they do exactly the work
+that any implementation must do. Their time, relative to the floor, is a lower limit of the row.
 
-* s1: the loops by hand also count (an addition in each straight piece, a number stored for each
-  vertex), check in every iteration of a `while` whether they must stop, save what they overwrite,
-  and run in a thread next to the one that waits.
-* s2: the code of compute() on Python's own numbers in memoryviews, without a machine, with the
-  counting and the marks. The result of an operation on numbers from memory is converted to their
-  type: single precision by a store and a load; an integer is compared with the limits of its 32
-  bits (or masked, where it wraps).
+* s1: the handwritten loops also count cycles (an addition in each block of statements, a number
+  stored for each vertex), check in every iteration of a `while` whether they must stop, save what
+  they overwrite, and run in a thread next to the one that waits.
+* s2: compute() runs on Python's own numbers in memoryviews, without a machine. It counts cycles,
+  and
+  marks the elements that it stores. The result of an operation on numbers from memory is converted
+  to their type: single precision by a store and a load; an integer is compared with the limits of
+  its 32 bits (or masked, where it wraps).
 * s2b: the time to read and parse the code of compute() and to compile the same amount of code, and
   everything that an Engine does for the same graph with an empty codelet; and then s2.
 
-Each figure is the median and the worst of the codelets, relative to the floor of the row.
+The median and the maximum over the codelets are printed, relative to the floor of the row.
 """
 
 from __future__ import annotations
@@ -50,9 +52,10 @@ def _lines(text: str) -> list[ast.stmt]:
 
 
 class _Counted(ast.NodeTransformer):
-    """A transformer that adds to `cyc` at the start of each straight piece of code.
+    """A transformer that makes code count cycles: each block of statements adds to `cyc`.
 
-    The body of a `while` begins with the statement `stop_check`, if it is not "".
+    A block is a sequence of statements without a branch or loop. The body of a `while` begins with
+    the statement `stop_check`, if it is not "".
     """
 
     def __init__(self, stop_check: str = "") -> None:
@@ -81,10 +84,10 @@ class _Counted(ast.NodeTransformer):
 
 
 def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """Return the loops by hand, changed so that they count, with two further parameters.
+    """Return {codelet: handwritten loop}, where the loops also count cycles.
 
-    These are `cycles`, the count of each vertex, and `stop`, which each iteration of a `while`
-    checks.
+    They have two further parameters: `cycles`, the count of each vertex, and `stop`, which each
+    iteration of a `while` checks.
     """
     (by_hand_function,) = _lines(dedent(inspect.getsource(loops.by_hand)))
     assert isinstance(by_hand_function, ast.FunctionDef)
@@ -112,9 +115,10 @@ def _compiled(
     counted_loop: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """Return the time of a loop by hand relative to the same loop without necessary further work.
+    """Return the time ratio of a handwritten loop with the necessary further work to one without.
 
-    That work is to count, to check for a stop, to save what is overwritten, and to run in a thread.
+    The further work is to count cycles, to check for a stop, to save what is overwritten, and to
+    run in a thread.
     """
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
@@ -151,7 +155,7 @@ def _compiled(
 
 
 def compiled() -> dict[str, float]:
-    """Return the limit of s1 for each codelet."""
+    """Return {codelet: smallest possible ratio} for s1, the benchmark's row of compiled loops."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
         codelet.__name__: _compiled(codelet, plain_loop, counted[codelet], pool)
@@ -160,7 +164,10 @@ def compiled() -> dict[str, float]:
 
 
 class _Own(_Counted):
-    """A transformer of compute() into a function of its fields, on Python's own numbers."""
+    """A transformer that turns compute() into a function of the fields, without a machine.
+
+    The fields are Python's own numbers and memoryviews. The function returns the count of cycles.
+    """
 
     def __init__(self, codelet: type[Vertex]) -> None:
         super().__init__()
@@ -197,7 +204,7 @@ class _Own(_Counted):
         return _lines("return cyc")[0]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Return a statement, followed by one that marks the element of an Output it stores."""
+        """Return the assignment, and a statement that marks a stored element of an Output."""
         self.generic_visit(node)
         outputs = [
             f"f_{name}"
@@ -439,7 +446,10 @@ def _first(codelet: type[Vertex]) -> float:
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """Return the limits of s2 and s2b, measured once, by row and codelet."""
+    """Return the smallest possible ratios, measured once, by row and codelet.
+
+    The row s2 is for runs of loops that are not compiled, and s2b for their first runs.
+    """
     ratios: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
     for codelet in list(CASES):
         placed = Placed(codelet, FEW, 13)

@@ -347,7 +347,7 @@ def _whole(r: np.random.Generator, low: int, high: int, *shape: int) -> Array:
 
 
 def _graph(r: np.random.Generator, n: int, nodes: int = 9, edges: int = 24) -> tuple[Array, Array]:
-    """Return random CSR graphs: where the edges of each node begin, and where each edge leads."""
+    """Return `n` random graphs in CSR format: (offsets [n, nodes + 1], neighbours [n, edges])."""
     start = np.zeros((n, nodes + 1), np.int32)
     start[:, 1:-1] = np.sort(r.integers(0, edges + 1, (n, nodes - 1)), axis=1)
     start[:, -1] = edges

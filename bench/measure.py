@@ -1,5 +1,6 @@
 """Time a workload and its floor alternately in one process, and return the median of their ratios.
 
+The floor is the code with which the workload is compared, such as the same work in plain numpy.
 Time is this process's processor time, so that other programs on the machine have as little effect
 as possible. If several threads work, it is wall-clock time.
 """
@@ -128,7 +129,11 @@ def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
 
 
 def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
-    """Return a function that measures a round: the ratio of each work to its floor, by name."""
+    """Return a function that measures one round and returns {name: time ratio}.
+
+    `pairs` has two functions by name. A ratio is the time of the first, divided by that of the
+    second.
+    """
     repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
 
     def one_round() -> dict[str, float]:
@@ -144,9 +149,9 @@ def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[]
 
 
 def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:
-    """Return the result of several workloads: the largest median, or the median of the medians.
+    """Return the result of a row with several workloads; its note has the median of each workload.
 
-    The note of the result has the median of each workload.
+    The figure is the largest of these medians or, with a `worst_goal`, their median.
     """
     ratios_by_name: dict[str, list[float]] = {}
     for _ in range(rounds):

@@ -85,7 +85,7 @@ class Network:
         return variable
 
     def _slopes(self) -> list[Tensor]:
-        """Return the gradient of each parameter, from the images to the loss and back."""
+        """Add a forward and a backward pass to the program; return the parameters' gradients."""
         graph, prog, batch = self.graph, self.prog, self.batch
         kernels1, biases1, kernels2, gamma, beta, weights3, biases3 = self.parameters
         kernels1, kernels2 = kernels1.expand([0]), kernels2.expand([0])
@@ -186,7 +186,7 @@ class OfTorch:
 
 
 def learning(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return two works: a training step on the whole machine, and the same step in torch.
+    """Return two functions to time: a training step on the whole machine, and in torch.
 
     Without torch, return how to install it.
     """
@@ -217,7 +217,7 @@ def _layer() -> Engine:
 
 
 def building() -> tuple[Work, Work]:
-    """Return two works: building and compiling the layer, and running it."""
+    """Return two functions to time: building and compiling the layer, and running it."""
     engine = _layer()
     return _layer, engine.run
 
@@ -253,7 +253,7 @@ def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
 
 
 def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return two works: a training step by poptorch, and a step of the same module in torch."""
+    """Return two functions to time: a training step of a module by poptorch, and in torch."""
     net_or_reason = _of_poptorch(batch)
     if isinstance(net_or_reason, str):
         return net_or_reason
@@ -271,7 +271,10 @@ def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def compiling(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return two works: capturing, lowering and compiling the module, and a step of it."""
+    """Return two functions to time: compiling a torch module by poptorch, and a step of it.
+
+    The compilation includes capturing and lowering the module.
+    """
     net_or_reason = _of_poptorch(batch)
     if isinstance(net_or_reason, str):
         return net_or_reason

@@ -59,7 +59,7 @@ class Smallest(Vertex):
 
 
 class Count(Vertex):
-    """Counts for each key of a block how many keys of another block are smaller."""
+    """Counts for each key of one block how many keys of another block are smaller."""
 
     keys: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -81,7 +81,10 @@ class AddCounts(Vertex):
 
 
 class Put(Vertex):
-    """Stores the keys with the ranks begin, begin + 1, ... in `out`; 0 for keys of other blocks."""
+    """Stores the keys whose ranks are from `begin` on in `out`, in order of rank.
+
+    `out` is 0 at the ranks of keys that another vertex has.
+    """
 
     ranks: Input[Vector[INT]]
     x: Input[Vector[FLOAT]]
@@ -167,7 +170,7 @@ class Program:
 
 
 def parts_of(n: int, parts: int) -> list[tuple[int, int]]:
-    """Return the begin and end of equal parts of `n` elements."""
+    """Return `(begin, end)` of each of `parts` nearly equal parts of `n` elements."""
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 
 

@@ -40,12 +40,12 @@ def training(graph: Graph) -> tuple[Sequence, Tensor]:
 
 
 def replicated() -> Work:
-    """Return a work that runs the step in each of eight replicas of one graph."""
+    """Return a function to time: it runs the training step in eight replicas of one graph."""
     return _running(lambda device: Graph(device, REPLICAS), lambda graph: training(graph)[0])
 
 
 def by_hand() -> Work:
-    """Return a work that runs the step on eight virtual graphs, one after the other."""
+    """Return a function to time: it runs the training step on eight virtual graphs in turn."""
 
     def parts(graph: Graph) -> Sequence:
         places = (graph.create_virtual_graph(r * TILES, (r + 1) * TILES) for r in range(REPLICAS))
@@ -64,7 +64,7 @@ def _running(make: Callable[..., Graph], program: Callable[[Graph], Sequence]) -
 
 
 def in_numpy() -> Work:
-    """Return a work with the same number of sums, products and differences of numpy arrays."""
+    """Return a function to time: it computes the eight training steps with numpy arrays."""
     w: list[Array] = [floats(FEATURES, OUTPUTS) for _ in range(REPLICAS)]
     x, t = floats(BATCH, FEATURES), floats(BATCH, OUTPUTS)
 

@@ -38,7 +38,7 @@ MANY, FEW = 20_000, 78  # vertices on a full chip, and vertices on 13 tiles with
 T = TypeVar("T")
 CALLS = 5  # A measurement is the quickest of this many calls.
 WARM = 0.5  # The engine runs for this many seconds before it is measured.
-NO_NUMBA = "numba is not here"
+NO_NUMBA = "numba is not installed"
 LONG = """
 import json, sys, time
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
@@ -140,7 +140,10 @@ def seconds(prepare: Callable[[], T], call: Callable[[T], object]) -> float:
 
 
 def _compiled() -> Ratios | str:
-    """Return a function that measures a round of s1, or the reason why there is none."""
+    """Return a function that measures one round of the row s1, or the reason why there is none.
+
+    The function returns {codelet: time of the compiled codelet, relative to a handwritten loop}.
+    """
     if not numba_is_here():
         return NO_NUMBA
     pairs: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {}
@@ -216,7 +219,11 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def without_numba() -> dict[str, dict[str, float]]:
-    """Return the ratios of s2 and s2b in a round, by row and codelet."""
+    """Return the ratios of the rows s2 and s2b in one round, by row and codelet.
+
+    The ratios are the two results of `_by_python`, that of a run (s2) and that of a first run
+    (s2b).
+    """
     ratios_by_codelet = {codelet.__name__: _by_python(codelet) for codelet in CASES}
     return {
         row: {name: ratios[index] for name, ratios in ratios_by_codelet.items()}
@@ -225,7 +232,10 @@ def without_numba() -> dict[str, dict[str, float]]:
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
-    """Return two ratios to the bare loop: of a run, and of compiling, loading and a first run."""
+    """Return `(time of a run, time of a first run)`, each relative to a bare Python loop.
+
+    The first run includes compiling and loading.
+    """
     placed = Placed(codelet, FEW, 13)
     engine = placed.engine()
     engine.run()
@@ -267,9 +277,10 @@ def _in_a_process(number: int) -> dict[str, dict[str, float]]:
 
 
 def _long() -> Ratios | str:
-    """Return a function that measures a round of s3, or the reason why there is none.
+    """Return a function that measures the row s3, or the reason why there is none.
 
-    Each run has a process and a cache folder of its own.
+    It measures the first run of a very long vertex, relative to numba's import and compilation with
+    two runs. Each measurement has a process and a cache folder of its own.
     """
     if not numba_is_here():
         return NO_NUMBA

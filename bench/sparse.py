@@ -1,4 +1,4 @@
-"""Compare a sparse product on the chip with scipy's `bsr_array @`, and its build with its run."""
+"""Compare a sparse product on the chip with scipy's, and the time to build it with a run of it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def product() -> tuple[Engine, COOMatrix, Array]:
 
 
 def beside_scipy() -> tuple[Work, Work] | str:
-    """Return two works: a run of the product, and scipy's product of the same operands.
+    """Return two functions to time: a run of the sparse product, and scipy's product.
 
-    Without scipy, return how to install it.
+    Both multiply the same operands. Without scipy, return how to install it.
     """
     if find_spec("scipy") is None:
         return NO_SCIPY
@@ -61,9 +61,9 @@ def beside_scipy() -> tuple[Work, Work] | str:
 
 
 def built() -> tuple[Work, Work]:
-    """Return two works: everything up to the loaded product, and a run of the product.
+    """Return two functions to time: everything up to the loaded product, and a run of it.
 
-    The first work draws the operands, and plans, builds, compiles and loads the product.
+    The first function draws the operands, and plans, builds, compiles and loads the product.
     """
     return product, product()[0].run
 

@@ -57,7 +57,11 @@ class Table:
 
 
 def dots(count: int, length: int) -> list[Table]:
-    """Run the vertices of w1b: each reads its piece of a row, and of the vector."""
+    """Run the dot products of the workload w1b (a matrix-vector product), one for each vertex.
+
+    Each vertex reads `length` elements of a row and of the vector. Return the result's table, and
+    then the tables of the operands.
+    """
     tables = [Table("out", count)]
     for vertex in range(count):
         a, b = Table(f"a{vertex}", length, vertex), Table(f"b{vertex}", length, vertex)
@@ -70,7 +74,10 @@ def dots(count: int, length: int) -> list[Table]:
 
 
 def axpy_relu(count: int) -> list[Table]:
-    """Run the expression of w2's codelet separately for each element."""
+    """Compute relu(2.5 x + y), the expression of the workload w2, separately for each element.
+
+    Return the tables of x, y and the result.
+    """
     x, y, out = tables = [Table(name, count) for name in ("x", "y", "out")]
     for i in range(count):
         x.vertex = y.vertex = out.vertex = i

@@ -19,7 +19,7 @@ _target = IPUModel().create_device().target
 
 
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
-    """Return two works that build an addition of two tensors.
+    """Return two functions to time, which build an addition of two tensors.
 
     In the first, the tensors are mapped in blocks, as a matrix product maps its result. In the
     second, they are mapped linearly.
@@ -36,7 +36,7 @@ def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
 
 
 def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
-    """Return two works that build a reduction of a matrix with one row on each tile.
+    """Return two functions to time, which build a reduction of a matrix with one row on each tile.
 
     The first reduces each row as a tensor of its own, and the second the matrix as a whole.
     """
@@ -58,9 +58,9 @@ def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
 
 
 def initial_values(count: int = 1200) -> tuple[Work, Work]:
-    """Return two works that set the initial values of `count` variables.
+    """Return two functions to time, which set the initial values of `count` variables.
 
-    The first graph also has `count` constants, and the second has none.
+    The graph of the first also has `count` constants, and that of the second has none.
     """
 
     def build(num_constants: int) -> Work:
@@ -79,9 +79,10 @@ def initial_values(count: int = 1200) -> tuple[Work, Work]:
 
 
 def mappings() -> tuple[Work, Work]:
-    """Return two works that add variables to a graph, and map each one and read its mapping.
+    """Return two functions to time, which add variables to a graph.
 
-    The first adds 1,600 variables, and the second 400.
+    They map each variable, and read its mapping. The first adds 1,600 variables, and the second
+    400.
     """
 
     def by_turns(num_variables: int) -> None:
@@ -95,7 +96,7 @@ def mappings() -> tuple[Work, Work]:
 
 
 def slices() -> tuple[Work, Work]:
-    """Return two works that add 17,664 vertices one by one, each of which reads a slice.
+    """Return two functions to time, which add 17,664 vertices; each vertex reads a slice.
 
     The first takes the slices from a 3-D tensor and flattens them. The second takes slices with as
     many numbers from a 2-D tensor.
@@ -122,9 +123,10 @@ def slices() -> tuple[Work, Work]:
 
 
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
-    """Return two works on vertices that each read their own neighbours: the load, and 10 steps.
+    """Return two functions to time: loading a graph, and running 10 steps of it.
 
-    The number of neighbours differs between vertices, from `fewest` to `most`.
+    Each of its `count` vertices reads the elements of its own neighbours. Their number differs
+    between vertices, from `fewest` to `most`.
     """
     chip, generator = Chip(), source()
     x, weights, out = (

@@ -31,7 +31,7 @@ def row(mistake: Mistake) -> str:
 
 
 def table() -> str:
-    """Return the numbers of mistakes as a line, followed by the table."""
+    """Return the text of the table of mistakes, below a line that counts them."""
     counts = Counter(mistake.when for mistake in MISTAKES)
     counts_text = ", ".join(f"{counts[when]} {when}" for when in (BEFORE, DURING, REPORT, NEVER))
     head = "| mistake | when | error | message, or why there is none |\n|---|---|---|---|"

@@ -59,7 +59,8 @@ FIGURES = {
 def marked(text: str) -> str:
     """Return text as HTML, in which code between backquotes is marked as code."""
     parts = re.split(r"`([^`]+)`", escape(text, quote=False))
-    for index, code in enumerate(parts[1::2]):  # code may continue on another line after its dots
+    for index, code in enumerate(parts[1::2]):
+        # A line of the page may break after a dot, underscore or bracket within code.
         parts[2 * index + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
     return "".join(parts)
 
@@ -162,7 +163,7 @@ def print_pdf(target: Path) -> tuple[bool, str]:
     chromium = find_chromium()
     if chromium is None:
         return False, (
-            "no PDF: Chromium is not here. Print the page from any browser, on A4, without margins"
+            "no PDF: Chromium was not found. Print the page on A4 without margins from any browser"
         )
     time_before = target.stat().st_mtime_ns if target.exists() else None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile_folder:

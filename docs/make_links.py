@@ -25,16 +25,19 @@ def address() -> str:
 
 
 def links(public: str) -> str:
-    """Return the README's links to a kernel and to the site, for a public address; "" without one.
+    """Return a line of Markdown with the README's links, for a public address; "" without one.
 
-    :raises SystemExit: if the address is not one that the services can open.
+    The links lead to the website, and to services that open lesson 00 in a kernel.
+
+    :raises SystemExit: if the address has another form than https://github.com/OWNER/NAME.
     """
     if not public:
         return ""
     parts = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+)", public)
     if parts is None:
         raise SystemExit(
-            f"tool.ipu-teach.address is {public!r}: https://github.com/OWNER/NAME is wanted."
+            f"tool.ipu-teach.address is {public!r}, but its form must be "
+            "https://github.com/OWNER/NAME."
         )
     owner, name = parts.groups()
     return (

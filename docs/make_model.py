@@ -26,7 +26,11 @@ def cells(*values: str) -> str:
 
 
 def functions() -> Iterator[str]:
-    """Yield table rows: numpy's functions and their cycles for a data path, the cheapest first."""
+    """Yield table rows: numpy's functions and their cycles, the cheapest first.
+
+    The cycles are for as many elements as the 64-bit data path processes at once: 2 FLOAT or 4
+    HALF.
+    """
     yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
     yield "|---|---|---|---|"
     single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")

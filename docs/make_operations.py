@@ -29,7 +29,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
     if gradient_rule is no_gradients:
         return "0"
     if op.attrs.get("reverse"):
-        return ""  # A backward scan has a gradient if its steps have gradients.
+        return ""  # A scan in reverse order has a gradient only if its steps have gradients.
     gradient_graph = graph.but(ops=[])
     gradient_rule(gradient_graph, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
     kinds = list(dict.fromkeys(added.kind for added in gradient_graph.ops))

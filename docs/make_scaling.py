@@ -120,14 +120,17 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """Return the sweep of the curve `name` over the numbers of IPUs in `ipus`."""
+    """Return a sweep: the reports of the program `name` for each number of IPUs in `ipus`."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)
 
 
 def row(report: Report, first: Report, grows: bool) -> str:
-    """Return a table row for one report; `first` is the report for one IPU."""
+    """Return a table row for a report; `first` is the report of the same program on one IPU.
+
+    `grows` says that the work grows with the number of IPUs.
+    """
     share_by_name = {name: report.proportions[part] for part, name in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
     ideal = 1 if grows else report.target.num_ipus

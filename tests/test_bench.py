@@ -109,7 +109,7 @@ def test_a_missed_goal_is_marked_and_is_the_exit_status(
         ("c", None, None),
     ]
     assert bench.main(["--rounds", "0"]) == 1
-    assert "--rounds was given 0." in capsys.readouterr().err
+    assert "--rounds was given 0, but at least one round must" in capsys.readouterr().err
     assert table([Result(rows[0], 0.25)]).splitlines()[-1] == "every measured goal is reached"
 
 

@@ -517,7 +517,7 @@ def test_data_needs_a_lesson_that_has_the_choice(
 ) -> None:
     shelf("01_plain", "DATA = 'digits'")  # right, but not in a cell tagged "parameters"
     assert cli.main(["run", "1", "--data", "mnist"]) == 2
-    assert "no choice of data" in capsys.readouterr().err
+    assert "cannot be chosen" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

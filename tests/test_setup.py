@@ -904,7 +904,7 @@ def test_readme_has_the_links_of_the_one_address() -> None:
     assert made.count("somebody/tiles/") == 2 and "somebody.github.io/tiles" in made
     named = re.findall(r"notebooks/\S+?\.ipynb", made) + re.findall(r"\((docs/\S+)\)", made)
     assert len(named) == 3 and all((ROOT / name).is_file() for name in named)
-    with pytest.raises(SystemExit, match="https://github.com/OWNER/NAME is wanted"):
+    with pytest.raises(SystemExit, match="its form must be https://github.com/OWNER/NAME"):
         make["links"]("git.example.org/tiles")
 
 

@@ -143,7 +143,5 @@ def test_what_writes_the_lessons_belongs_to_a_checkout(
     for call in (learner.check, learner.write, lambda: headless.run("00", store=True)):
         with pytest.raises(LessonError) as caught:
             call()
-        assert "belongs to a checkout, and this kit was installed from a wheel." in str(
-            caught.value
-        )
+        assert "needs a checkout, but this kit was installed from a wheel." in str(caught.value)
         assert "next:  run it in a copy of the repository" in str(caught.value)

@@ -157,7 +157,7 @@ def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, vers
 
 
 def benchmarks() -> list[Row]:
-    """Return the rows of every third figure of each kind, for both machines."""
+    """Return rows for both machines: every third figure of each kind of operation."""
     rows = list[Row]()
     tolerance = TOLERANCES[PROGRAMS]
 

@@ -76,7 +76,7 @@ def memory_rate(target: Target, per_element: int) -> float:
 
 
 def peaks() -> list[Row]:
-    """Return the rows of peak rates of matrix products."""
+    """Return the table rows for peak rates of matrix products."""
     return [*_peaks_of_chips(), *_peaks_of_boards()]
 
 
@@ -167,7 +167,7 @@ def _peaks_of_boards() -> list[Row]:
 
 
 def memories() -> list[Row]:
-    """Return the rows of the tiles' memory: its size, its latency and its bandwidth."""
+    """Return the table rows for the tiles' memory: its size, its latency and its bandwidth."""
     return [*_memory_sizes(), *_memory_rates()]
 
 
@@ -319,7 +319,10 @@ UNMODELLED = [
 
 
 def fabric() -> list[Row]:
-    """Return the rows of threads, exchange and links, and of figures without a model."""
+    """Return the rows for the numbers of threads, and for the rates of the exchange and of links.
+
+    Figures that the kit does not model are included.
+    """
     ipu2, bow = machine("ipu2"), machine("bow")
     bytes_per_tile = 1_000_000
     exchange_rate = (

@@ -52,9 +52,9 @@ PRODUCTS = (
 
 
 def libraries() -> list[Row]:
-    """Return the rows of popops.scaled_add_to on a tile, and of products of HALF by AMP units.
+    """Return the table rows for popops.scaled_add_to on a tile, and for products by AMP units.
 
-    The figures of scaled_add_to include the sync of the step.
+    The products are of HALF. The figures of scaled_add_to include the sync of the step.
     """
     target = machine("ipu2")
     rows = []
@@ -125,7 +125,10 @@ class Transform(MultiVertex):
 
 
 class VectorTransform(MultiVertex):
-    """`Transform` on pairs of numbers, with two loads for a vector and two for a matrix row."""
+    """`Transform` with operations on pairs of numbers instead of single numbers.
+
+    A vector and a row of the matrix, which have four numbers each, take two loads each.
+    """
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -157,7 +160,7 @@ class Rotate(MultiVertex):
 
 
 class RowUpdate(MultiVertex):
-    """Householder's update of a row: x - s s v."""
+    """Householder's update of a row `x`: it subtracts s * s * v, in place."""
 
     x: InOut[Vector[FLOAT]]
     v: Input[Vector[FLOAT]]
@@ -223,7 +226,10 @@ SUMS = (
 
 
 def own() -> list[Row]:
-    """Return the rows of vertices in C++, with intrinsics or in assembly, each on one tile."""
+    """Return rows for vertices written in C++, with intrinsics or in assembly.
+
+    The figures are cycles, or operations per cycle, of a vertex on one tile.
+    """
     return [*_transforms(), *_triads(), *_linear_algebra(), *_sums()]
 
 
@@ -373,7 +379,7 @@ def _with_popops(dtype: type[DType]) -> float:
 
 
 def streams() -> list[Row]:
-    """Return the rows of BabelStream's triad on one GC2, which the host timed.
+    """Return the table rows for BabelStream's triad on one GC2, which the host timed.
 
     For each precision, there is a row with PopLibs, and a row with a loop in each worker.
     """

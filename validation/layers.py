@@ -142,7 +142,7 @@ def modelled(layer: LayerLine, version: str) -> int:
 
 
 def benchmarks() -> list[Row]:
-    """Return the rows of every third layer of each kind, for both machines."""
+    """Return the table rows for every third layer of each kind, for both machines."""
     rows = []
     tolerance = TOLERANCES[PROGRAMS]
     for kind in ("convolution", "bert", "grouped", *KNOWN_NOT_TO_HOLD):

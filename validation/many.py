@@ -24,9 +24,10 @@ ALL = sum(SIZES)
 
 
 def pipelines() -> list[Row]:
-    """Return the rows of pipelines: their stored micro-batches, and the fraction of idle time.
+    """Return the table rows for pipelines: their stored micro-batches and their idle time.
 
     The stored micro-batches of a stage do not include the micro-batch on which the stage works.
+    Idle time is a fraction of the total.
     """
     rows = []
     for schedule, factor in ((GROUPED, 2), (INTERLEAVED, 1)):
@@ -52,7 +53,7 @@ def pipelines() -> list[Row]:
 
 
 def rings() -> list[Row]:
-    """Return the row that compares the order of the IPUs in a ring with the published order.
+    """Return the table row that compares the order of the IPUs in a ring with the published order.
 
     Clockwise, the published order has the even numbers upwards, and then the odd numbers downwards.
     """

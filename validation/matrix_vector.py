@@ -19,7 +19,7 @@ ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
 def planner() -> list[Row]:
-    """Return the rows of the tutorial's planner, which divides each row into pieces.
+    """Return the table rows for the tutorial's planner, which divides each row into pieces.
 
     Its formulae are computed with the worker threads and the exchange of the kit's model.
     """
@@ -133,7 +133,7 @@ def _phases(report: Report) -> list[Row]:
 
 
 def on_the_model() -> list[Row]:
-    """Return the rows of the profile on Graphcore's model, which the tutorial prints."""
+    """Return the table rows for the profile of Graphcore's model, which tutorial 6 prints."""
     report = _profile()
     return [
         *_phases(report),
@@ -164,7 +164,10 @@ def on_the_model() -> list[Row]:
 
 
 def on_the_chip() -> list[Row]:
-    """Return the rows of the program on an IPU, where the C++ vertex is a loop over elements."""
+    """Return the table rows for tutorial 6 on an IPU.
+
+    The tutorial's C++ vertex is a loop over elements.
+    """
     report = _profile(looped=True)
     at_chip_rate = report.what_if(host_bytes_per_second=report.target.silicon_host_bytes_per_second)
     return [

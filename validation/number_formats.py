@@ -51,7 +51,7 @@ VECTORS = [
 
 
 def quarters() -> list[Row]:
-    """Return the rows of conversions from FLOAT to 8 bits and back."""
+    """Return the table rows for conversions from FLOAT to 8 bits and back."""
     rows = []
     for format, value, scale, overflow, wanted in VECTORS:
         code = to_quarter(np.float32(value), QuarterMetadata(format, scale), overflow=overflow)
@@ -111,7 +111,10 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """Return the rows of xoroshiro128aox: how many of the 128 bits of a state agree."""
+    """Return rows that compare states of the random number generator xoroshiro128aox.
+
+    A figure is the number of the 128 bits that agree with the expected state.
+    """
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)
     state = start.copy()

@@ -53,7 +53,7 @@ def rounds() -> int:
 
 
 def transfers() -> list[Row]:
-    """Return the row of a loop with I/O tiles."""
+    """Return the row for overlapped transfers: in how many rounds of a loop they overlap."""
     name = f"a loop of {ROUNDS} rounds with I/O tiles: rounds whose transfers overlap"
     published = "graphcore/examples, PopXL tutorial 6, overlapped I/O: N - 2 of N"
     why = "the first round has nothing to store yet, and the last nothing more to load"

@@ -30,7 +30,7 @@ PLAN = "PopLibs' plan of the products is not published; ours comes to {:,} "
 
 
 def halos() -> list[Row]:
-    """Return the rows of the implicit halo exchange, on Graphcore's model of the first generation.
+    """Return the table rows for the implicit halo exchange, on Graphcore's model of the GC2.
 
     The exchange goes ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
     """
@@ -106,7 +106,10 @@ def _zeroing() -> list[Row]:
 
 
 def products() -> list[Row]:
-    """Return the rows of a chain of two matrix products, on Graphcore's model of the GC200."""
+    """Return the table rows for a chain of two matrix products, on a model of the GC200.
+
+    The model is Graphcore's.
+    """
     report = profile(*chained_products(machine("ipu2")))
     return [
         *_matrices(report),
@@ -266,7 +269,10 @@ def _control_data(report: Report) -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """Return the rows of a stage of two operations, each about 3,600 cycles long, on tile 0."""
+    """Return the table rows for programs of one and of two operations on tile 0.
+
+    Each operation takes about 3,600 cycles.
+    """
     cycles_of_two, cycles_of_one = (
         profile(*operations(machine("ipu2"), num_operations)).total_cycles
         for num_operations in (2, 1)
@@ -310,7 +316,7 @@ def two_operations() -> list[Row]:
 
 
 def growing_operations() -> list[Row]:
-    """Return the rows of an operation that makes one more pass in each execution, on tile 0.
+    """Return the table rows for an operation that makes one more pass in each execution, on tile 0.
 
     Its cycles depend on data, so a run measures them.
     """
@@ -351,9 +357,9 @@ def growing_operations() -> list[Row]:
 
 
 def buffers() -> list[Row]:
-    """Return the rows of a hundred operations, of which a chip's profiler keeps some in a buffer.
+    """Return the table rows for a hundred operations, which a chip recorded in a buffer.
 
-    The kit has no such buffer.
+    The kit has no such buffer, so only the number of operations is modelled.
     """
     graph, loop = operations(machine("ipu2"), 1)
     blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")

@@ -78,9 +78,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """The place where figures of one kind were published; it creates the rows of these figures.
+    """A publication with figures of one kind; it creates the rows of these figures.
 
-    `set_up` is the beginning of the names of the rows.
+    `set_up` describes the measurements, and each row's name begins with it.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class Source:
     set_up: str = ""
 
     def at(self, set_up: str) -> Source:
-        """Return this source for the figures of one set-up."""
+        """Return a copy of this source, whose rows' names begin with `set_up`."""
         return replace(self, set_up=f"{set_up}: ")
 
     def row(

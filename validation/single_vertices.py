@@ -1,4 +1,8 @@
-"""Single vertices: AMP units on a Bow, the tutorials' dot product, launches on a C600."""
+"""Published cycles of single vertices, each as a row next to the kit's figure.
+
+They are of products by AMP units on a Bow, the tutorials' dot product, and the launch of workers on
+a C600.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,7 @@ def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -
 
 
 def guesses() -> list[Row]:
-    """Return the rows of the tutorials' formula for a dot product.
+    """Return the table rows for the tutorials' formula for a dot product.
 
     The formula is compared with the counted operations of `self.a @ self.b`.
     """
@@ -81,7 +85,7 @@ def guesses() -> list[Row]:
 
 
 def launches() -> list[Row]:
-    """Return the rows of a supervisor's overhead around its worker threads."""
+    """Return the table rows for a C600 chip: a launch of workers, a copy by workers, and a sync."""
     return [
         C600.row(
             "launch of six workers, C600 chip (cycles)",

@@ -54,7 +54,10 @@ def dense_rate(m: int, dtype: type[DType]) -> float:
 
 
 def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> float:
-    """Return the rate of the static sparse product relative to the dense one."""
+    """Return how many times as fast as the dense product the static sparse product is.
+
+    The rate of a product is its columns per cycle, for the best number of columns.
+    """
     target = machine("bow")
     blocks = max(1, int((m // block) ** 2 * density))
     plans = {
@@ -68,9 +71,10 @@ def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> floa
 
 
 def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float, int, int]:
-    """Return (relative rate, steps, columns) of the dynamic sparse product for a random pattern.
+    """Return `(ratio, steps, columns)` for the dynamic sparse product of a random pattern.
 
-    The rate is relative to that of the dense product.
+    `ratio` says how many times as fast as the dense product it is, in columns per cycle. It is that
+    of the best number of columns, `columns`, for which the buckets are exchanged in `steps` steps.
     """
     target = machine("bow")
     m = 4096
@@ -95,9 +99,9 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
 
 
 def rows() -> list[Row]:
-    """Return the rows of the ratios of each product, and of two further published results.
+    """Return rows: how many times as fast as dense products sparse products are.
 
-    The two results are the density at which sparse overtakes dense, and the authors' fit.
+    Two further rows have the density at which sparse overtakes dense, and the authors' fit.
     """
     rows_built = []
     within = TOLERANCES[PROGRAMS]

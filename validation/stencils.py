@@ -1,4 +1,7 @@
-"""Rows of grids on many tiles: a halo exchange by copies on a model, and a blur on GC2 chips."""
+"""Published cycles of grids on many tiles, each as a row next to the kit's figure.
+
+They are of a halo exchange by copies, on a model, and of a blur on GC2 chips.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ OTHERS = (
 
 
 def halos() -> list[Row]:
-    """Return the rows of the halo exchange by copies in two waves, on a model of the GC2.
+    """Return the table rows for the halo exchange by copies in two waves, on a model of the GC2.
 
     The exchange goes ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
     """
@@ -84,8 +87,8 @@ def halos() -> list[Row]:
     ]
 
 
-# The copy vertices of that halo exchange are (name, pieces and bytes that six of them move, average
-# worker cycles of one of them). The pieces and bytes are our guess.
+# The copy vertices of the halo exchange: (name, pieces and bytes that six vertices move, average
+# worker cycles of one vertex). The pieces and bytes are our guess.
 COPIES = (
     ("DstStridedCopyDA32, a column of 102", 102, 408, 801.0),
     ("DstStridedCopyDA32, a column of 100", 100, 400, 786.0),
@@ -95,7 +98,7 @@ COPIES = (
 
 
 def copies() -> list[Row]:
-    """Return the rows of vertices that move data within a tile."""
+    """Return the table rows for vertices that move data within a tile."""
     target = machine("ipu1")
     rows = []
     for name, pieces, num_bytes, published in COPIES:
@@ -122,7 +125,7 @@ def copies() -> list[Row]:
 
 
 def blurs() -> list[Row]:
-    """Return the rows of a pass of a blur over 2,200 x 1,122 pixels with four channels.
+    """Return the table rows for a pass of a blur over 2,200 x 1,122 pixels with four channels.
 
     The pass was measured on one IPU and on sixteen IPUs.
     """

@@ -1,6 +1,6 @@
-"""Values that published examples leave in streaming memory, and their shards of a tensor.
+"""Published results of examples that use streaming memory, each as a row next to the kit's result.
 
-The rows have no tolerance.
+The results are values of remote variables, and the sizes of a tensor's shards. They must be equal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def updated(amounts: list[int]) -> list[tuple[int, int]]:
 
 
 def rows() -> list[Row]:
-    """Return the rows of PopXL's examples of remote variables, and of a tensor's shards."""
+    """Return the table rows for two kinds of examples from PopXL.
+
+    They have the values of remote variables after updates, and the sizes of a tensor's shards.
+    """
     [[chip, stored]] = updated([2])
     rows_after = [int(tensor) for _, tensor in updated([1, 2])]
     figures = [

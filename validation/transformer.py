@@ -30,7 +30,7 @@ PRODUCTS = (
 
 
 def products() -> list[Row]:
-    """Return the rows of six products, in two types."""
+    """Return a row for each of six products, with operands of HALF and of 8-bit floats."""
     target = machine("ipu2")
     rows = []
     types: tuple[type[DType], ...] = HALF, QUARTER[QuarterFormat.F143, 0]

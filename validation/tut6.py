@@ -99,7 +99,7 @@ def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates
 
 
 def plans(rows: int, cols: int, target: Target) -> list[PhaseEstimates]:
-    """Return the estimates for all numbers of pieces, in order."""
+    """Return the estimates for 1 to `cols` - 1 pieces per row, in this order."""
     return [estimate(rows, cols, split, target) for split in range(1, cols)]
 
 

@@ -139,8 +139,10 @@ def slow_tile() -> View:
 
 
 def patches_of_an_image() -> View:
-    """Return a view of the windows of 3 x 3 of an image of 6 x 6 with two channels, which are next
-    to each other in memory, or apart."""
+    """Return a view of the 3 x 3 windows of an image of 6 x 6 with two channels.
+
+    The elements of a pixel are next to each other in memory, or apart.
+    """
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     beside = graph.add_variable(FLOAT, (1, 6, 6, 2), "beside")
     apart = graph.add_variable(FLOAT, (1, 2, 6, 6), "apart")
@@ -153,7 +155,10 @@ def patches_of_an_image() -> View:
 
 
 def a_pattern_that_spills() -> View:
-    """Return a view of blocks most of which are in a few rows, in buckets that just hold all."""
+    """Return a view of a sparse matrix's blocks in buckets, which can store all of them.
+
+    Most blocks are in a few rows, so some blocks are stored in the buckets of other tiles.
+    """
     target = IPUModel("ipu2", tiles_per_ipu=13).create_device().target
     params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
     rng = np.random.default_rng(12)
@@ -265,7 +270,11 @@ def question(view: View) -> str:
 
 
 def with_questions(text: str, views: dict[str, View]) -> str:
-    """Return the page with the question above each picture, and its title, the answer, below it."""
+    """Return the text of a page with a question above each picture, and the answer below it.
+
+    The question is the one that the view answers. The answer is the title of the view. `views` has
+    each view by the file name of its picture.
+    """
     text = re.sub(r"\*Question: .*\*\n\n|\n\n\*Answer: .*\*(?=\n)", "", text)
 
     def around(found: re.Match[str]) -> str:

@@ -1,5 +1,7 @@
-"""What stands in docs/poplibs.md, a module for each library; docs/make_poplar_table.py makes the
-page."""
+"""The rows of docs/poplibs.md, with a module for each library.
+
+docs/make_poplar_table.py writes the page.
+"""
 
 from poplibs_rows.gcl import GCL
 from poplibs_rows.poplin import POPLIN

@@ -1,5 +1,7 @@
-"""gcl, whose source was never published: algorithms are those of its forerunner, popops'
-Collectives.cpp."""
+"""gcl, whose source was never published: the kit has the algorithms of its forerunner in popops.
+
+The source of the forerunner is popops' Collectives.cpp.
+"""
 
 from __future__ import annotations
 

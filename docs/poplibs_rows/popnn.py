@@ -25,7 +25,10 @@ _DIFFERS = {
 
 
 def _norm(module: str, norm: str, of: str, grouping: str = "") -> list[Row]:
-    """Return the six calls of a norm; `of`: as many statistics as t has."""
+    """Return a row for each of the six functions of a norm, such as its statistics.
+
+    `of` is code for a vector with as many elements as the norm has statistics.
+    """
     rows = []
     for call, arguments in _CALLS.items():
         cpp = f"{norm}{'' if call == 'Normalise' else 'Norm'}{call}"

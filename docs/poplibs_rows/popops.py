@@ -11,8 +11,10 @@ def _camel(name: str) -> str:
 def _forms(
     name: str, operands: str, differs: str = "", cpp: str = "", in_place: bool = True
 ) -> Row:
-    """Return the row of an operation with its forms; `operands`: what its example is called
-    with."""
+    """Return the row of an operation that also has forms in place or with an output.
+
+    `operands` is code for the operands in the row's example call.
+    """
     stem = cpp or _camel(name)
     forms = [f"{name}_in_place"] * in_place + [f"{name}_with_output"]
     names = ", ".join([f"popops::{stem}"] + [f"{stem}InPlace"] * in_place + [f"{stem}WithOutput"])

@@ -1,8 +1,8 @@
 """Implement solution(), which shows the reference answer next to the learner's answer.
 
-The reference answer is shown only after the learner's answer has passed its check. Below it are a
-text on why the answer is right and a thought that leads further. Both texts are entries of the file
-`words.md` of the lesson: `because` and `further`.
+The reference answer is shown only after the learner's answer has passed its check. Below it are two
+texts from the lesson's `words.md`: `because` says why the answer is right, and `further` is a
+remark that goes beyond the exercise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def solution(name: str) -> Panel:
     try:
         cell = reference(name).cell
     except UnknownExerciseError:
-        return Panel(f"{head}: the solved notebook of this lesson is not here.", "○")
+        return Panel(f"{head}: the solved notebook of this lesson is missing.", "○")
     lines = (line for line in cell.strip().splitlines() if not MARK.search(line))
     record = learned().record(name).get("built")
     again = "it passed in an earlier session: run its cell and its check again."

@@ -86,7 +86,7 @@ def _run(name: str, text: str) -> Any:
     """
     tree = ast.parse(text)
     if not all(isinstance(node, KEPT) for node in tree.body):
-        raise ValueError("it is not as check() wrote it")
+        raise ValueError("the text does not have the form that check() stores")
     path = f"<built {name}>"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     names = {"__name__": "__main__"}

@@ -203,7 +203,7 @@ class Question:
         guesses = tuple(guess for guess in read if guess is not None)
         if not len(guesses) == len(values) == len(self.parts):
             raise AnswerKindError(
-                f"Prediction {self.name} was given {shown(answer)}.",
+                f"Prediction {self.name} was given {shown(answer)}, which is not a valid guess.",
                 where=self.title,
                 next_step=f"give {self.form}.",
             )
@@ -382,8 +382,8 @@ def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
     if has_other_kind:
         instead = "predict" if kind is Exercise else "check"
         raise UnknownExerciseError(f"""{name} is
-            {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for the other
-            kind.
+            {"a prediction, but" if kind is Exercise else "an exercise, but"} {call}() takes
+            {"an exercise" if kind is Exercise else "a prediction"}.
             next:  {instead}("{name}", …).""")
     padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
     near = f"did you mean {padded!r}? " if padded in by_name else did_you_mean(name, by_name)

@@ -99,7 +99,7 @@ def read_notebook(path: Path) -> Notebook:
         notebook: Notebook = read_json(path)
         cells = notebook["cells"] if isinstance(notebook, dict) else None
         if not isinstance(cells, list):
-            raise ValueError("it has no list of cells")
+            raise ValueError("the file has no list of cells")
         for number, cell in enumerate(cells, start=1):
             place = f"{path}, cell {number}"
             _check(cell)
@@ -119,12 +119,12 @@ def read_notebook(path: Path) -> Notebook:
 def _check(cell: Cell) -> None:
     """Raise `ValueError` if `cell` is not a valid notebook cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
-        raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
+        raise ValueError(f"the type of a cell is not code, markdown or raw: {shown(cell)}")
     source = cell.get("source")
     if not isinstance(source, str) and not (
         isinstance(source, list) and all(isinstance(line, str) for line in source)
     ):
-        raise ValueError(f"a cell's source is text, and this is {shown(source)}")
+        raise ValueError(f"the source of a cell is not text: {shown(source)}")
     _as_utf8(cell)
     if CONFLICT.search(source_of(cell)):
         raise ValueError("a cell has the marks of two versions that were not merged")
@@ -149,7 +149,7 @@ def parsed(source: str, where: str) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise LessonSourceError(f"""A solved cell is not Python:
+        raise LessonSourceError(f"""A cell of a solved notebook is not valid Python:
             {getattr(error, "msg", None) or type(error).__name__}.
             where: {where}{line}
             next:  correct the cell, and run it.""") from None
@@ -171,7 +171,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
         fits = BEGIN.match(line) if begin is None else END.match(line)
         if fits is None:
             raise LessonSourceError(
-                f"A gap's marks do not pair at {line.strip()!r}.",
+                f"The mark {line.strip()!r} is malformed or at the wrong place.",
                 where=where,
                 next_step=(
                     'write "# BEGIN SOLUTION 01.1: what to do", the answer, and "# END SOLUTION".'
@@ -304,6 +304,6 @@ def reference(exercise: str) -> Reference:
             reference_found = _references(path).get(exercise)
             if reference_found is not None:
                 return reference_found
-    raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no
+    raise UnknownExerciseError(f"""The solved notebook of {exercise} is missing, so there is no
         reference answer.
-        next:  run this from a whole copy of the repository; or solve it: hint() helps.""")
+        next:  run this from a whole copy of the repository; or solve {exercise} with hint().""")

@@ -103,10 +103,9 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
             if count:
                 return
     raise LessonError(
-        f"Lesson {name} has no choice of data.",
+        f"The data of lesson {name} cannot be chosen.",
         next_step=(
-            'leave --data out; a lesson that has one says DATA = "digits" in its cell tagged '
-            '"parameters"'
+            'leave --data out. It needs a cell with the tag "parameters" that says DATA = "digits"'
         ),
     )
 
@@ -311,7 +310,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     if target:
         try:
             if target.is_dir() or not target.parent.is_dir():
-                raise OSError(errno.EISDIR, "a file in a folder that exists is needed")
+                raise OSError(errno.EISDIR, "this is a folder, or its folder does not exist")
             try_writing(target.parent)
         except OSError as error:
             raise LessonError(
@@ -336,7 +335,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         # Running a solved lesson must not mark the learner's exercises as solved. The learner's
         # own copy uses the current work folder.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
-        if store:  # Use the same settings as the tests.
+        if store:  # Use the settings of the tests: one thread, and no GPU.
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
             # A progress bar of a cell shares a terminal line with the bar of this run.

@@ -58,7 +58,11 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def write() -> int:
-    """Write the minutes into the lessons and then every learner's notebook; return 0."""
+    """Update every lesson's duration and every learner's notebook; return 0.
+
+    The duration, in minutes, is an entry of the lesson's `words.md`. A learner's notebook is
+    derived from the solved one.
+    """
     known = pairs()
     for path in write_minutes():
         print(f"{path.name}: minutes written")

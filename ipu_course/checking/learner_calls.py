@@ -430,8 +430,8 @@ def _asked_again(question: Later, value: object, actual: object) -> Panel:
     head = f"{question.name}: {question.title}"
     if actual is not _MISSING:
         raise AnswerKindError(
-            f"Prediction {question.name} was given its answer.",
-            next_step="leave actual out: the machine answers this one.",
+            f"Prediction {question.name} was given actual, but the machine computes its answer.",
+            next_step="leave actual out.",
         )
     if not locked and (value is _MISSING or is_blank(value)):
         return Panel(
@@ -500,8 +500,8 @@ def complete_reference(name: str, names: Names) -> Reference:
     reference_found = reference(name)
     missing = sorted(names_needed(reference_found.cell) - names.keys())
     if missing:
-        raise LessonError(f"""The reference answer to {name} needs {", ".join(missing)}, and this
-            notebook has not made that yet.
+        raise LessonError(f"""The reference answer to {name} needs {", ".join(missing)}, which this
+            notebook has not defined yet.
             where: {reference_found.path.name}
             next:  run the cells above this one first.""")
     return reference_found

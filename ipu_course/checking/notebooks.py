@@ -117,7 +117,7 @@ def work_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise not_kept("The work folder cannot be made", folder, error) from error
+        raise not_kept("The work folder cannot be created", folder, error) from error
     return folder
 
 
@@ -237,7 +237,7 @@ def need_checkout(job: str) -> None:
     The notebooks of a wheel must not be changed. `job` names the refused operation in the error.
     """
     if checkout() is None:
-        raise LessonError(f"""{job} belongs to a checkout, and this kit was installed from a wheel.
+        raise LessonError(f"""{job} needs a checkout, but this kit was installed from a wheel.
             where: {NOTEBOOKS}
             next:  run it in a copy of the repository, where notebooks/solutions can be edited""")
 
@@ -267,7 +267,7 @@ def read_json(file: Path) -> Any:
     except RecursionError:
         content = None
     if content is None or not _is_within(content, DEEPEST):
-        raise ValueError("nothing is in it, or it nests too deep")
+        raise ValueError("the file is null, or its values are nested too deep")
     return content
 
 

@@ -221,7 +221,7 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
 
 
 def _short_of(name: str) -> str:
-    """Return what is too short or too free about an exercise's answer for a puzzle.
+    """Return why an exercise has no puzzle: its answer is too short, or any program is allowed.
 
     The text completes the sentence "its answer is …".
     """
@@ -250,7 +250,7 @@ def _places(name: str, order: Order, count: int) -> list[int]:
         or len(set(places)) < len(places)
     ):
         raise AnswerKindError(
-            f"puzzle({name!r}) was given the order {shown(order)}.",
+            f"puzzle({name!r}) was given {shown(order)}, which is not an order of its lines.",
             next_step=(
                 f"give letters from a to {LETTERS[count - 1]}, or numbers from 1 to {count}, each "
                 "once at most."

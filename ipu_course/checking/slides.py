@@ -124,7 +124,10 @@ class Deck:
         yield prose(re.split(HEADING, self.texts[begins])[-1])
 
     def question(self, i: int) -> list[str]:
-        """Return up to three sentences above cell `i`, as far back as a heading or an exercise."""
+        """Return the last sentences of the text above cell `i`, at most three.
+
+        Only text below the last heading or exercise counts.
+        """
         text = self.texts[max((j for j in self.texts if j < i), default=0)]
         return prose(re.split(rf"{HEADING}$|^\*\*Exercise.*(?:\n.+)*", text)[-1])[-SENTENCES:]
 

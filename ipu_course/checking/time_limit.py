@@ -88,7 +88,7 @@ class _Watch:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.over = self.done = False
-        self.gate = threading.Lock()  # is released when the work is done
+        self.gate = threading.Lock()  # The lock is released when the work is done.
         self.gate.acquire()
 
     def start(self) -> None:
@@ -162,7 +162,8 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             watch.start()
             return work()
         finally:
-            watch.done = True  # CPython runs no pending call before this assignment.
+            # CPython runs no pending call between the start of this block and the assignment.
+            watch.done = True
             watch.gate.release()
             if watch.over:
                 raise TooLong

@@ -160,9 +160,9 @@ class StreamOut:
 
 
 def builds(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Call an answer that returns a program: answer(graph, *tensors, *streams, *more).
+    """Call answer(graph, *tensors, *streams, *more), which returns a program.
 
-    Return `(program, [])`.
+    Return `(program, [])`; the empty list says that the answer returns no tensors.
     """
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
@@ -177,10 +177,11 @@ def appends(
     why: str = "",
     advice: str = "print the shapes on the way.",
 ) -> Answers:
-    """Return the form for answers that append to a program and may return tensors.
+    """Return a function that builds the program of an answer that appends to a program.
 
     The answer returns tensors of these `shapes`. Without shapes, its returned value is ignored. If
-    `together` is positive, the tensors are passed in lists of that many, such as one list per IPU.
+    `together` is positive, the answer gets the tensors in lists of `together` tensors, such as one
+    list per IPU.
 
     If the answer does not return tensors, the verdict shows `asks` as the expected result, the
     advice `step`, and `message(returned value)`. If a tensor has another shape, it shows

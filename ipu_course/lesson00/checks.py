@@ -43,7 +43,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
     }
     cases |= {"a chip that is sold": (1472, 6, 900), "there is one tile": (1, 7, 3)}
     cases["there are more tiles than megabytes"] = (1216, 6, 300)
-    # floats that are divided first lose a byte here
+    # Here, floats lose a byte if the division comes before the multiplication.
     cases["the bytes come out even"] = (5, 1, 323)
     return compare(
         answer,

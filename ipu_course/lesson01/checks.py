@@ -66,7 +66,7 @@ def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
 
 
 def _supersteps() -> dict[str, Superstep]:
-    """Return the supersteps for the check, ordinary ones first, by what is special about them.
+    """Return {description: superstep} with the cases of the check, ordinary ones first.
 
     They have the numbers of the lesson, prime numbers, larger numbers, one tile, and more tiles
     than there is work.

@@ -503,7 +503,10 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
-    """Raise `NotYet` if a countdown that is stopped early has not ticked once in each round."""
+    """Raise `NotYet` unless a countdown counts one tick in each round.
+
+    The countdown is stopped before it ends. A program that adds all ticks at once is then wrong.
+    """
     start = np.array(2 * MOST_ROUNDS)
     tensors = {"left": Var(INT, (), 0, [start], [ZERO]), "ticks": Var(INT, (), 0, [ZERO], [start])}
     run = Trial("a countdown", tensors, most_rounds=MOST_ROUNDS).of(answer)
@@ -753,7 +756,10 @@ def _refuse_more_missing(
 def _refuse_partly(
     graph: Graph, source: Tensor, mapped: bool, written: bool, description: str
 ) -> None:
-    """Raise `NotYet` if a part of source has a tile, or values, where none of it may."""
+    """Raise `NotYet` if a part of `source` is mapped or written although it must not be.
+
+    No element may be mapped if `mapped` is False, and none may be written if `written` is False.
+    """
     pieces = [part for parts in graph.get_tile_mapping(source, False) for part in parts]
     if not mapped and pieces:
         raise NotYet(
@@ -780,7 +786,7 @@ def _refuse_partly(
 
 
 def _target_of(engine: Engine, description: str) -> Array:
-    """Return what target holds after the run.
+    """Return the values of the tensor `target` after the run.
 
     :raises NotYet: if the program has not written all of it.
     """

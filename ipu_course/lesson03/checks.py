@@ -134,7 +134,7 @@ def softmax_of(x: Array) -> Array:
 
 
 def _scores() -> dict[str, Array]:
-    """Return {what is special about them: rows of scores}; ordinary rows come first."""
+    """Return {description of a case: rows of scores}; ordinary cases come first."""
     cases: dict[str, Array] = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
@@ -186,7 +186,10 @@ def _softmax(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _adds(values: Array) -> Answers:
-    """Return the form of answers that map the tensor `a`; the program adds `a` to its transpose."""
+    """Return a function that builds the program of an answer that maps the tensor `a`.
+
+    The program adds `a`, which has `values`, to its transpose.
+    """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         (a,) = parts
@@ -495,7 +498,7 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
 
 # --- 03.5 -----------------------------------------------------------------------------------------
 
-SEEDS = (7, 11), (7, 5), (2024, 11)  # the second and the third differ from the first in a number
+SEEDS = (7, 11), (7, 5), (2024, 11)  # One number differs between the first seed and each other one.
 HALF_A_ROW = "half a row further"
 
 

@@ -33,7 +33,7 @@ from ipu_teach.types import Array
 
 SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
 MANY = 600  # The number of elements in the row whose cycles count.
-FEW = 11  # In a row this short, what does not divide by six weighs most.
+FEW = 11  # In a row of this length, uneven pieces cost most: 11 is not a multiple of six.
 NEAR = 0.1  # The allowed error, relative to the engine's cycles.
 
 LOWEST = np.finfo(np.float32).min
@@ -67,9 +67,9 @@ def _row(count: int, values: Sequence[Array], right: Sequence[Array], descriptio
 
 
 def _rows_of_readings() -> dict[str, Array]:
-    """Return {what is special: three rows}, with one run for each row.
+    """Return {description of a case: three rows}, with one run for each row.
 
-    The ordinary cases come first, and begin far below 0.
+    The ordinary cases come first, and their rows begin far below 0.
     """
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
@@ -118,7 +118,10 @@ def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
 
 
 def _refuse_constants(cls: type[Vertex]) -> None:
-    """Raise `NotYet` if a class attribute is a number without a dtype, and so is no field."""
+    """Raise `NotYet` if a class attribute is a number without a dtype.
+
+    Without a dtype it is a constant of the class, and not a field of the vertex.
+    """
     for name, value in vars(cls).items():
         if plain(value) is not None:
             why = (
@@ -156,7 +159,8 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         right = difference.right
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
-        if why.startswith("the first run is right"):  # here, state is asked for
+        # This text forbids state, but here the codelet needs state.
+        if why.startswith("the first run is right"):
             why = "the first row is right. The next goes on from the largest of the rows before."
             advice = "follow best from the end of the first row into the second."
         empty = np.flatnonzero(np.isnan(actual))
@@ -363,9 +367,10 @@ def _few(length: int) -> str:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return `(why, next step)` if each vertex of a set reads more elements than the last.
+    """Return `(why, next step)` if a vertex reads more than twice as many elements as any writes.
 
-    The vertices of such a set write equal numbers of elements. Return None if there is no such set.
+    Only the compute set called `name` counts, and only if its vertices write equally many elements,
+    up to a difference of 1. Otherwise return None.
     """
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
@@ -1001,7 +1006,10 @@ def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, 
 
 
 def _borders(n: int, place: int) -> range:
-    """Return the valid first elements of piece `place` of six even pieces of `n` elements."""
+    """Return the elements at which a piece may begin if `n` elements are cut into six even pieces.
+
+    `place` is the index of the piece. The sizes of even pieces differ by at most 1.
+    """
     share, longer = divmod(n, 6)
     fewest = max(0, place - (6 - longer))  # how many earlier pieces are longer by one, at least
     return range(place * share + fewest, place * share + min(place, longer) + 1)

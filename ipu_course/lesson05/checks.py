@@ -334,9 +334,10 @@ def _four_parts(
     dot: Price = graphcores_guess,
     add: Price = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the four parts of the learner's estimate, if it is their sum.
+    """Return the cycles of the four phases in the learner's estimate, if the estimate is their sum.
 
-    They are computed by calling the answer with prices, or a number of columns, that are 0.
+    They are (vector's exchange, products, partial sums' exchange, sums). Each is a difference
+    between calls of `plan`, in which a price or the number of columns is 0.
     """
 
     def free(_: int) -> int:
@@ -406,7 +407,7 @@ def split_cycles(pieces: int) -> int:
 
 
 def split_budget() -> int:
-    """Return the budget in cycles: 10 % more than with two pieces per row and worker."""
+    """Return the budget in cycles: 10 % more than if each row is cut into 2 * `WORKERS` pieces."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -722,8 +723,8 @@ def _cut_of(answer: Callable[..., Tensor], steps: int) -> str:
     """Return which dimension an answer cuts, in words; "" if that is not clear.
 
     `steps` is the number of supersteps of the answer. The answer is compared with products that cut
-    one dimension into equal pieces. It must take the same bytes and cycles as one of them, for two
-    shapes.
+    one dimension into equal pieces. The dimension is that of the product with the same bytes and
+    cycles as the answer, for two shapes.
     """
     trials = [_matmul(*shape, "a product in pieces")[0] for shape in ((M, K, N), (40, 96, 64))]
     for cut, pieces in (("rows", steps), ("columns", steps // 2), ("inner", (steps + 1) // 2)):
@@ -763,7 +764,10 @@ def _in_turn(cut: str, pieces: int = 4) -> Callable[[Graph, Tensor, Tensor, Sequ
 
 @cache
 def _that_fit() -> list[str]:
-    """Return which cuts are within both budgets: a list of "rows", "columns" and "inner"."""
+    """Return the dimensions that a product may cut: a list of "rows", "columns" and "inner".
+
+    A product that cuts them into four pieces is within its budgets of bytes and of cycles.
+    """
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -829,7 +833,10 @@ def cells_used(k: int, n: int, deep: int, wide: int) -> float:
 
 @cache
 def _weights() -> dict[str, tuple[int, ...]]:
-    """Return {what is special: (k, n, deep, wide)} for the check."""
+    """Return {description: (k, n, deep, wide)} with the cases of the check.
+
+    A case is a matrix of k x n weights, which are placed into panels of deep x wide cells.
+    """
     draw = np.random.default_rng(505)
     cases: dict[str, tuple[int, ...]] = {}
     for i in range(6):

@@ -112,7 +112,7 @@ class Layer(Vertex):
 
 
 class Fill(Vertex):
-    """Fills `out` with 1, on a tile that holds nothing of what a step reads."""
+    """Fills `out` with 1, on a tile that has no elements of the variables that the step reads."""
 
     out: Output[Vector[FLOAT]]
 
@@ -222,10 +222,10 @@ class Layers:
 def _layers(
     draw: np.random.Generator, tiles: int, variables: int, away: int = 0, again: bool = False
 ) -> Layers:
-    """Return a chain of steps, some of which also read the result of an earlier step.
+    """Return a program of steps, each of which reads the result of the step before it.
 
-    The vertices of all steps are `away` tiles from their data. With `again`, the first two
-    variables are written a second time.
+    Some steps also read the result of an earlier step. The vertices of all steps are `away` tiles
+    from their data. With `again`, the first two variables are written a second time.
     """
     sizes = (
         2
@@ -254,9 +254,9 @@ def _copying(draw: np.random.Generator, tiles: int) -> Layers:
 
 
 def _on_one_tile(draw: np.random.Generator, tiles: int) -> Layers:
-    """Return a chain whose constant is on one tile, of which it takes more than any variable does.
+    """Return a program whose constant is on one tile, where it is larger than each variable.
 
-    On all tiles together, each variable is larger.
+    On all tiles together, each variable is larger than the constant.
     """
     case = _layers(draw, tiles, 4)
     sizes = case.sizes.copy()
@@ -447,8 +447,9 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
 def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
     """Return `(why, next step)` for two wrong numbers of bytes.
 
-    The reason is a known mistake for both numbers, or one mistake for each number, because there
-    are too many pairs to list. `cases` has (report, actual, right).
+    The reason is a known mistake that gives both numbers. Otherwise it is a pair of mistakes, one
+    for each number; the file of mistakes does not list all pairs. `cases` has (report, actual,
+    right).
     """
 
     def told_of(numbers: Callable[[Split, Split], Split]) -> Reason:
@@ -502,7 +503,7 @@ def _copied(answer: Callable[[Report, int], int]) -> Passed:
 # --- 06.3 -----------------------------------------------------------------------------------------
 
 SENSORS = 13  # The number of sensors in the program that does not fit.
-READINGS = 13_000  # The number of readings of each sensor in that program.
+READINGS = 13_000  # The number of readings of each sensor in the program that does not fit.
 # The allowed cycles, as a multiple of the cycles that the program would take if it did fit.
 LONGER = 1.2
 
@@ -671,7 +672,7 @@ T = TypeVar("T")
 
 
 class Work(Vertex, Generic[T]):
-    """A vertex that adds up a part of the readings and a part of the second input of its step."""
+    """A vertex that adds up a part of its step's two inputs: the readings, and `side`."""
 
     x: Input[Vector[FLOAT]]
     side: Input[Vector[T]]
@@ -683,11 +684,13 @@ class Work(Vertex, Generic[T]):
 
 @dataclass(frozen=True)
 class Task:
-    """A step of the program, called `step`; `side` is the name of its second input.
+    """A step of the program: it adds up the readings and a second input.
 
-    The first input is the readings. `size` is the number of elements of the second input on a tile,
-    and `dtype` is their type. `together` rows of it share a tile, and each row is `beside` tiles
-    away from the tile that uses it. `vertices` vertices share the work of a tile.
+    `step` is the name of the step and `side` that of the second input. On each tile, `size`
+    elements of the second input are added up, by `vertices` vertices. Their type is `dtype`.
+
+    The second input has a row for each tile. `together` consecutive rows share a tile, and each row
+    is `beside` tiles away from the tile that uses it.
     """
 
     step: str
@@ -823,7 +826,10 @@ def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed
 
 @cache
 def _overtaking() -> tuple[ReportPair, ReportPair]:
-    """Return a pair whose changed variable passes another one in size, and its reverse."""
+    """Return two pairs of reports in which a variable becomes larger or smaller than another one.
+
+    The second pair has the reports of the first in reverse order.
+    """
     pair = _pair(OVERTAKING, TYPE)
     return pair, ReportPair(pair.after, pair.before, pair.changed)
 
@@ -1019,7 +1025,10 @@ def _timed(source: Iterable[Array], disc: Disc, waits: list[float]) -> Iterator[
 
 
 def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
-    """Return the host timeline of a run, with the times of the simulated disc and of the model."""
+    """Return a host timeline of a run with simulated times.
+
+    A step takes its modelled time, and a read of a row takes the next number of seconds of `waits`.
+    """
     now = 0.0
     reading = iter(waits)
     events = []

@@ -77,7 +77,7 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Return {what is special: (batch, right gradients)} for batches of several shapes.
+    """Return {description: (batch, right gradients)} for batches of several shapes.
 
     The gradients are computed from differences of the loss, not from a formula.
     """
@@ -402,7 +402,7 @@ def _pixels(images: Array) -> Array:
 
 
 def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
-    """Return (weights, bias) after 0 to `EPOCHS` epochs, computed by numpy in float64."""
+    """Return [(weights, bias)] after 0, 1, ..., `EPOCHS` epochs, computed by numpy in float64."""
     parameters: list[tuple[Array, Array]] = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
     batches = list(
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
@@ -653,7 +653,10 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _digits_of(runs: list[_Trained]) -> int:
-    """Return to how many digits the shares of all runs were rounded; 0 if they were not."""
+    """Return the number of digits to which an answer rounds the accuracies of all runs.
+
+    It is 0 if the accuracies are not rounded.
+    """
     for digits in range(1, 5):
         if all(
             abs(run.share - round(run.tests_right / len(run.data.test_labels), digits)) < 1e-9
@@ -664,10 +667,11 @@ def _digits_of(runs: list[_Trained]) -> int:
 
 
 def _counted(run: _Trained, shares: list[float], digits: int) -> None:
-    """Raise `NotYet` unless the share is the one that the weights give.
+    """Raise `NotYet` unless the returned fraction is the accuracy of the final weights.
 
-    Rounding may decide one image. `shares`: the shares of plain numpy after each number of epochs.
-    `digits`: to how many digits the learner's shares were rounded; 0 if they were not.
+    A difference of one test image is allowed, because rounding may decide how it is classified.
+    `shares` has the accuracy in plain numpy after each number of epochs. `digits` is the number of
+    digits to which the learner's fraction was rounded; 0 if it was not.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
@@ -743,13 +747,13 @@ def _share_of(description: str, result: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-ROUNDING = 1e-6  # More than a division or a product in FLOAT loses for a number from 0 to 1.
+ROUNDING = 1e-6  # The allowed error of a pixel, which is computed by one operation in FLOAT.
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Return a `ready` function that connects the answer's stream, with one batch per run.
+    """Return a function for `Trial.ready`, which connects the answer's stream of images.
 
-    The stream repeats the batch as often as the program fetches it.
+    Run i of the program gets batch i, as often as the program fetches it.
     """
 
     def ready(run: Ran) -> None:
@@ -978,7 +982,9 @@ Feeds = Callable[..., tuple[DataStream, StreamCallback]]
 
 
 def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream, StreamCallback]:
-    """Fetch each batch of the clock in a program; return the answer's stream and callback.
+    """Run a program that fetches all batches from an answer; return its stream and callback.
+
+    The answer takes the batches from the reader of `clock`.
 
     :raises NotYet: if batches arrive in another order, or too many are taken ahead.
     """

@@ -51,7 +51,10 @@ def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
-    """Return the elements of `x` in each window, one row per window."""
+    """Return [windows, k * k * channels]: the elements of each k x k window of `x`.
+
+    `x` has the shape [batch, rows, columns, channels].
+    """
     windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
     patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
     return patches
@@ -274,7 +277,10 @@ def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Return the modelled cycles of the layer if the library adds and maps the zeros."""
+    """Return the modelled cycles of the 3x3 layer if popops.pad adds and maps its zeros.
+
+    The zeros are those around the input of the layer.
+    """
 
     def padded(graph: Graph, x: Tensor, padding: int) -> Tensor:
         widths = [0, padding, padding, 0]
@@ -375,12 +381,17 @@ def _pool(answer: Callable[..., Array]) -> Passed:
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
 
-DEEP = 16  # The rows of a panel on ipu2, if values and sums are HALF.
-ACROSS = 16  # The columns of such a panel.
+# The multiply-add units of ipu2 load a panel of DEEP x ACROSS weights, if values and sums are HALF.
+DEEP = 16
+ACROSS = 16
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
-    """Return the fraction of the multiply-add units that have work."""
+    """Return the fraction of the multiply-add units that have work in a convolution.
+
+    The kernel has `places` pixels. `ins` and `outs` are the numbers of input and output channels,
+    which are divided into `groups` groups.
+    """
     deep = places * ins // groups
     wide = outs // groups
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
@@ -524,10 +535,10 @@ def _allowed() -> int:
 def _training(
     answer: Callable[..., float | EllipsisType], training: int
 ) -> tuple[_Watched, float | None, float, Callable[[], float]]:
-    """Return (record of the calls, returned value, test accuracy, training accuracy) of a training.
+    """Train; return (record of the calls, returned value, test accuracy, training accuracy).
 
     The accuracies are fractions of images that are classified correctly. The last one is a function
-    that computes it. Each value of `training` puts the images into another order.
+    that computes it. The number `training` chooses the order of the images.
 
     :raises NotYet: if the answer takes more steps than are allowed.
     """
@@ -641,7 +652,8 @@ CHANNELS = 5
 def _together(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, x, replicas, together, program).
 
-    The answer returns two tensors, the mean and the variance.
+    `together(tensor, program)` is a function that sums a tensor over the replicas. The answer
+    returns two tensors, the mean and the variance.
     """
 
     def together(tensor: Tensor, program: Steps) -> Tensor:

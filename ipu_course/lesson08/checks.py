@@ -237,7 +237,7 @@ def follow(
 def _refuse_library(answer: Callable[..., Order]) -> None:
     """Raise `NotYet` if an answer calls the library's `recompute`.
 
-    Errors of the answer are ignored here; the cases of the check report them.
+    An error that the answer raises is ignored here, because the next part of the check reports it.
     """
     library_calls = []
 
@@ -445,7 +445,10 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
-    """Return the report of a chain of layers on tiles with `memory` bytes each."""
+    """Return the report of a chain of layers that executes `steps`.
+
+    Each tile has `memory` bytes, and `numbers` elements of the input of each layer.
+    """
     graph = Graph(device_of(memory_bytes_per_tile=memory))
     program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
@@ -472,9 +475,9 @@ def _in_memory(layers: int, kept_layers: Collection[int]) -> View:
 
 
 def _best_even(layers: int, room: int) -> int:
-    """Return the fewest recomputed layers if every k-th input is saved, over all k.
+    """Return the fewest layers that are recomputed if the saved inputs are evenly spaced.
 
-    At most `room` inputs may be in memory at once.
+    Every k-th input is saved, for the best k. At most `room` inputs may be in memory at once.
     """
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
@@ -529,7 +532,7 @@ def _drops(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _refuse_elsewhere(trial_run: Ran) -> None:
-    """Raise `NotYet` if the result of a step is on other tiles than its x."""
+    """Raise `NotYet` if an element of a result is on another tile than the same element of `x`."""
     home = tiles_of(trial_run.graph, trial_run.tensors["x"])
     for (kind, layer), result in zip(ORDER, trial_run.results, strict=True):
         away = int((tiles_of(trial_run.graph, result) != home).sum())

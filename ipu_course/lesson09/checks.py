@@ -68,9 +68,9 @@ BYTES = "bytes to and from streaming memory"
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """Return the form of answers that are called as answer(graph, buffer, *tensors, *more).
+    """Return a function that builds the program of answer(graph, buffer, *tensors, *more).
 
-    Such an answer returns a program. The remote buffer has `rows` rows of `per_row` elements.
+    The answer returns a program. `buffer` is a remote buffer of `rows` rows of `per_row` elements.
     """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -186,8 +186,8 @@ def _deep(name: str, layers: int) -> Trial:
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
-# The reasons for a memory over budget: another layer adds no bytes, fewer than its weights, or
-# more.
+# The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
+# layer adds: none, at most those of its weights, or more.
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one layer computes.",
     "the weights share one variable, but each layer still has its own vertices and results.",
@@ -196,9 +196,10 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile if nothing is streamed.
+    """Return the bytes of the fullest tile for a layer, and the weights of further layers.
 
-    One layer is in memory, and the weights of `layers` - 1 more layers.
+    The program does not load weights from streaming memory. `layers` is the number of layers whose
+    weights are in memory.
     """
     device = device_of()
     graph = Graph(device)
@@ -453,7 +454,10 @@ def _order(
 
 
 def _like(answer: Answer, layers: int, fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether `like` has the same operations, and goes wrong at the same place."""
+    """Return whether `like` has the same operations and the same fault as the learner's answer.
+
+    `fault` is what `row_read_wrongly` returned for the learner's answer.
+    """
     *_, events = _order(like, layers, "")
     return row_read_wrongly(events, layers) == fault and _does_the_same(answer, layers, like)
 
@@ -530,7 +534,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return (content of streaming memory after a run, whether the program writes none)."""
+    """Return (content of the remote buffers after a run, whether no Copy writes to one of them)."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
@@ -608,7 +612,7 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """Return the index of the step that executes each transfer, as the program is compiled."""
+    """Return for each transfer the index of the step of the compiled program that executes it."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]

@@ -225,7 +225,11 @@ def _pipelines(name: str) -> tuple[Trial, ...]:
 
 
 def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: int = 13) -> Trial:
-    """Return a trial of answer(stages, into, out, samples, results), which returns a program."""
+    """Return a trial of answer(stages, into, out, samples, results), which returns a program.
+
+    `stages`, `into` and `out` are the programs of the stages, their inputs and their outputs.
+    `samples` and `results` have a tensor [rows, width] for each of `batches` micro-batches.
+    """
     description = f"{name} with {stages} stages and {batches} micro-batches"
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
@@ -274,7 +278,7 @@ def _takes_in(run: Ran) -> bool:
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """Return the cycles of one more tick in which all stages work.
+    """Return the modelled cycles of one tick of a pipeline in which all stages work.
 
     In such a tick a micro-batch arrives, all stages compute, and all send their results on at once.
     """
@@ -411,9 +415,10 @@ def in_waves() -> Schedule:
 
 
 def in_reverse() -> Schedule:
-    """Return a schedule of 2 stages in which a later micro-batch goes back before an earlier one.
+    """Return a schedule of 2 stages that runs the backward passes in another order.
 
-    Micro-batch 0 goes back last.
+    The forward passes are in the order of the micro-batches; micro-batch 0 has the last backward
+    pass.
     """
     forward = ((0, 1, 5), (1, 2, 6))  # for each stage, the tick of each micro-batch
     backward = ((9, 4, 8), (8, 3, 7))
@@ -494,7 +499,7 @@ def _reducing(name: str, numbers: int, ipus: int) -> Trial:
         form=appends(together=ipus),
         ipus=ipus,
         agree=_sums_alike,
-        beside=lambda: _reductions(name)[::2],  # with 30 and 520 numbers, but not with 3
+        beside=lambda: _reductions(name)[::2],  # The trial with 3 numbers is left out.
     )
 
 
@@ -519,7 +524,7 @@ def busiest_link(report: Report) -> int:
 def ring_cycles(numbers: int, ipus: int) -> int:
     """Return the cycles of a ring all-reduce: 2 (`ipus` - 1) rounds, half of which add.
 
-    They follow from the cycles of a round that runs alone.
+    They are computed from the cycles of the copy and of the addition of one round, which is run.
     """
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]

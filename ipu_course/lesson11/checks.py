@@ -210,10 +210,10 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 
 def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
-    """Return a sort key for values: ordinary values first, and midpoints last.
+    """Return a sort key: (how special the value is, whether it is negative, its magnitude).
 
-    Between them are values that are too large, or smaller than all normal numbers. Positive values
-    come before negative ones, and small values before large ones.
+    Ordinary values come first, and midpoints last. Between them are values that are too large, or
+    smaller than all normal numbers.
     """
     largest, smallest = (decoded(code, *BITS[form]) for code in (127, 1 << BITS[form][0]))
     is_special = not smallest <= abs(value) <= largest
@@ -305,7 +305,11 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
 
 
 def _product_of(name: str, layers: Sequence[Array], parts: Sequence[Array]) -> Array:
-    """Return a product without a factor, of an answer's own h and dh."""
+    """Return the product called `name` without its scaling factor: "h", "y", "dh", "dw1" or "dw2".
+
+    `layers` is (x, w1, w2, dy). `parts` are the products that the answer returned; its own h and dh
+    are operands of the other products.
+    """
     x, w1, w2, dy = layers
     h, _, dh, *_ = parts
     operands = {"h": (x, w1), "y": (h, w2), "dh": (dy, w2.T), "dw1": (x.T, dh), "dw2": (h.T, dy)}
@@ -643,7 +647,7 @@ class Descent:
 
     @property
     def exact(self) -> float:
-        """The loss of the same training in float64."""
+        """The loss after the same number of training steps in float64."""
         w = self.w
         for _ in range(STEPS):
             w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)

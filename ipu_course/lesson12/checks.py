@@ -188,7 +188,10 @@ def _bands(answer: Bands) -> Passed:
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
-    """Return why numbers are not valid first rows of bands; "" if they are valid."""
+    """Return a text about numbers that are not valid first rows of bands; "" if they are valid.
+
+    A band is a group of consecutive rows. There must be `parts` bands.
+    """
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     last = 0
@@ -227,14 +230,20 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """Return the largest density at which the static sparse product beats the dense one."""
+    """Return the largest density at which the static sparse product beats the dense one.
+
+    The product is [size, size] x [size, n], with blocks of block x block elements.
+    """
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
 
 
 def _both(size: int, n: int, block: int) -> View:
-    """Return a view of the cycles by density, for the dense and the static sparse product."""
+    """Return a view of the cycles of the dense and the static sparse product, by density.
+
+    The product is [size, size] x [size, n], with blocks of block x block elements.
+    """
     dense, sparse = planned(size, n, block)
     return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
 
@@ -264,7 +273,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
     """Return `(x, patterns)`: ten sparse matrices of 5 x 6 blocks of 4 x 4 numbers."""
     patterns = []
     for number in range(10):
-        # the fullest that the budget holds is not the first
+        # The pattern with the most blocks within the budget is not the first one.
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - abs(number - 2)
         patterns.append(drawn(5, 6, 4, blocks, seed=1240 + number, empty=range(number % 3)))
     return np.random.default_rng(1204).standard_normal((24, 4)), patterns
@@ -388,7 +397,7 @@ def _one_engine(answer: Multiplies) -> Passed:
 
     @cache
     def first_products() -> list[Array | None]:
-        """Return the learner's results for half the patterns: enough to tell mistakes apart."""
+        """Return the learner's results for five patterns, which suffice to recognise mistakes."""
         return _compiled(answer, description, 5)[0]
 
     def multiplies_alike(like: Multiplies) -> bool:
@@ -519,9 +528,9 @@ def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth
 
 
 def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
-    """Raise `NotYet` if more or fewer than `moved` blocks go or grow where sizes are equal.
+    """Raise `NotYet` unless exactly `moved` blocks are removed and as many are added.
 
-    Which of the equal blocks move is free.
+    All blocks have equal sizes here, so any of them may be chosen.
     """
     is_present = np.arange(12).reshape(3, 4) % 2 == 0
     signs = np.where(np.arange(4).reshape(2, 2) % 2, -0.5, 0.5)

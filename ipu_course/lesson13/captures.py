@@ -1,6 +1,6 @@
 """Computation graphs of torch modules: two stored graphs, and those of the learner's modules.
 
-The stored graphs are files in the folder of the digits.
+The stored graphs are files in the package's folder `datasets`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def captured(module: str | Module, *example: Tensor) -> ir.Ir:
 
         return capture_module(module, example).graph
     if module not in CAPTURES:
-        raise ModelError(f"""captured() was given {shown(module)}.
+        raise ModelError(f"""captured() was given {shown(module)}, which is not a stored graph.
             next:  {did_you_mean(str(module), CAPTURES)}there are {", ".join(CAPTURES)}; a module of
             torch comes with an example: captured(module, x, y).""")
     return ir.load(bundled("datasets") / f"{module}.model")

@@ -56,16 +56,18 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """Return `(rows of the outputs, number of losses)` that a call returns.
+    """Return `(rows of the outputs, number of losses)` that a call of a PopTorch model returns.
 
-    They are counted by iterating over the micro-batches.
+    `mode` is the output mode, such as "All"; `n` belongs to the mode "EveryN". The call has `micro`
+    micro-batches of `batch` samples in each replica. The numbers are counted micro-batch by
+    micro-batch.
     """
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
     samples_kept = [
         (m, r) for m in every.get(mode, [0]) for r in range(replicas)
-    ]  # a Sum counts as one of each
+    ]  # In the mode "Sum", each replica returns one result.
     return batch * len(samples_kept), len(samples_kept)
 
 
@@ -198,9 +200,9 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
 def _without_end(
     model: keras.Model, images: Array, labels: Array, epochs: int, *, batch: int, steps: int
 ) -> tuple[str, str] | None:
-    """Return (why, next step) if the epochs followed each other as one long one; None otherwise.
+    """Return (why, next step) if the model treated all epochs as a single long one; None otherwise.
 
-    The weights then are those of the plain loop over the digits, `epochs` times side by side.
+    Its weights are then those of the plain loop over the digits, repeated `epochs` times.
     """
     many = np.concatenate([images] * epochs), np.concatenate([labels] * epochs)
     if len(model.report.runs) != len(many[0]) // (batch * steps):

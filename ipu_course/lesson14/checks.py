@@ -113,7 +113,10 @@ def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
-    """Return a view of the values at the end of an answer's first run, or of its last run."""
+    """Return a view of the values at the end of an answer's first run.
+
+    If `run` is not 0, it shows the end of the last run.
+    """
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -591,7 +594,11 @@ def finger_steps(rows: Sequence[Sequence[int]]) -> int:
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program for a codelet, with one vertex for each pair of bounds."""
+    """Build the program of a codelet that counts triangles; each of its vertices has its own tile.
+
+    The last two tensors of the trial are the bounds and the counts. Vertex k gets the bounds k and
+    k + 1, and writes count k.
+    """
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("count")
     *lists, bounds, counts = parts
@@ -679,7 +686,7 @@ def _triangles(answer: type[Vertex]) -> Passed:
 Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
 # A tile may have this multiple of the mean number of edges, or the mean rounded up if that is more.
 FAIR = 1.1
-FEW = 1.6  # A search step may take this multiple of its cycles with the fewest cut rows.
+FEW = 1.6  # A search step may take this multiple of its cycles with the pieces of `filled`.
 
 
 @cache
@@ -697,7 +704,8 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
         ("vertices without edges", 25, some_edges(9, 20, 2), 6),
         ("twice as many tiles as edges", 4, star_of(4), 12),
         ("one tile", 6, star_of(6), 1),
-        ("a path of 4", 4, [(0, 1), (1, 2), (2, 3)], 4),  # 1.1 times the mean is less than 2
+        # Here 1.1 times the mean number of edges is less than 2, so the mean is rounded up.
+        ("a path of 4", 4, [(0, 1), (1, 2), (2, 3)], 4),
     )
     return tuple((message, rows_of(n, edges), tiles) for message, n, edges, tiles in graphs)
 
@@ -720,7 +728,10 @@ class Look(Vertex):
 
 
 class Settle(Vertex):
-    """A vertex that sets the distance of graph vertices that have none and have a marked piece."""
+    """A vertex that sets the distance of the graph vertices that are reached in this step.
+
+    A graph vertex is reached if it has no distance yet and one of its pieces is marked in `hit`.
+    """
 
     ends: Input[Vector[INT]]
     hit: Input[Vector[INT]]
@@ -779,7 +790,11 @@ def cycles_of_wave(rows: Sequence[Sequence[int]], pieces: Pieces) -> int:
 
 
 def filled(offsets: Sequence[int], tiles: int) -> Pieces:
-    """Return pieces that fill one tile after another; a row is cut only where a tile is full."""
+    """Return for each tile its pieces of rows; the pieces fill one tile after another.
+
+    `offsets` has the index of the first edge of each row, and the number of edges. A row is cut
+    only where a tile is full.
+    """
     ends = [offsets[-1] * tile // tiles for tile in range(tiles + 1)]
     return [
         [
@@ -792,7 +807,7 @@ def filled(offsets: Sequence[int], tiles: int) -> Pieces:
 
 
 def _drawn(offsets: Sequence[int], pieces: Pieces) -> View:
-    """Return a picture of the graph's edges on their tiles."""
+    """Return a picture of the tile of each element of the list of neighbours."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
     for tile, pieces_of_tile in enumerate(pieces):

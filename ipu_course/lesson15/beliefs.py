@@ -72,12 +72,18 @@ class Robust(Vertex):
 
 
 def chain(n: int) -> list[Edge]:
-    """Return the edges of a chain: side 1 of each variable to side 0 of the next one."""
+    """Return the edges of a chain of `n` variables, each of which is connected to the next one.
+
+    Messages from the previous variable arrive at index 0, and those from the next one at index 1.
+    """
     return [(i, 1, i + 1, 0) for i in range(n - 1)]
 
 
 def grid(height: int, width: int) -> list[Edge]:
-    """Return the edges of an image: to the right (sides 1 and 0), then down (sides 3 and 2)."""
+    """Return the edges of an image: first those to the right neighbours, then those downwards.
+
+    The sides of a variable (indices of its messages) are 0 left, 1 right, 2 up and 3 down.
+    """
     at = np.arange(height * width).reshape(height, width)
     right = zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True)
     down = zip(at[:-1].ravel().tolist(), at[1:].ravel().tolist(), strict=True)
@@ -133,6 +139,9 @@ def messages(
     `prior` [n, 2] has eta and lam of each variable. Each run of the engine executes `rounds` rounds
     and continues from the previous run. After a run, `read_tensor("belief")` returns the means and
     variances, [n, 2].
+
+    `stiff` is the strength of all springs, and `far` is the distance from which robust springs pull
+    no stronger.
 
     `lies` is (tile of each variable, tile of each factor). If it is None, variables are distributed
     over the tiles in order, and each factor is on the tile of its first variable.

@@ -130,13 +130,19 @@ NEAR = 1e-5  # The allowed float32 error after all rounds, relative to the large
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """Return {name: tensor} of a network for a trial; `network` maps them to tiles."""
+    """Return {name: tensor} of a network for a trial; `network` maps them to tiles.
+
+    `sides` is the largest number of messages of a variable. `stiff` has the strength of each
+    spring, and `far` the distance from which robust springs pull no stronger. `right` is the
+    expected belief.
+    """
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # is read to distinguish mistakes
+        # `sent` is read only to tell known mistakes apart.
+        "sent": Var(FLOAT, zeros.shape, right=[zeros]),
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
         "far": Var(FLOAT, (), 0, given=[np.array(far)]),
@@ -263,8 +269,8 @@ def through(message: Array, stiff: float) -> Array:
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-# messages from a and from b, both means, `stiff` and `far`
-Message = tuple[float, float]
+Message = tuple[float, float]  # (eta, lam)
+# Each case has (message from a, message from b, mean of a, mean of b, `stiff`, `far`).
 FACTORS: tuple[tuple[Message, Message, float, float, float, float], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
     ((-3.0, 2.0), (1.0, 5.0), -1.75, 0.5, 8.0, 0.5),
@@ -395,7 +401,10 @@ def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
 
 
 def cuts(pixels: Array) -> int:
-    """Return the number of pairs of neighbouring pixels that are on two tiles."""
+    """Return the number of pairs of neighbouring pixels that are on two tiles.
+
+    `pixels` has the tile of each pixel of an image.
+    """
     return int((np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum())
 
 
@@ -468,7 +477,11 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
 
 
 def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> None:
-    """Raise `NotYet` for a ValueError if every division into blocks has an empty block."""
+    """Raise `NotYet` if an answer fails because it accepts only divisions without an empty block.
+
+    The answer has raised a ValueError, and every division of the image into blocks has an empty
+    block.
+    """
     cuts_down = [down for down in range(1, tiles + 1) if tiles % down == 0]
     has_full = any(down <= height and tiles // down <= width for down in cuts_down)
     if isinstance(broken.error, ValueError) and not has_full:
@@ -649,9 +662,9 @@ def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
 def _right_without_vertices(
     side: Side, ran: Execution, right: dict[str, Array]
 ) -> dict[str, Array]:
-    """Return {result: bool array}: the elements that are right without vertices' work.
+    """Return {result: bool array}: the elements that are right although no vertex computes.
 
-    If the program cannot be run in that way, all elements are False.
+    If the program cannot be run without its vertices, all elements are False.
     """
     none = {name: np.zeros(array.shape, bool) for name, array in right.items()}
     if not callable(side) or ran.number < 0 or half_is_over():
@@ -689,9 +702,10 @@ def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execu
 
 
 def _side(side: Side, name: str) -> Execution:
-    """Return the report and the results of a program; a function is called to get them.
+    """Return the report and the results of a program, which has run.
 
-    `name` is "before" or "after".
+    `side` is a pair (report, results), or a function of a target that returns such a pair. `name`
+    is "before" or "after".
 
     :raises NotYet: if these are not a report and results.
     """

@@ -63,7 +63,7 @@ def test_without_the_solved_notebook_there_is_one_sentence(monkeypatch: Any) -> 
     assert check("01.3", waiting_share)
     monkeypatch.setattr(afterwards, "reference", gone)
     assert repr(solution("01.3")) == (
-        "01.3 The share of waiting, worked out: the solved notebook of this lesson is not here."
+        "01.3 The share of waiting, worked out: the solved notebook of this lesson is missing."
     )
     with pytest.raises(UnknownExerciseError):
         solution("01.9")

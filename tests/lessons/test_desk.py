@@ -346,14 +346,14 @@ There is no exercise 1.1.
         lambda: check("01.0", 5),
         UnknownExerciseError,
         """\
-01.0 is a prediction, and check() is for the other kind.
+01.0 is a prediction, but check() takes an exercise.
   next:  predict("01.0", …).""",
     ),
     (
         lambda: predict("01.1", 5),
         UnknownExerciseError,
         """\
-01.1 is an exercise, and predict() is for the other kind.
+01.1 is an exercise, but predict() takes a prediction.
   next:  check("01.1", …).""",
     ),
     (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
@@ -601,7 +601,7 @@ def test_given_says_which_names_are_missing() -> None:
         given("01.4")
     assert str(caught.value) == (
         "The reference answer to 01.4 needs Double, Execute, Flip, Pair, Sequence, neighbours, "
-        "place, and this notebook has not made that yet.\n  where: "
+        "place, which this notebook has not defined yet.\n  where: "
         "01_bulk_synchronous_parallel.ipynb\n  next:  run the cells above this one first."
     )
 
@@ -610,7 +610,7 @@ def test_given_without_the_solved_notebook(monkeypatch: pytest.MonkeyPatch, tmp_
     from ipu_course.checking import notebooks
 
     monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
-    with pytest.raises(UnknownExerciseError, match="is not here, so there is no reference answer"):
+    with pytest.raises(UnknownExerciseError, match="is missing, so there is no reference answer"):
         given("01.1")
 
 

@@ -84,10 +84,13 @@ def test_a_name_that_a_later_cell_needs_is_left_to_it() -> None:
     ("source", "says"),
     [
         ("# BEGIN SOLUTION 01.1: x\n1", "A gap has no end: '# BEGIN SOLUTION 01.1: x'."),
-        ("# END SOLUTION", "marks do not pair at '# END SOLUTION'"),
-        ("# BEGIN SOLUTION 01.1: x\n# BEGIN SOLUTION 01.2: y\n# END SOLUTION", "marks do not pair"),
-        ("# BEGIN SOLUTION\n# END SOLUTION", "marks do not pair at '# BEGIN SOLUTION'"),
-        ("#BEGIN SOLUTION 01.1: x\n# END SOLUTION", "marks do not pair"),
+        ("# END SOLUTION", "The mark '# END SOLUTION' is malformed or at the wrong place."),
+        (
+            "# BEGIN SOLUTION 01.1: x\n# BEGIN SOLUTION 01.2: y\n# END SOLUTION",
+            "The mark '# BEGIN SOLUTION 01.2: y' is malformed or at the wrong place.",
+        ),
+        ("# BEGIN SOLUTION\n# END SOLUTION", "The mark '# BEGIN SOLUTION' is malformed"),
+        ("#BEGIN SOLUTION 01.1: x\n# END SOLUTION", "The mark '#BEGIN SOLUTION 01.1: x' is"),
     ],
 )
 def test_marks_that_do_not_pair_are_refused(source: str, says: str) -> None:
@@ -224,25 +227,26 @@ def test_a_file_that_is_no_notebook_is_refused(
             {"source": "def ("},
             ".\n  where: 01_x.ipynb, cell 2, line 1\n  next:  correct the cell, and run it.",
         ),
-        ({"source": "x = '\0'"}, "A solved cell is not Python: "),
+        ({"source": "x = '\0'"}, "A cell of a solved notebook is not valid Python: "),
         (
             {"source": ["x = 1\n", "<<<<<<< ours\n", "=======\n"]},
             "a cell has the marks of two versions that were not merged",
         ),
         ({"source": "x = '\ud800'"}, "'utf-8' codec can't encode character '\\ud800' in position "),
-        ({"source": ["x", 1]}, "a cell's source is text, and this is ['x', 1]"),
-        ({"source": None}, "a cell's source is text, and this is None"),
+        ({"source": ["x", 1]}, "the source of a cell is not text: ['x', 1]"),
+        ({"source": None}, "the source of a cell is not text: None"),
         (
             {"cell_type": "kode"},
-            "a cell is of the kind code, markdown or raw, and this is {'cell_type': 'kode', ",
+            "the type of a cell is not code, markdown or raw: {'cell_type': 'kode', ",
         ),
         (
             {"source": "# END SOLUTION"},
-            "A gap's marks do not pair at '# END SOLUTION'.\n  where: 01_x.ipynb, cell 2\n",
+            "The mark '# END SOLUTION' is malformed or at the wrong place.\n"
+            "  where: 01_x.ipynb, cell 2\n",
         ),
         (
             {"source": "x = (\n# BEGIN SOLUTION 01.1: x\n1)\n# END SOLUTION"},
-            "A solved cell is not Python: ",
+            "A cell of a solved notebook is not valid Python: ",
         ),
     ],
 )

@@ -216,7 +216,7 @@ def test_a_puzzle_needs_what_its_lesson_made_above() -> None:
     refused("02.4", 3)
     with pytest.raises(
         LessonError,
-        match="needs RepeatWhileTrue, Sequence, popops, and this notebook has not made that",
+        match="needs RepeatWhileTrue, Sequence, popops, which this notebook has not defined",
     ):
         of("02.4")
     with pytest.raises(UnknownExerciseError):
