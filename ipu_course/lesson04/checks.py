@@ -33,7 +33,7 @@ from ipu_teach.types import Array
 
 SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
 MANY = 600  # The number of elements in the row whose cycles count.
-FEW = 11  # In a row of this length, uneven pieces cost most: 11 is not a multiple of six.
+FEW = 11  # In a row this short, what does not divide by six weighs most.
 NEAR = 0.1  # The allowed error, relative to the engine's cycles.
 
 LOWEST = np.finfo(np.float32).min
@@ -44,7 +44,7 @@ accumulate = np.maximum.accumulate
 Piece = Callable[[int, int], tuple[int, int]]  # (begin, end) of piece k of n numbers
 # returns whether a codelet is right, or `...` while the gap is blank
 Test = Callable[[type[Vertex]], bool | EllipsisType]
-BY_HAND = "follow the first few numbers by hand."
+BY_HAND = "trace the first few numbers by hand."
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Array:
@@ -100,20 +100,18 @@ def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
     """
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
-    words = (
-        f"it begins at {number(float(first))}, as if there had been a {number(float(first))} before"
-    )
+    words = f"it begins at {number(float(first))}, as if there was a {number(float(first))} before"
     if same(
         actual,
         list(_one_long(np.concatenate([np.full_like(rows[:, :1], first), rows], axis=1))[:, 1:]),
     ):
         return (
-            f"{words}: numbers below it never count.",
-            "let best begin below every number: -np.inf.",
+            f"{words}: numbers below it are ignored.",
+            "let best begin below every number, at -np.inf.",
         )
     if same(actual, [np.maximum(first, accumulate(row)) for row in rows]):
-        why = f"{words}, and that in each row. What the rows before had is forgotten, too."
-        return why, "let best begin at -np.inf, and keep the largest in it."
+        why = f"{words}, and that in each row. The earlier rows are forgotten, too."
+        return why, "let best begin at -np.inf, and keep the largest number in it."
     return "", BY_HAND
 
 
@@ -125,7 +123,7 @@ def _refuse_constants(cls: type[Vertex]) -> None:
     for name, value in vars(cls).items():
         if plain(value) is not None:
             why = (
-                "without a dtype it is a constant of the class, and no field: a vertex has no "
+                "without a dtype it is a constant of the class, and no field, so a vertex has no "
                 "memory for it."
             )
             declaration = f"{name}: FLOAT = {str(value).replace('inf', 'np.inf')}"
@@ -159,29 +157,28 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         right = difference.right
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
-        # This text forbids state, but here the codelet needs state.
-        if why.startswith("the first run is right"):
-            why = "the first row is right. The next goes on from the largest of the rows before."
-            advice = "follow best from the end of the first row into the second."
+        if why.startswith("the first run is right"):  # here, state is asked for
+            why = "the first row is right. The next one should continue from best."
+            advice = "trace best from the end of the first row into the second."
         empty = np.flatnonzero(np.isnan(actual))
         if not why and trial_run.unwritten("out"):
-            why = "nothing was stored in out."
+            why = "nothing is stored in out."
             advice = "write self.out[i] = … in the loop."
         elif not why and run == 0 and 1 < len(empty) == len(actual) - empty[0]:
-            why = f"from place {empty[0]} on nothing was stored."
-            advice = "let the loop go through all of x: range(len(self.x))."
+            why = f"from index {empty[0]} on, nothing is stored."
+            advice = "loop over all of x: range(len(self.x))."
         elif not why:
             why, advice = _began(trial_run, rows)
         if not why and run == 0 and np.array_equal(actual[:-1], right[:-1]):
-            why = "the last place is wrong, and only that one."
-            advice = "let the loop go up to the last place: range(n) ends at n - 1."
+            why = "only the last element is wrong."
+            advice = "let the loop include the last index: range(n) ends at n - 1."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
         # In a later run, the fault may come from the row of an earlier run.
         if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
             call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
-            advice = f"show.turns({cls.__name__}, {call_shape}) opens the turn that wrote it."
+            advice = f"show.turns({cls.__name__}, {call_shape}) shows the iteration that wrote it."
         raise NotYet(
             description,
             f"in run {run + 1}, {difference.words}",
@@ -245,8 +242,8 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
         reports.append(trial_run.report)
         _refuse_other_maxima(answer, trial_run, draw)
         why = (
-            "this is about the six workers of one tile: the numbers lie on tile 0, and each vertex "
-            "belongs beside them."
+            "the exercise is about the six workers of one tile: the numbers are on tile 0, so each "
+            "vertex belongs there, too."
         )
         trial_run.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
     many = _drawn(draw, 1, MANY)
@@ -315,9 +312,9 @@ def _refuse_uneven_pieces(answer: Callable[..., Program], draw: np.random.Genera
         raise NotYet(
             description,
             "the right numbers, too late",
-            why=f"the pieces have {min(pieces[0])} to {max(pieces[0])} numbers, and the others "
-            "wait for the longest.",
-            next_step="let the pieces differ by one number at most.",
+            why=f"the pieces have {min(pieces[0])} to {max(pieces[0])} numbers, so the other "
+            "workers wait for the longest.",
+            next_step="let the lengths of the pieces differ by at most one.",
             bars=bars,
         )
 
@@ -363,7 +360,7 @@ def _through_short(answer: Callable[..., Program], trial: Trial, length: int) ->
 
 
 def _few(length: int) -> str:
-    return f"longer rows are right, and here are {counted(length, 'number')} for six workers."
+    return f"longer rows are right, but this one has {counted(length, 'number')} for six workers."
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
@@ -386,10 +383,13 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None
     why = (
-        f"the pieces are equally long, but before its own a vertex reads up to {max(read)} numbers "
-        "once more, and the last one most."
+        f"the pieces are equally long, but before its own piece a vertex reads up to {max(read)} "
+        "numbers again, and the last vertex reads most."
     )
-    return why, "let six workers find the largest of each piece first: then six numbers say it all."
+    return (
+        why,
+        "let six workers find the largest number of each piece first: six numbers are enough.",
+    )
 
 
 def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
@@ -397,21 +397,19 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
     sets = report.compute_sets
     maximum = max(profile.num_vertices for profile in sets)
     if len(sets) >= WORKERS and maximum < WORKERS:
-        why = (
-            f"{len(sets)} compute sets follow each other, and in each of them five workers look on."
-        )
-        return why, "vertices that need not wait for each other go into one compute set."
+        why = f"{len(sets)} compute sets follow each other, and in each five workers are idle."
+        return why, "add vertices that are independent to one compute set."
     if maximum < WORKERS:
         vertices = counted(maximum, "vertex", "vertices")
         return (
             f"no compute set has more than {vertices}, and a tile has six workers.",
-            "cut the row into six pieces, with a vertex each.",
+            "divide the row into six pieces, with one vertex each.",
         )
     if maximum > WORKERS:
         return (
-            f"there are {maximum} vertices in a compute set. A tile has six workers, and each "
-            "vertex has to be started.",
-            "cut the row into six pieces, with a vertex each.",
+            f"there are {maximum} vertices in a compute set. A tile has six workers, and starting "
+            "each vertex costs cycles.",
+            "divide the row into six pieces, with one vertex each.",
         )
     cost = max((profile.cost for profile in sets), key=lambda cost: cost.compute_duration)
     busy = float(cost.active_cycles[0] / cost.compute_duration)
@@ -420,12 +418,12 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
         return words
     if busy < 0.8:
         return (
-            f"in the longest step the workers work for {100 * busy:.0f} % of the time.",
+            f"in the longest superstep the workers are busy for {100 * busy:.0f} % of the time.",
             "make the pieces equally long.",
         )
     return (
-        "all six work, and each turn of their loops costs too much.",
-        "look for the dearest line of your codelets: show.code(observe(…)).",
+        "all six work, but each iteration of their loops costs too much.",
+        "find the most expensive line of your codelets: show.code(observe(…)).",
     )
 
 
@@ -447,9 +445,7 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
         right = [_smoothed(row), _smoothed(_smoothed(row))]
         for shuffle in (None, 1, 2):
             order = (
-                "in the order in which they were added"
-                if shuffle is None
-                else "in an order drawn by chance"
+                "in the order in which they were added" if shuffle is None else "in a random order"
             )
             description = f"{counted(count, 'number')} smoothed twice, with the vertices {order}"
             tensors = {"a": Var(FLOAT, count, by_rows, given=[row], right=right)}
@@ -468,18 +464,18 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
                 message = f"in run {difference.run + 1}, {difference.words}"
                 advice = BY_HAND
                 if count > 1 and same(list(run.came[0]["a"][:-1]), list(right[0][:-1])):
-                    advice = "follow the last number by hand: it has no right neighbour, and stays."
+                    advice = "trace the last number by hand: it has no right neighbour, and stays."
                 raise run.refused("04.3", message, quoted(difference.right), advice=advice, why=why)
             reports.append(run.report)
             steps = len(run.report.steps())
             if steps > STEPS:
                 why = (
-                    "they come one after another: that is no race, and no parallel machine either. "
-                    "Each waits for a sync."
+                    "each vertex runs in its own superstep: there is no race, but nothing is "
+                    "parallel either."
                 )
                 advice = (
-                    "let all of them work in one compute set, on numbers that nobody changes "
-                    "meanwhile."
+                    "let all of them work in one compute set, and read numbers that no vertex "
+                    "changes meanwhile."
                 )
                 bars = Bars(STEPS, steps, "supersteps")
                 raise NotYet(
@@ -508,18 +504,18 @@ def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exce
         replace(trial, options={"strict": {"races": False}, "shuffle": seed}).of(answer)
         for seed in (None, 1)
     ]
-    why = "one vertex writes what another one reads, and nobody knows who comes first."
+    why = "one vertex writes what another one reads, and there is no order between them."
     if [run.wrong("a") is None for run in unchecked] == [True, False]:
         why += (
-            " Unchecked, it is right in the order in which the vertices were added, and wrong in "
-            "another."
+            " Without the check, it is right in the order in which the vertices were added, and "
+            "wrong in another."
         )
     advice = (
-        "let the vertices read from somewhere that none of them writes: a copy of the old numbers."
+        "let the vertices read from a variable that none of them writes: a copy of the old numbers."
     )
     if "twice" in error.tried:
         why = "two vertices write the same number."
-        advice = "give each number to one vertex."
+        advice = "let only one vertex write each number."
     message = f"ComputeSetRaceError: {error.tried} {error.where}"
     return NotYet(
         trial.tried,
@@ -645,12 +641,12 @@ MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
     ),
     (
         _from_far_below,
-        "begins at -1,000 instead of the first number: somebody thought that low enough.",
+        "begins at -1,000 instead of the first number, which is not low enough for every row.",
         "add a row in which every number is below that: [-3e38, -1e38].",
     ),
     (
         _whole_numbers,
-        "holds its largest in a whole number, so that fractions are cut off.",
+        "keeps its largest number as an integer, so fractions are lost.",
         "add a row of numbers with fractions: [0.5, 1.25, 0.75].",
     ),
     (
@@ -660,13 +656,13 @@ MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
     ),
     (
         _off_by_one,
-        "is one place late: each place lacks its own number.",
-        "compare every place, in a row that rises in the middle: [1, 3, 2].",
+        "is one index late: each element leaves out its own number.",
+        "compare every element, in a row that rises in the middle: [1, 3, 2].",
     ),
     (
         _in_place,
-        "gives the right out, and changes x on the way.",
-        'compare what run_one gives back as "x" with the row.',
+        "gives the right out, but changes x.",
+        'compare the "x" that run_one returns with the row.',
     ),
 )
 
@@ -685,11 +681,11 @@ def _accepts(answer: Test, codelet: type[Vertex]) -> bool:
     if message is ...:
         raise NotAttempted
     if not isinstance(message, (bool, np.bool_)):
-        advice = "end with `return True`, and `return False` where something is wrong."
+        advice = "return False if something is wrong, and end with `return True`."
         if isinstance(message, np.ndarray) and message.dtype == bool:
             advice = (
-                "an array of comparisons has one answer for each place: np.array_equal gives one "
-                "for all."
+                "an array of comparisons has one answer per element. np.array_equal returns one "
+                "for the whole array."
             )
         raise NotYet(description, returned(message), expected="True or False", next_step=advice)
     return bool(message)
@@ -727,22 +723,22 @@ def _refuse_rejected(
             description,
             "False for the right codelets, and True for all six faulty ones",
             expected="True for the right ones",
-            why="True and False have changed places.",
-            next_step="return True where everything fits, and False where something does not.",
+            why="True and False are swapped.",
+            next_step="return True if everything is right, and False if something is not.",
         )
     if not any(right):
-        why = "it says no to the right codelets, and to all others."
-        advice = "work the expected row out by hand: 3 1 4 gives 3 3 4."
+        why = "it refuses the right codelets, and all others."
+        advice = "work out an expected row by hand: 3 1 4 gives 3 3 4."
         if alive:
-            why = f"it says no to the right codelets, and yes to {len(alive)} of six faulty ones."
-            advice = "return True where everything fits, and False where something does not."
+            why = f"it refuses the right codelets, and accepts {len(alive)} of six faulty ones."
+            advice = "return True if everything is right, and False if something is not."
         with suppress(Broken), in_float64():
             if _accepts(answer, _codelet(RIGHT[0])):
                 why = (
-                    "it says no to a codelet that is right, and yes if FLOAT is made as wide as "
+                    "it refuses a codelet that is right, but accepts it if FLOAT is as wide as "
                     "float64: it compares numbers of two dtypes."
                 )
-                advice = "make the row FLOAT first: np.asarray(row, np.float32)."
+                advice = "convert the row to FLOAT first: np.asarray(row, np.float32)."
         raise NotYet(
             description,
             "False for a right codelet",
@@ -752,7 +748,7 @@ def _refuse_rejected(
         )
     if not all(right):
         why = (
-            "of two right codelets it accepts one. The other does the same in another way, with x "
+            "it accepts one of two right codelets. The other does the same in another way, with x "
             "declared as InOut."
         )
         raise NotYet(
@@ -760,7 +756,7 @@ def _refuse_rejected(
             "False for a right codelet",
             expected="True",
             why=why,
-            next_step="look at values alone: x and out after the run.",
+            next_step="compare only values: x and out after the run.",
         )
 
 
@@ -774,22 +770,22 @@ def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]
             description,
             "True for all six faulty ones",
             expected="False",
-            why="it says no to a codelet that is wrong in every place of every row, and yes to "
+            why="it refuses a codelet that is wrong in every element of every row, but accepts "
             "those that are right in some.",
-            next_step="let one row that does not fit be enough for False.",
+            next_step="return False as soon as one row is wrong.",
         )
     if len(alive) == len(MUTANTS):
-        why = "it says yes to everything."
+        why = "it accepts every codelet."
         raise NotYet(
             description,
             "True for all six faulty ones",
             expected="False",
             why=why,
-            next_step="run the codelet, and compare what came.",
+            next_step="run the codelet, and compare its result with the expected one.",
         )
     if alive:
         fault, advice = alive[0]
-        actual = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} got through"
+        actual = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} were accepted"
         raise NotYet(
             description,
             actual,
@@ -837,9 +833,9 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     if [_measured(cls, *case) for case in LENGTHS] != right:  # type: ignore[arg-type]
         raise NotYet(
             f"the codelet {cls.__name__}",
-            "it takes other cycles than the page's Peaks",
+            "its cycles differ from those of the lesson's Peaks",
             expected="Peaks",
-            why="the estimate asked for is of Peaks, as its cell has it.",
+            why="the exercise asks for an estimate of Peaks, as its cell defines it.",
             next_step='run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
         )
     actual = []
@@ -889,60 +885,62 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
 
     if near(WORKERS * right):
         return (
-            "these are cycles of the tile, six for each of its worker's.",
-            "leave out the 6: asked are worker cycles.",
+            "these are cycles of the tile, six for each worker cycle.",
+            "leave out the 6: the exercise asks for worker cycles.",
         )
     if near(right / WORKERS):
-        return "it was divided by six. A vertex has one worker.", "leave the division out."
+        return "this is divided by six, but a vertex has one worker.", "leave out the division."
     if near(right[0] - 4 * lengths[0] - new[0] + 4 * new):
         return (
-            "it counts the cycles only of those that are larger than all before.",
-            "multiply the cycles of a turn by `length`, and add one for each of the `new`.",
+            "it counts only the iterations with a new largest number.",
+            "multiply the cycles of an iteration by `length`, and add `new`.",
         )
     if near(right + lengths - 2 * new):
-        why = "it counts those that are not larger. A new largest is what takes a cycle more."
-        return why, "count it new times."
+        why = "it adds a cycle for the numbers that are not larger. A new largest one costs it."
+        return why, "add `new`."
     if near(right + new):
-        return "a new largest costs one cycle more, and here it is two.", "add `new` once."
+        return "a new largest number costs one more cycle, but here it is two.", "add `new` once."
     if near(right - new):
         return (
-            "a new largest number costs a cycle more, for it is read once more.",
+            "a new largest number costs one more cycle, since it is read once more.",
             "add `new` once.",
         )
     if near(right - new + lengths):
         return (
-            "a new largest is counted in every turn. It comes only now and then: that is what "
-            "`new` says.",
-            "count it new times.",
+            "this adds the cycle of a new largest number in every iteration. It occurs only `new` "
+            "times.",
+            "add `new`, not `length`, for it.",
         )
     missing = right - actual
     if missing.min() > 0 and missing.max() - missing.min() <= 0.5:
         why = (
-            f"{number(missing[0])} cycles are missing, whatever the length: what a vertex does "
-            "once, before and after its loop."
+            f"{number(missing[0])} cycles are missing, at any length: they belong to the work "
+            "outside the loop, which is done once."
         )
-        return why, "add what stands outside the loop, and the start of the vertex."
+        return why, "add the lines outside the loop, and the start of the vertex."
     if missing.max() < 0 and missing.max() - missing.min() <= 0.5:
         return (
-            f"{number(-missing[0])} cycles too many, whatever the length.",
-            "take them away: they belong to no turn of the loop.",
+            f"{number(-missing[0])} cycles too many, at any length.",
+            "subtract them: they belong to no iteration of the loop.",
         )
     if np.ptp(actual) == 0:
-        return "it is the same for every length.", "multiply the cycles of a turn by length."
+        return "it is the same for every length.", "multiply the cycles of an iteration by length."
     if np.ptp(actual / lengths) <= 1e-9 * np.abs(actual).max():
         return (
-            "it grows with the length and with nothing else. That fits for one length: there is a "
-            "part that does not grow.",
-            "compare observe for two lengths: the difference is the loop's, and the rest is not.",
+            "it is proportional to the length. That is right for one length only, since a part "
+            "does not grow.",
+            "compare observe for two lengths: the difference is the loop, the rest is fixed.",
         )
     return "", (
         "subtract observe(Peaks, x=[2], out=1).cycles from observe(Peaks, x=[2, 1], out=2).cycles: "
-        "that is a turn without a new largest."
+        "that is an iteration without a new largest number."
     )
 
 
 def _on_tile_3(_: Answer, run: Ran) -> None:
-    run.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
+    run.refuse_other_tiles(
+        [3], "a vertex runs on the tile to which it is mapped.", "map it to tile 3."
+    )
     count = sum(
         len(table)
         for compute_set in run.graph.compute_sets
@@ -951,7 +949,7 @@ def _on_tile_3(_: Answer, run: Ran) -> None:
     if count > 1:
         raise NotYet(
             run.trial.tried,
-            f"out is right, and there are {count} vertices",
+            f"out is right, but there are {count} vertices",
             expected="1",
             next_step="call graph.add_vertex once.",
         )
@@ -1019,7 +1017,7 @@ ROW = np.array([-1.5, 3, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
 # rows of 5 numbers, by where the largest of them is
-WHERE = {"in it": ROW, "at its begin": np.sort(ROW)[::-1], "at its end": np.sort(ROW)}
+WHERE = {"inside": ROW, "at the beginning": np.sort(ROW)[::-1], "at the end": np.sort(ROW)}
 ONE_VERTEX = [
     Trial(
         f"a row of 5 numbers, with the largest {where}",
@@ -1031,7 +1029,7 @@ ONE_VERTEX = [
 
 def _halves(answer: type[Vertex]) -> Passed:
     passed = warmups.vertex("04.w1", HALVES, "out")(answer)
-    HALVES.of(answer).refuse_changed("read self.x[i], and store in self.out[i] alone.")
+    HALVES.of(answer).refuse_changed("read self.x[i], and store only in self.out[i].")
     return passed
 
 
@@ -1040,7 +1038,8 @@ def _one_vertex(answer: Answer) -> Passed:
         warmups.program("04.w2", trial, "out", _on_tile_3)(answer).evidence for trial in ONE_VERTEX
     ]
     return Passed(
-        "a row of 5 numbers, with the largest in it, at its begin and its end", evidence=evidence
+        "rows of 5 numbers, with the largest inside, at the beginning and at the end",
+        evidence=evidence,
     )
 
 

@@ -84,9 +84,9 @@ def run_one(codelet, row):
 
 
 # %% 04.1: forgets the rows before
-# clause: When the next row comes, it goes on
-# why:  each row begins anew: what was largest in the rows before is forgotten.
-# next: begin with self.best, and see that self.best holds the largest when the row is over.
+# clause: When the next row comes, it continues
+# why:  each row starts again, so the largest number of the earlier rows is lost.
+# next: start with self.best, and store the largest number in self.best at the end of the row.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -102,8 +102,8 @@ class PrefixMax(Vertex):
 
 # %% 04.1: keeps the last number
 # clause: the **largest number so far**
-# why:  what it keeps for the next row is the last number, and not the largest.
-# next: put the largest so far into self.best.
+# why:  the state keeps the last number for the next row, not the largest.
+# next: store the largest number so far in self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -119,7 +119,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: suffix maximum
-# why:  this looks at what comes after: the largest from each place to the end, the suffix maximum.
+# why:  this is the largest number from each index to the end of the row: the suffix maximum.
 # next: go through x from the front.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -135,7 +135,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: stores too early
-# why:  each place holds the largest of those before it, without its own number: it is stored a line
+# why:  each element has the largest number before it, without its own number: it is stored one line
 #   too early.
 # next: compare first, then store.
 class PrefixMax(Vertex):
@@ -151,8 +151,9 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: stores only what is new
-# why:  something is stored only where a new largest comes. The places between get nothing.
-# next: store in every turn of the loop: the line stands outside the if.
+# why:  this stores only if a number is a new largest one, so the elements in between are never
+#   written.
+# next: store in every iteration of the loop: move the line out of the if.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -166,8 +167,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the comparison the wrong way round
-# why:  the largest so far never changes: no number is ever taken for larger.
-# next: turn the comparison round: self.x[i] > self.best.
+# why:  the largest number so far never changes, since the comparison is the wrong way round.
+# next: write self.x[i] > self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -181,8 +182,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the smallest
-# why:  these are the smallest so far.
-# next: turn the comparison round.
+# why:  these are the smallest numbers so far.
+# next: reverse the comparison.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -196,7 +197,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the farthest from 0
-# why:  these are the numbers that are farthest from 0 so far, with their signs.
+# why:  these are the numbers that are farthest from 0 so far: with abs(), -99 counts as larger than
+#   33.
 # next: compare the numbers themselves: self.x[i] > self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -211,8 +213,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the largest of the row
-# why:  every place holds the largest of the whole row, as if it knew what comes.
-# next: store within the loop, while the largest is still growing.
+# why:  every element has the largest number of the whole row, including later numbers.
+# next: store inside the loop, in each iteration.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -223,8 +225,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: x as it came
-# why:  out is x, as it came.
-# next: store the largest so far, and not the number itself.
+# why:  out is a copy of x.
+# next: store the largest number so far, not the number itself.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -237,8 +239,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the neighbour alone
-# why:  each number is compared with its neighbour alone.
-# next: compare it with the largest of all before it: keep that in a variable.
+# why:  each number is only compared with its neighbour.
+# next: compare it with the largest of all numbers before it: keep that in a variable.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -251,8 +253,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the state is a whole number
-# why:  the fractions are cut off on the way.
-# next: keep the number as it is: best is a FLOAT, and int() is not needed.
+# why:  the fractions are lost, since the numbers are converted to integers.
+# next: store the number as it is: best is a FLOAT, so leave out int().
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -267,7 +269,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: still a sum
 # why:  the numbers are added up, as in RunningSum.
-# next: keep the larger of the two instead of the sum.
+# next: keep the larger of the two numbers instead of the sum.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -281,7 +283,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: begins at 0
 # clause: Numbers may be below 0.
-# not yet: as if there had been a 0 before: numbers
+# not yet: as if there was a 0 before: numbers
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -295,7 +297,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: begins at 0 in each row
-# clause: of everything in the rows before
+# clause: and of all earlier rows
 # not yet: and that in each row
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -365,7 +367,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the state is in HALF
-# why:  best holds three digits of what it was given: HALF is too narrow for these numbers.
+# why:  the state best is HALF, which has only about three digits: too few for these numbers.
 # next: declare it as wide as x: best: FLOAT.
 from ipu_teach import HALF
 
@@ -383,7 +385,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the first 31 numbers
-# not yet: from place 31 on nothing was stored
+# not yet: from index 31 on, nothing is stored
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -413,7 +415,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: never stored
-# not yet: nothing was stored in out
+# not yet: nothing is stored in out
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -473,9 +475,9 @@ PrefixMax = np.maximum.accumulate
 
 
 # %% 04.2: no merge
-# clause: fills `out` with the prefix maximum
-# why:  each piece begins anew, as if nothing had come before it: the merge is missing.
-# next: give each piece the largest numbers of all pieces before it: before=most[:k].
+# clause: stores the prefix maximum of `x` in `out`
+# why:  each piece starts again, as if no numbers came before it: the merge is missing.
+# next: give each piece the largest numbers of all earlier pieces: the k numbers before piece k.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -491,8 +493,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: the neighbour's largest alone
-# why:  each piece knows of the piece before it, and of none before that.
-# next: the largest may have come much earlier: before=most[:k] has all of them.
+# why:  each piece uses only the piece just before it.
+# next: use all earlier pieces, since the largest number may be in any of them: the k numbers before
+#   piece k.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -514,8 +517,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: its own largest too
-# why:  a piece begins with its own largest number, which it has not met yet.
-# next: leave its own out: most[:k] ends before piece k.
+# why:  a piece starts with its own largest number, which may come later in the piece.
+# next: leave out its own number: use the k numbers before piece k.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -531,8 +534,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: all six largest
-# why:  every piece begins with the largest of all pieces, those after it too.
-# next: piece k needs what came before it: most[:k].
+# why:  every piece starts with the largest of all pieces, also of later ones.
+# next: use only the earlier pieces: the k numbers before piece k.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -549,7 +552,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: one piece late
 # why:  each piece leaves out the piece just before it.
-# next: most[:k] holds the pieces 0 to k - 1.
+# next: use the numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -567,9 +570,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: six codelets with state, without merge and tail
-# why:  each piece begins anew, as if nothing had come before it: the merge is missing. And the last
-#   numbers belong to no piece: dividing with // drops what does not come out even.
-# next: give each piece the largest numbers of all pieces before it: before=most[:k].
+# why:  each piece starts again, as if no numbers came before it: the merge is missing. And the last
+#   numbers belong to no piece, since // drops the remainder.
+# next: give each piece the largest numbers of all earlier pieces: the k numbers before piece k.
 def in_six(graph, x, out):
     n, pieces = x.num_elements // 6, graph.add_compute_set("pieces")
     for i in range(6):
@@ -580,7 +583,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: the tail dropped
 # clause: need not be a multiple of 6
-# why:  the last numbers belong to no piece: dividing with // drops what does not come out even.
+# why:  the last numbers belong to no piece: // drops the remainder of the division.
 # next: let piece k begin at k * n // 6; then the last one ends at n.
 def in_six(graph, x, out):
     n = x.num_elements
@@ -597,9 +600,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: vertices with state
-# clause: nothing is remembered
-# why:  the second run goes on where the first one ended. State lives from run to run, and these are
-#   two different rows.
+# clause: must not depend on earlier runs
+# why:  the second run continues from the first one, since state keeps its value between runs. But
+#   the two rows are independent.
 # next: use codelets without state here.
 def in_one(graph, x, out):
     whole = graph.add_compute_set("whole")
@@ -613,10 +616,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: one compute set
-# why:  one vertex writes what another of the same compute set reads or writes: nobody knows who
-#   comes first.
-# next: what reads the largest numbers goes into a second compute set. Does each piece have places
-#   of its own?
+# why:  one vertex writes what another vertex of the same compute set reads or writes, and there is
+#   no order between them.
+# next: read the largest numbers in a second compute set, and give each piece its own elements.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -632,9 +634,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: the second first
-# why:  it is read before it was written.
-# next: Sequence does things in the order in which they stand: first the largest numbers, then what
-#   reads them.
+# why:  a variable is read before it is written.
+# next: put the two Executes into the Sequence in the other order: first the largest numbers, then
+#   the vertices that read them.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -662,7 +664,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: on six tiles
 # clause: of tile 0
-# not yet: this is about the six workers of one tile
+# not yet: the exercise is about the six workers of one tile
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -726,8 +728,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: too dear a merge
-# clause: It is marked on cycles
-# not yet: each turn of their loops costs too much
+# clause: There is also a budget of cycles
+# not yet: each iteration of their loops costs too much
 class Slow(Vertex):
     before: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -757,7 +759,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: all before, one number at a time
-# not yet: before its own a vertex reads up to 500 numbers once more
+# not yet: before its own piece a vertex reads up to 500 numbers again
 def in_six(graph, x, out):
     n, prefix = x.num_elements, graph.add_compute_set("prefix")
     for k in range(6):
@@ -816,7 +818,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: a vertex without a tile
-# clause: Both lie on tile 0
+# clause: Both are on tile 0
 # error in the answer: are on no tile
 def in_six(graph, x, out):
     n = x.num_elements
@@ -832,8 +834,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.3: in a copy that nobody fetches
-# why:  a is as it was: the new numbers did not get there, or are the old ones.
-# next: let each vertex read its right neighbour's old number, and see that the result ends in a.
+# why:  a has the old numbers: the new ones are not stored in it.
+# next: let each vertex read its right neighbour's old number, and store the result in a.
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")
@@ -844,9 +846,9 @@ def repaired(graph, a):
 
 
 # %% 04.3: even places first
-# why:  the even places come first, so that the odd ones are averaged with neighbours that are new
-#   already.
-# next: every place needs its neighbour's old number: keep a copy of the old ones.
+# why:  the even indices come first, so the odd ones are averaged with neighbours that are already
+#   new.
+# next: let each vertex read its neighbour's old number: keep a copy of the old numbers.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(0, a.num_elements - 1, 2), range(1, a.num_elements - 1, 2)):
@@ -860,9 +862,9 @@ def repaired(graph, a):
 
 
 # %% 04.3: odd places first
-# why:  the odd places come first, so that the even ones are averaged with neighbours that are new
-#   already.
-# next: every place needs its neighbour's old number: keep a copy of the old ones.
+# why:  the odd indices come first, so the even ones are averaged with neighbours that are already
+#   new.
+# next: let each vertex read its neighbour's old number: keep a copy of the old numbers.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(1, a.num_elements - 1, 2), range(0, a.num_elements - 1, 2)):
@@ -877,8 +879,9 @@ def repaired(graph, a):
 
 # %% 04.3: one by one, from the end
 # clause: in any order
-# why:  from the last place to the first, each is averaged with a neighbour that is new already.
-# next: every place needs its neighbour's old number: keep a copy of the old ones.
+# why:  this goes from the last number to the first, so each is averaged with a neighbour that is
+#   already new.
+# next: let each vertex read its neighbour's old number: keep a copy of the old numbers.
 def repaired(graph, a):
     steps = Sequence()
     for places in ([i] for i in reversed(range(a.num_elements - 1))):
@@ -892,9 +895,9 @@ def repaired(graph, a):
 
 
 # %% 04.3: the left neighbour
-# clause: itself and its right neighbour
-# why:  each is averaged with its left neighbour, and not with its right one.
-# next: the neighbour of place i is i + 1.
+# clause: with its right neighbour
+# why:  each number is averaged with its left neighbour instead of its right one.
+# next: use the neighbour at index i + 1.
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")
@@ -905,8 +908,8 @@ def repaired(graph, a):
 
 
 # %% 04.3: round the end
-# why:  the last number was averaged with the first. It has no right neighbour, and stays.
-# next: there is one vertex less than there are numbers.
+# why:  the last number is averaged with the first one. It has no right neighbour, and should stay.
+# next: use one vertex less than there are numbers.
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")
@@ -917,7 +920,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: twice
-# why:  it was smoothed twice.
+# why:  the numbers are smoothed twice.
 # next: execute the compute set once.
 def repaired(graph, a):
     old = graph.clone(a)
@@ -936,8 +939,8 @@ def repaired(graph, a):
 
 
 # %% 04.3: one by one
-# clause: up to four supersteps in all
-# not yet: no parallel machine either
+# clause: up to four supersteps in total
+# not yet: but nothing is parallel either
 def repaired(graph, a):
     steps = Sequence()
     for places in ([i] for i in range(a.num_elements - 1)):
@@ -1008,7 +1011,7 @@ def accepts(codelet):
 
 # %% 04.4: only whole numbers
 # clause: False for any other
-# not yet: fractions are cut off
+# not yet: fractions are lost
 def accepts(codelet):
     for row in ([3, 1, 4, 1, 5], [-7000, -9000, -3000]):
         after = run_one(codelet, row)
@@ -1030,7 +1033,8 @@ def accepts(codelet):
 
 
 # %% 04.4: never looks at x
-# not yet: changes x on the way
+# clause: A right codelet leaves `x` unchanged
+# not yet: but changes x
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
@@ -1041,8 +1045,8 @@ def accepts(codelet):
 
 
 # %% 04.4: yes to everything
-# clause: Whether `codelet` computes prefix maxima
-# not yet: it says yes to everything
+# clause: Return whether `codelet` computes prefix maxima
+# not yet: it accepts every codelet
 def accepts(codelet):
     run_one(codelet, [3, 1, 4])
     return True
@@ -1050,7 +1054,7 @@ def accepts(codelet):
 
 # %% 04.4: no to everything
 # clause: Two are right
-# not yet: it says no to the right codelets, and to all others
+# not yet: it refuses the right codelets, and all others
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
@@ -1061,7 +1065,7 @@ def accepts(codelet):
 
 
 # %% 04.4: the codelet must say Input
-# not yet: look at values alone
+# not yet: compare only values
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
@@ -1083,7 +1087,7 @@ def accepts(codelet):
 
 
 # %% 04.4: an array for an answer
-# not yet: np.array_equal gives one for all
+# not yet: np.array_equal returns one for the whole array
 def accepts(codelet):
     after = run_one(codelet, [0.5, -1.5])
     return after["out"] == [0.5, 0.5]
@@ -1102,58 +1106,58 @@ def accepts(codelet):
 
 # %% 04.5: forgets what comes once
 # clause: Estimate the worker cycles
-# not yet: 7 cycles are missing, whatever the length
+# not yet: 7 cycles are missing, at any length
 def estimate(length, new):
     return 4 * length + new
 
 
 # %% 04.5: forgets the start
-# not yet: 5 cycles are missing, whatever the length
+# not yet: 5 cycles are missing, at any length
 def estimate(length, new):
     return 2 + 4 * length + new
 
 
 # %% 04.5: cycles of the tile
-# clause: Worker cycles of a vertex
+# clause: Return the worker cycles of Peaks
 # not yet: leave out the 6
 def estimate(length, new):
     return 6 * (7 + 4 * length + new)
 
 
 # %% 04.5: forgets the new ones
-# clause: and `new` how many of them are larger than all before
+# clause: `new` of them are larger than all before them
 # not yet: next: add `new` once
 def estimate(length, new):
     return 7 + 4 * length
 
 
 # %% 04.5: every turn a new one
-# not yet: a new largest is counted in every turn
+# not yet: a new largest number in every iteration
 def estimate(length, new):
     return 7 + 5 * length
 
 
 # %% 04.5: in proportion
-# not yet: it grows with the length and with nothing else
+# not yet: it is proportional to the length
 def estimate(length, new):
     return 21 / 3 * length
 
 
 # %% 04.5: one and the same
-# clause: 10 % off is fine
+# clause: your estimate may be off by 10
 # not yet: it is the same for every length
 def estimate(length, new):
     return 21
 
 
 # %% 04.5: comparing is free
-# not yet: that is a turn without a new largest
+# not yet: that is an iteration without a new largest number
 def estimate(length, new):
     return 7 + 2 * length + new
 
 
 # %% 04.5: too much at the start
-# not yet: 8 cycles too many, whatever the length
+# not yet: 8 cycles too many, at any length
 def estimate(length, new):
     return 15 + 4 * length + new
 
@@ -1178,26 +1182,26 @@ def estimate(length, new):
 
 
 # %% 04.5: the new ones alone
-# not yet: the cycles only of those that are larger
+# not yet: only the iterations with a new largest number
 def estimate(length, new):
     return 7 + 4 * new
 
 
 # %% 04.5: the old ones
-# not yet: it counts those that are not larger
+# not yet: for the numbers that are not larger
 def estimate(length, new):
     return 7 + 4 * length + (length - new)
 
 
 # %% 04.5: shared by six
-# not yet: it was divided by six
+# not yet: this is divided by six
 def estimate(length, new):
     return (7 + 4 * length + new) / 6
 
 
 # %% 04.w1: doubled
 # clause: is half of
-# why:  each number was doubled.
+# why:  each number is doubled.
 # next: divide by 2.
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1209,8 +1213,8 @@ class Halves(Vertex):
 
 
 # %% 04.w1: as it came
-# why:  out is x as it came.
-# next: divide each by 2 on the way.
+# why:  out is a copy of x.
+# next: divide each number by 2.
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1221,7 +1225,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: whole numbers
-# why:  // rounds down to a whole number, and half of 3 is 1.5.
+# why:  // rounds down to a whole number, but half of 3 is 1.5.
 # next: divide with /.
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1233,9 +1237,9 @@ class Halves(Vertex):
 
 
 # %% 04.w1: without the last
-# clause: number by number
-# why:  the last place was left out.
-# next: range(len(self.x)).
+# clause: half of each number of x in out
+# why:  the last element is left out.
+# next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1246,8 +1250,8 @@ class Halves(Vertex):
 
 
 # %% 04.w1: a name of its own
-# why:  nothing is stored in out: a name without self. is forgotten when compute() ends.
-# next: write into self.out.
+# why:  nothing is stored in out: a name without self. is lost when compute() ends.
+# next: store in self.out.
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1257,8 +1261,8 @@ class Halves(Vertex):
 
 
 # %% 04.w1: three places
-# why:  only the first three places were written.
-# next: range(len(self.x)).
+# why:  only the first three elements are written.
+# next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1269,8 +1273,8 @@ class Halves(Vertex):
 
 
 # %% 04.w1: without the first
-# why:  the first place was left out: places count from 0.
-# next: range(len(self.x)).
+# why:  the first element is left out: indices start at 0.
+# next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1281,8 +1285,9 @@ class Halves(Vertex):
 
 
 # %% 04.w1: half of the places
-# why:  the loop ends in the middle of the row. Asked is half of each number, in all places.
-# next: range(len(self.x)).
+# why:  the loop ends in the middle of the row. The exercise asks for half of each number, not for
+#   half of the row.
+# next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1305,8 +1310,8 @@ class Halves(Vertex):
 
 
 # %% 04.w2: on tile 0
-# clause: on that tile
-# not yet: a vertex works where it is mapped to
+# clause: The vertex is on tile 3, too
+# not yet: a vertex runs on the tile to which it is mapped
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
     graph.set_tile_mapping(graph.add_vertex(largest, Largest, x=x, out=out), 0)
@@ -1322,9 +1327,9 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: the first number alone
-# clause: puts the largest of `x` into
-# why:  the vertex gets one number of x.
-# next: x=x.
+# clause: stores the largest of `x` in `out`
+# why:  the vertex gets only one number of x.
+# next: connect the whole row: x=x.
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
     vertex = graph.add_vertex(largest, Largest, x=x[:1], out=out)
@@ -1334,7 +1339,7 @@ def one_vertex(graph, x, out):
 
 # %% 04.w2: not executed
 # clause: return an Execute
-# why:  the vertex is in the graph, and no program executes its compute set.
+# why:  the vertex is in the graph, but no program executes its compute set.
 # next: return Execute(compute_set).
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
@@ -1344,8 +1349,8 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: three numbers
-# why:  the vertex gets the first three numbers alone.
-# next: connect all of the row: x=x.
+# why:  the vertex gets only the first three numbers.
+# next: connect the whole row: x=x.
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     vertex = graph.add_vertex(compute_set, Largest, x=x[:3], out=out)
@@ -1354,8 +1359,8 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: every second number
-# why:  the vertex gets every second number.
-# next: connect all of the row: x=x.
+# why:  the vertex gets only every second number.
+# next: connect the whole row: x=x.
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     vertex = graph.add_vertex(compute_set, Largest, x=x[::2], out=out)
@@ -1364,8 +1369,8 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: the sum
-# why:  out is the sum of the row, and not its largest number.
-# next: give add_vertex the codelet Largest.
+# why:  out is the sum of the row instead of its largest number.
+# next: use the codelet Largest in add_vertex.
 class Total(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -1390,7 +1395,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w3: equal pieces
-# why:  n // 6 for each drops what does not come out even: the last numbers are in no piece.
+# why:  n // 6 for each piece drops the remainder: the last numbers are in no piece.
 # next: multiply first: k * n // 6.
 def piece(n, k):
     return k * (n // 6), (k + 1) * (n // 6)
@@ -1398,15 +1403,16 @@ def piece(n, k):
 
 # %% 04.w3: where it begins, and how many
 # clause: where does it end
-# why:  the second is how many numbers it has. Asked is where it ends.
-# next: the piece after it begins there: (k + 1) * n // 6.
+# why:  the second number is the length of the piece. The exercise asks where the piece ends.
+# next: return the begin of the next piece as the end: (k + 1) * n // 6.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - k * n // 6
 
 
 # %% 04.w3: with the last
-# clause: the end is the place behind the last
-# why:  that is the last number of the piece. The end is the place behind it, where the next begins.
+# clause: the end is the index after the last number
+# why:  the second number is the index of the last number. The end is the index after it, where the
+#   next piece begins.
 # next: leave out the -1.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - 1
@@ -1421,7 +1427,7 @@ def piece(n, k):
 
 
 # %% 04.w3: the first takes the rest
-# clause: six pieces that differ by one number at most
+# clause: six consecutive pieces, whose lengths differ by at most one
 # not yet: pieces of 5, 0, 0, 0, 0, 0
 def piece(n, k):
     each, rest = divmod(n, 6)

@@ -110,7 +110,7 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
         if not why:  # The mistakes of 05.1 also apply to a product in pieces.
-            advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
+            advice = "call it with a matrix of 2 rows and 3 columns, and trace it by hand."
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
             why = "nothing was written into result."
@@ -146,13 +146,13 @@ def _one_per_row(answer: Callable[..., Program]) -> Passed:
         much = int(np.argmax(actual - needs))
         if actual[much] > needs[much]:
             why = (
-                f"of the vector it needs {number(float(needs[much]))}. The rest are rows or "
-                "results that lie elsewhere."
+                f"it needs {number(float(needs[much]))} bytes of the vector. The rest are rows or "
+                "results that are on other tiles."
             )
             raise NotYet(
                 description,
                 f"tile {much} receives {number(float(actual[much]))} bytes",
-                expected="nothing but the vector",
+                expected="only the vector",
                 why=why,
                 next_step="map matrix[row] and result[row] to the tile of their vertex.",
                 draws=partial(show.tiles, run.tensors["matrix"]),
@@ -170,18 +170,18 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
     sets = len(run.report.compute_sets)
     if sets > 1:
         why = (
-            f"{sets} compute sets follow one another, each with a sync, and rows need not wait for "
-            "each other."
+            f"{sets} compute sets follow one another, each with a sync, but the rows are "
+            "independent."
         )
         raise NotYet(
             description,
             f"{sets} compute sets",
             expected="one",
             why=why,
-            next_step="make one, before the loop, and put all vertices into it.",
+            next_step="create one before the loop, and add all vertices to it.",
         )
     if vertices != rows:
-        why = "asked is one vertex for each row, so that rows can be dealt out."
+        why = "the exercise asks for one vertex per row, so that rows can be distributed."
         raise NotYet(
             description,
             counted(vertices, "vertex", "vertices"),
@@ -203,20 +203,20 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
     if idle:
         words = "has" if idle == 1 else "have"
         why = f"{counted(idle, 'tile')} {words} nothing to do, and wait for it."
-    advice = "give vertex `row` the tile row * tiles // rows, and matrix[row] and result[row], too."
+    advice = "map vertex `row`, matrix[row] and result[row] to tile row * tiles // rows."
     if len(on) != TILES and not on[TILES:].any():
-        why = f"on {TILES} tiles it is even, and here no more than {TILES} have work to do."
-        advice = "ask the graph: graph.target.num_tiles."
+        why = f"on {TILES} tiles it is even, but here only {TILES} of them have work."
+        advice = "take the number of tiles from the graph: graph.target.num_tiles."
     elif on.sum() == on[0]:
-        why = f"all of the work is on tile 0, and {len(on) - 1} tiles look on."
+        why = f"all of the work is on tile 0, and {len(on) - 1} tiles are idle."
     elif np.all(on[:-1] == share) and on[-1] == share + more:
-        why = "what // leaves over was all given to the last tile."
+        why = "the remainder of the division all goes to the last tile."
     elif on[full] == -(-on.sum() // len(on)) and np.array_equal(
         on, np.diff(np.minimum(np.arange(len(on) + 1) * on[full], on.sum()))
     ):
         why = (
-            "the rows of a tile were rounded up, so that the first tiles take all before the last "
-            "ones are reached."
+            "the number of rows per tile is rounded up, so the first tiles get all rows, and the "
+            "last ones none."
         )
     actual = (
         f"tile {full} has {on[full]}, tile {empty} has "
@@ -315,9 +315,9 @@ def _plans() -> dict[str, Plan]:
 def _planned(answer: Callable[..., int]) -> Passed:
     parts = _beside_ours(answer)
     follow = (
-        "mend the first of the four parts that differs from ours."
+        "correct the first of the four parts that differs from ours."
         if parts
-        else "compute the four parts by themselves, and return their sum."
+        else "compute the four parts separately, and return their sum."
     )
     try:
         comparison = compare(answer, plan_cycles, _plans(), suspects("05.2"), next_step=follow)
@@ -385,8 +385,8 @@ def _beside_ours(answer: Callable[..., int]) -> str:
 
 def _parts_by_hand(answer: tuple[int, int, int, int]) -> Passed:
     right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
-    about = "3 rows of 8, each cut into 4, on 4 tiles"
-    advice = "follow the four parts above for tile 0, with its pieces 0, 1 and 2."
+    about = "3 rows of 8, each split into 4, on 4 tiles"
+    advice = "compute the four parts of the plan for tile 0, with its pieces 0, 1 and 2."
     return compare_value(answer, right, "05.w1", about=about, advice=advice)
 
 
@@ -421,7 +421,7 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
         (1, 7, 3),
     ):
         description = (
-            f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row cut into "
+            f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row split into "
             f"{pieces}"
         )
         run = _product(rows, cols, description, pieces).of(answer)
@@ -436,14 +436,14 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
                 expected=f"{rows} x {pieces}",
                 why=why,
                 next_step=(
-                    "cut into as many pieces as the call says: that is how you will find the best "
-                    "number."
+                    "split each row into as many pieces as the call says: that is how you find the "
+                    "best number."
                 ),
             )
         right = sorted(np.diff(np.arange(pieces + 1) * cols // pieces).tolist())
         if pieces > 1 and (actual := _lengths(run, rows * pieces)[::rows]) != right:
-            why = "piece p begins at p * cols // pieces, so that no two differ by more than one."
-            advice = "it ends where the next begins, at (p + 1) * cols // pieces."
+            why = "piece p begins at p * cols // pieces, so that lengths differ by at most one."
+            advice = "end piece p where the next one begins, at (p + 1) * cols // pieces."
             raise NotYet(
                 description,
                 f"pieces of {quoted(actual)} columns",
@@ -451,8 +451,8 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
                 why=why,
                 next_step=advice,
             )
-    refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
-    description = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
+    refuse_fixed_tiles(_product(29, 30, "29 rows of 30, split into 7", 7), answer, OTHER, "result")
+    description = f"{ROWS} rows of {COLS:,} on {TILES} tiles, with pieces=None"
     run = _product(ROWS, COLS, description).of(answer)
     _refuse_wrong(run, "05.3")
     run.refuse_moved()
@@ -462,7 +462,7 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
         raise NotYet(description, "right, and too late", "", *_too_late(run), bars, draws)
     bound = least_cycles(run.report, 1, touched=FLOAT.size * ROWS * COLS)
     return Passed(
-        f"six shapes, each cut as asked; below, {description}", bars, run.report, bound=bound
+        f"six shapes, each split as requested; below, {description}", bars, run.report, bound=bound
     )
 
 
@@ -490,33 +490,33 @@ def _too_late(run: Ran) -> tuple[str, str]:
     reasons = (
         (
             pieces == 1,
-            "the rows are not cut: one vertex on each tile, and five of its six workers look on.",
-            "cut, so that every worker has something to do.",
+            "the rows are not split: one vertex per tile, so five of its six workers are idle.",
+            "split the rows, so that every worker has a piece.",
         ),
         (
             pieces >= COLS,
-            "each piece is one number: to start a vertex takes longer than its product, and there "
-            "are 13,312.",
-            "fewer, longer pieces.",
+            "each piece is one number: starting a vertex takes longer than its product, and there "
+            "are 13,312 vertices.",
+            "use fewer, longer pieces.",
         ),
         *_placement_reasons(run, first, pieces),
         (
             rounds * WORKERS > 1.2 * pieces,
             f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
-            "the last one some look on.",
-            "take a multiple of six pieces, so that all rounds are full.",
+            "the last round some are idle.",
+            "use a multiple of six pieces, so that all rounds are full.",
         ),
         (
             cycles_per_row > 1.3 * like_dot,
             f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of "
             f"{longest} numbers, where Dot takes {like_dot}.",
-            "hand whole rows to the vector unit: Dot and Sum are ready.",
+            "use the codelets Dot and Sum, which use the vector unit.",
         ),
         (
             True,
-            f"{pieces} pieces of a row are so many that starting them and adding them up eats what "
-            "is won.",
-            "take the number of pieces for which your `planned` is least: min(range(1, 65), key=…)",
+            f"{pieces} pieces per row are too many: starting vertices and adding up takes the time "
+            "that is saved.",
+            "use the number of pieces with the smallest `planned`: min(range(1, 65), key=…)",
         ),
     )
     return next((why, advice) for holds, why, advice in reasons if holds)
@@ -535,33 +535,32 @@ def _placement_reasons(run: Ran, first: ComputeSetProfile, pieces: int) -> tuple
     return (
         (
             rows > needs / 10,
-            f"a tile receives {number(rows)} bytes of the matrix: pieces of it travel, too.",
+            f"a tile receives {number(rows)} bytes of the matrix: its pieces are copied, too.",
             "map the piece of the matrix, its vertex and its partial result to one tile.",
         ),
         (
             on.max() > 2 * on.min() + 1,
             f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another {on.min()}: all "
             "wait for the fullest.",
-            "deal the pieces out evenly: number n of them goes to tile n * tiles // (rows * "
+            "distribute the pieces evenly: piece number n goes to tile n * tiles // (rows * "
             "pieces).",
         ),
         (
             received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)),
             f"a tile fetches {number(received)} bytes of the vector, of "
             f"{number(FLOAT.size * COLS)}: its pieces are of many columns.",
-            "let pieces of the same columns lie together: number them column by column, piece * "
+            "place pieces of the same columns on one tile: number them column by column, piece * "
             "rows + row.",
         ),
         (
             first.cost.exchange[-1].total > 0,
-            "products of pieces are written to other tiles than those of their vertices, and have "
-            "to travel twice.",
+            "products of pieces are on other tiles than their vertices, so they are copied twice.",
             "map partials[row, piece] to the tile of its vertex.",
         ),
         (
             adding < TILES // 2,
-            f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others look on.",
-            "share the sums, too: row * tiles // rows for the vertex and for result[row].",
+            f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others are idle.",
+            "distribute the sums, too: map the vertex and result[row] to tile row * tiles // rows.",
         ),
     )
 
@@ -581,7 +580,7 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
         trial = Trial(f"a row of {size} numbers", tensors)
         run = trial.of(answer)
         if difference := run.wrong("halves"):
-            advice = f"follow a row of {size} numbers by hand."
+            advice = f"trace a row of {size} numbers by hand."
             raise run.refused("05.w2", difference.words, quoted(difference.right), advice)
         if (maximum := max(profile.num_vertices for profile in run.report.compute_sets)) != 2:
             actual = f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set"
@@ -591,9 +590,9 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
                 actual,
                 expected="2",
                 why=why,
-                next_step="one compute set, and both vertices in it.",
+                next_step="create one compute set, and add both vertices to it.",
             )
-        run.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
+        run.refuse_other_tiles([0], "that is where the row is.", "map both vertices to tile 0.")
     return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=run.report)
 
 
@@ -626,10 +625,10 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
     form = appends(
         (m, n),
         asks="the tensor c",
-        step="return what mat_mul returns; prog takes the work.",
+        step="return what mat_mul returns; its work is appended to prog.",
         message=message,
         expected="{}",
-        advice="where pieces are put together, concat(…, 1) sets them side by side.",
+        advice="join pieces of columns with concat(…, 1), which sets them side by side.",
     )
     return Trial(description, tensors, form=form), left @ right
 
@@ -679,15 +678,13 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
         if report.num_steps > 64:
             why = f"it takes {steps}: the code for all of them fills the tile again."
             advice = (
-                "take fewer steps: give mat_mul a larger share of the memory, or cut fewer pieces."
+                "use fewer steps: give mat_mul a larger share of the memory, or use fewer pieces."
             )
         elif cut:
             why = f"{why[:-1]}: {cut}"
         elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
-            why = (
-                "that is the fastest plan: every tile gets all that it will ever multiply at once."
-            )
-            advice = "let it get less at a time, and more often: available_memory_proportion=…"
+            why = "this is the fastest plan: every tile receives all that it multiplies at once."
+            advice = IN_FOUR
         bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
         raise NotYet(
             description, "right, and too large for the tile", why=why, next_step=advice, bars=bars
@@ -710,12 +707,12 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
 
 
 IN_FOUR = (
-    "cut the inner dimension into four: mat_mul for the first piece, mat_mul_acc for the others."
+    "split the inner dimension into four: mat_mul for the first piece, mat_mul_acc for the rest."
 )
 NEEDS = {
-    "rows": "the rows of a are cut, and each piece needs all of b.",
-    "columns": "the columns of b are cut, and each piece needs all of a.",
-    "inner": "the inner dimension is cut into {} pieces.",
+    "rows": "the rows of a are split, and each piece needs all of b.",
+    "columns": "the columns of b are split, and each piece needs all of a.",
+    "inner": "the inner dimension is split into {} pieces.",
 }
 
 
@@ -781,7 +778,7 @@ def _that_fit() -> list[str]:
 def _which_cut(answer: str) -> Passed:
     (right,) = _that_fit()
     about = f"[{M}, {K}] x [{K}, {N}], in four pieces, one after another"
-    advice = '"rows", "columns" or "inner".'
+    advice = 'answer "rows", "columns" or "inner".'
     return compare_value(answer, right, "05.w3", about=about, advice=advice)
 
 
@@ -805,17 +802,17 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
         np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
-        why = "not all of the inner dimension was multiplied."
-        advice = "the last piece has to end at k."
+        why = "not all of the inner dimension is multiplied."
+        advice = "let the last piece end at a.shape[1]."
     elif any(
         np.array_equal(actual, left[:, begin:] @ right[begin:])
         for begin in (k - k // 4, k - k // 8, 3 * k // 4)
     ):
-        why = "only the last piece of the inner dimension is left."
-        advice = "add the products up: mat_mul_acc(graph, c, 1, …)."
+        why = "the result has only the last piece of the inner dimension."
+        advice = "add up the products: mat_mul_acc(graph, c, 1, …)."
     elif np.array_equal(np.sort(actual, axis=None), np.sort(exact, axis=None)):
-        why = "the right numbers are there, in other places."
-        advice = "put the pieces together in the order they were cut."
+        why = "the numbers are right, but in other positions."
+        advice = "join the pieces in the order in which they were split."
     return place, quoted(exact[row, column]), why, advice
 
 

@@ -37,9 +37,9 @@ def guess(n):
 
 
 # %% 05.1: last row dropped
-# clause: It has one vertex for each row
-# why:  the last row was never multiplied: its place in result is empty.
-# next: range(n) goes from 0 to n - 1.
+# clause: The program has one vertex for each row
+# why:  the last row is never multiplied, so its element of result is empty.
+# next: loop over range(matrix.shape[0]): it ends with the last row.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -60,8 +60,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: last column dropped
-# why:  the last column plays no part.
-# next: let the loop go to the end of the row: range(len(self.a)).
+# why:  the last column is left out.
+# next: loop to the end of the row: range(len(self.a)).
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -84,8 +84,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: nothing is added up
-# why:  each row has its last product alone: the others were written over.
-# next: add the products up in a variable, and store that once, after the loop.
+# why:  each product overwrites the one before, so out is the last product.
+# next: add up the products in a variable, and store it in self.out after the loop.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -106,8 +106,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the vector is forgotten
-# why:  these are the sums of the rows: the vector plays no part.
-# next: multiply each number of the row by the number of the vector in its place.
+# why:  these are the sums of the rows: the vector is not used.
+# next: multiply each number of the row by the number of the vector at the same index.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -130,8 +130,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: added, not multiplied
-# why:  row and vector were added where they should be multiplied.
-# next: a[i] * b[i], added up.
+# why:  this adds the row and the vector instead of multiplying them.
+# next: add up a[i] * b[i].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -154,8 +154,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the vector backwards
-# why:  the vector is taken from its end.
-# next: element i of the row belongs to element i of the vector.
+# why:  the vector is read from its end.
+# next: multiply element i of the row by element i of the vector.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -178,8 +178,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: rows in the wrong order
-# why:  the products are right, and stand in the wrong order.
-# next: row r belongs into result[r].
+# why:  the products are right, but in the wrong order.
+# next: connect the vertex of row r to result[r].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -202,8 +202,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the first row for all
-# why:  every row has the product of the first.
-# next: give vertex r matrix[r].
+# why:  every row has the product of the first row.
+# next: connect the vertex of row r to matrix[r].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -243,8 +243,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: all on tile 0
-# clause: dealt out to the tiles as evenly as can be
-# not yet: 12 tiles look on
+# clause: over the tiles as evenly as possible
+# not yet: 12 tiles are idle
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -264,8 +264,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the last tile has the rest
-# clause: as evenly as can be
-# not yet: was all given to the last tile
+# clause: as evenly as possible
+# not yet: all goes to the last tile
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -305,7 +305,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: rounded up
-# not yet: the rows of a tile were rounded up
+# not yet: the number of rows per tile is rounded up
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -389,8 +389,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: one vertex for all rows
-# clause: It has one vertex for each row
-# not yet: so that rows can be dealt out
+# clause: The program has one vertex for each row
+# not yet: so that rows can be distributed
 class Product(Vertex):
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[FLOAT]]
@@ -471,7 +471,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: thirteen tiles at most
-# not yet: here no more than 13 have work to do
+# not yet: here only 13 of them have work
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -491,7 +491,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the vector moved to tile 0
-# clause: the vector stays where it lies
+# clause: The vector stays where it is
 # not yet: where vector lies is given
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -513,7 +513,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: returned, not stored
-# clause: Write both halves
+# clause: Write two things
 # not yet: compute() returns its result, and nobody takes it
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -557,8 +557,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.2: mean over the tiles
-# clause: Estimated tile cycles
-# why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
+# clause: Estimate the tile cycles
+# why:  this is the mean over the tiles. A superstep takes as long as its fullest tile.
 # next: round rows * pieces / tiles and rows / tiles up: -(-a // b).
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -574,7 +574,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: rounded down to tiles
-# why:  the pieces of a tile were rounded down: some tile has one more, and all wait for it.
+# why:  the number of pieces per tile is rounded down, but some tiles have one more, and all tiles
+#   wait for them.
 # next: round up: -(-a // b).
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -590,7 +591,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: six workers share a vertex
-# why:  six workers share no vertex: the seventh costs a whole further round.
+# why:  this divides a vertex among six workers. A vertex runs on one worker, so the seventh vertex
+#   needs another round.
 # next: multiply the cycles of a vertex by 6 and by the rounds: vertices / 6, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -606,7 +608,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: worker cycles
-# why:  these are worker cycles: a worker has its turn in one cycle of six.
+# why:  these are worker cycles. A worker gets one cycle in six.
 # next: multiply the cycles of the busiest worker by 6, in parts 2 and 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -622,7 +624,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: six times every vertex
-# why:  each vertex is counted six times, and the six workers work side by side.
+# why:  each vertex is counted six times, but the six workers run at the same time.
 # next: multiply by the rounds, vertices / 6 rounded up, and not by the vertices.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -638,8 +640,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the shortest piece
-# clause: with each row cut into `pieces`
-# why:  cols // pieces is the shortest piece, and the longest one counts.
+# clause: with each row split into `pieces`
+# why:  cols // pieces is the shortest piece, but the longest one decides.
 # next: round cols / pieces up: -(-cols // pieces).
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -655,7 +657,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no vector
-# why:  the parts of the vector come from other tiles, and the exchange is left out.
+# why:  the exchange of the vector is left out.
 # next: add part 1: the length of a part of the vector, times the parts that the tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -671,7 +673,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the whole vector
-# why:  every tile receives the whole vector here. It needs the columns of its pieces alone.
+# why:  every tile receives the whole vector here, but a tile needs only the columns of its pieces.
 # next: multiply the length of a part by the tile's pieces / rows, rounded up, and not by `pieces`.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -687,8 +689,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: a part for each piece
-# why:  the same part of the vector is counted once for each piece, and it comes once.
-# next: divide the tile's pieces by rows, and round up: that many parts come.
+# why:  the same part of the vector is counted once per piece, but it arrives only once.
+# next: divide the tile's pieces by rows, and round up: that many parts arrive.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -719,7 +721,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: adding up one row
-# why:  a tile adds up several rows, one after another for each worker.
+# why:  this adds up one row per tile, but a tile can have several.
 # next: multiply part 4 by the rounds: rows / tiles, rounded up, by six, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -735,9 +737,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the larger of the two
-# why:  exchange and compute are taken side by side here. On this machine they come one after
-#   another.
-# next: add all four parts up.
+# why:  this assumes that exchange and compute overlap. On this machine they follow one another.
+# next: add up all four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -752,8 +753,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the vector beside the products
-# why:  the vector comes while the tiles multiply here. On this machine one follows the other.
-# next: add all four parts up.
+# why:  this assumes that the vector arrives while the tiles multiply. On this machine multiplying
+#   begins after the exchange.
+# next: add up all four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -767,7 +769,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: dot in place of add
 # clause: `dot(n)` and `add(n)`
-# why:  sums were given the price of dot products: adding up costs what add says.
+# why:  the sums have the price of dot products.
 # next: use add(pieces) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -783,7 +785,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: Graphcore's guess built in
-# why:  it is right by Graphcore's guess, whatever it is given: prices are given as dot and add.
+# why:  the price is always Graphcore's guess. The function gets its prices as dot and add.
 # next: take the worker cycles from dot(…) in part 2 and from add(…) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -799,8 +801,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: bytes
-# why:  these are bytes: a tile receives four of them in a cycle.
-# next: count one cycle for each FLOAT that comes, and not four.
+# why:  these are bytes: a tile receives four of them per cycle.
+# next: count one cycle for each FLOAT that arrives, not four.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -815,8 +817,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no second superstep
-# why:  what comes after is left out: the pieces of each row are added up in a second superstep.
-# next: add parts 3 and 4: the pieces that come back, and the sums.
+# why:  the second superstep is left out: it adds up the products of each row.
+# next: add parts 3 and 4: the products that arrive, and the sums.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -831,7 +833,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: pieces do not travel
-# why:  the pieces have to come to where they are added: the second exchange is left out.
+# why:  the second exchange is left out: the products are copied to the tile that adds them up.
 # next: add part 3: `pieces` cycles for each row that the fullest tile adds up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -847,7 +849,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no adding up
-# why:  the second superstep computes, too: it adds up the pieces of each row.
+# why:  the second superstep also computes: it adds up the products of each row.
 # next: add part 4: 6 * add(pieces) for each round of six rows.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -869,8 +871,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the largest of the four
-# why:  that is the largest of the four parts. They come one after another, with a sync between.
-# next: add them up.
+# why:  this is the largest of the four parts. They follow one another.
+# next: add up all four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
         return -(-a // b)
@@ -881,8 +883,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: one round
-# why:  a tile with more than six pieces works in several rounds, and here each part is one.
-# next: 6 * up(dealt, 6) * dot(longest), and the same of the sums.
+# why:  a tile with more than six pieces needs several rounds, but here each part has one.
+# next: multiply by the rounds: 6 * up(pieces on the tile, 6) * dot(longest), and the same for the
+#   sums.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
         return -(-a // b)
@@ -892,9 +895,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: dot and add changed places
-# why:  dot and add have changed places: products were given the price of sums, and sums that of
-#   products.
-# next: dot(longest) while multiplying, add(pieces) while adding up.
+# why:  dot and add are swapped: products have the price of sums, and sums that of products.
+# next: use dot(longest) in part 2 and add(pieces) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
         return -(-a // b)
@@ -924,9 +926,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: four numbers
-# clause: of all four parts together
-# why:  these are the four parts, in a row.
-# next: add them up.
+# clause: return the sum of all four parts
+# why:  these are the four parts, as separate numbers.
+# next: return their sum.
 def planned(rows, cols, pieces, tiles, dot, add):
     dealt, longest, summed = -(-rows * pieces // tiles), -(-cols // pieces), -(-rows // tiles)
     return (
@@ -938,8 +940,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.3: tail dropped
-# why:  the last columns belong to no piece: dividing with // drops what does not come out even.
-# next: let piece p begin at p * cols // pieces; then the last one ends at cols.
+# why:  the last columns belong to no piece: // drops the remainder of the division.
+# next: let piece p begin at p * cols // pieces; then the last piece ends at cols.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -961,7 +963,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the first piece alone
-# why:  result holds the first piece of each row alone.
+# clause: The second adds up, with a `Sum` for each row
+# why:  result has only the first piece of each row.
 # next: add up all pieces of a row: one vertex for each row of partials.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -983,7 +986,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the last piece alone
-# why:  result holds the last piece of each row alone.
+# why:  result has only the last piece of each row.
 # next: add up all pieces of a row: one vertex for each row of partials.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1005,7 +1008,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: all but the last piece
-# why:  the last piece of each row was left out.
+# why:  the last piece of each row is left out.
 # next: add up all pieces of a row: range(pieces) goes from 0 to pieces - 1.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1029,8 +1032,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the beginning of the vector for all
-# why:  every piece was multiplied by the beginning of the vector.
-# next: piece begin:end of the row belongs to vector[begin:end].
+# why:  every piece is multiplied by the beginning of the vector.
+# next: multiply columns begin:end of the row by vector[begin:end].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1053,8 +1056,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the last row is not added up
-# why:  the last row was never multiplied: its place in result is empty.
-# next: range(n) goes from 0 to n - 1.
+# why:  the last row is never multiplied, so its element of result is empty.
+# next: loop over range(matrix.shape[0]): it ends with the last row.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1077,7 +1080,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: not cut
 # clause: with a `Dot` for each piece of each row
-# not yet: five of its six workers look on
+# not yet: five of its six workers are idle
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 1
@@ -1140,8 +1143,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: three pieces
-# clause: cut as you think best
-# not yet: in the last one some look on
+# clause: choose the number yourself
+# not yet: in the last round some are idle
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 3
@@ -1163,7 +1166,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: far too many
 # clause: has a budget of modelled cycles, syncs included
-# not yet: eats what is won
+# not yet: takes the time that is saved
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 120
@@ -1184,7 +1187,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the matrix lies elsewhere
-# not yet: of the matrix: pieces of it travel, too
+# not yet: of the matrix: its pieces are copied, too
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1206,8 +1209,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: as many pieces as it likes
-# clause: with each row cut into `pieces`
-# not yet: cut into as many pieces as the call says
+# clause: with each row split into `pieces`
+# not yet: as the call says
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = min(12, cols)
@@ -1270,7 +1273,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: one compute set
-# clause: Two compute sets
+# clause: Write the program with two compute sets
 # error in the answer: is written by one vertex and read by another
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1404,8 +1407,8 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
 
 
 # %% 05.3: pieces overlap
-# why:  neighbouring pieces share a column, which is counted twice.
-# next: a piece ends where the next one begins: (p + 1) * cols // pieces.
+# why:  neighbouring pieces share a column, so it is counted twice.
+# next: end a piece where the next one begins: (p + 1) * cols // pieces.
 def in_pieces(graph, matrix, vector, result, pieces=12):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
@@ -1425,7 +1428,7 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
 
 
 # %% 05.3: the products on tile 0
-# not yet: have to travel twice
+# not yet: are copied twice
 def in_pieces(graph, matrix, vector, result, pieces=12):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
@@ -1446,7 +1449,7 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
 
 
 # %% 05.3: cut in another way
-# clause: Piece p is the columns
+# clause: Piece p has the columns
 # not yet: piece p begins at p * cols // pieces
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1469,17 +1472,17 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.4: half the inner dimension
-# clause: c = a times b
-# why:  not all of the inner dimension was multiplied.
-# next: the last piece has to end at k.
+# clause: Append c = a times b
+# why:  not all of the inner dimension is multiplied.
+# next: let the last piece end at a.shape[1].
 def frugal(graph, a, b, prog):
     half = a.shape[1] // 2
     return poplin.mat_mul(graph, a[:, :half], b[:half], prog)
 
 
 # %% 05.4: the second half alone
-# why:  only the last piece of the inner dimension is left.
-# next: add the products up: mat_mul_acc(graph, c, 1, …).
+# why:  the result has only the last piece of the inner dimension.
+# next: add up the products: mat_mul_acc(graph, c, 1, …).
 def frugal(graph, a, b, prog):
     half = a.shape[1] // 2
     poplin.mat_mul(graph, a[:, :half], b[:half], prog)
@@ -1487,15 +1490,15 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the fastest plan
-# clause: within both budgets
-# not yet: that is the fastest plan
+# clause: within both limits
+# not yet: this is the fastest plan
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog)
 
 
 # %% 05.4: not little enough
-# clause: in little memory
-# not yet: the fullest tile still holds too much. next: cut the inner dimension
+# clause: with little memory
+# not yet: the fullest tile still holds too much. next: split the inner dimension
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.15)
 
@@ -1514,7 +1517,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: columns, one after another
-# not yet: the columns of b are cut, and each piece needs all of a
+# not yet: the columns of b are split, and each piece needs all of a
 from ipu_teach import concat
 
 
@@ -1525,7 +1528,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: rows, one after another
-# not yet: the rows of a are cut, and each piece needs all of b
+# not yet: the rows of a are split, and each piece needs all of b
 from ipu_teach import concat
 
 
@@ -1536,7 +1539,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the inner dimension in halves
-# not yet: the inner dimension is cut into 2 pieces
+# not yet: the inner dimension is split into 2 pieces
 def frugal(graph, a, b, prog):
     half = a.shape[1] // 2
     c = poplin.mat_mul(graph, a[:, :half], b[:half], prog)
@@ -1566,7 +1569,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: pieces in the wrong order
-# not yet: in other places
+# not yet: in other positions
 from ipu_teach import concat
 
 
@@ -1577,7 +1580,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the program returned
-# clause: returns c.
+# clause: return c.
 # not yet: a program
 def frugal(graph, a, b, prog):
     poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.05)
@@ -1585,7 +1588,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: nothing returned
-# clause: and returns c
+# clause: return c
 # not yet: is there a `return`
 def frugal(graph, a, b, prog):
     poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.05)
@@ -1609,8 +1612,8 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: a factor of 2
-# why:  all pieces but the first count twice.
-# next: the number in mat_mul_acc is a factor: 1.
+# why:  all pieces but the first count twice: the number in mat_mul_acc is a factor.
+# next: use the factor 1.
 def frugal(graph, a, b, prog):
     ends = [i * a.shape[1] // 4 for i in range(5)]
     c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
@@ -1620,8 +1623,8 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: taken away
-# why:  all pieces but the first are taken away.
-# next: the number in mat_mul_acc is a factor: 1.
+# why:  all pieces but the first are subtracted: the number in mat_mul_acc is a factor.
+# next: use the factor 1.
 def frugal(graph, a, b, prog):
     ends = [i * a.shape[1] // 4 for i in range(5)]
     c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
@@ -1631,9 +1634,9 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: pieces that overlap
-# why:  pieces are as long as k / 4, rounded up, and the last one begins before the one before it
-#   has ended.
-# next: let the last piece be shorter: it begins where the one before it ends.
+# why:  the length of a piece is k / 4 rounded up, and the last piece begins before the previous one
+#   ends.
+# next: let the last piece be shorter: begin it where the previous one ends.
 def frugal(graph, a, b, prog):
     k = a.shape[1]
     step = -(-k // 4)
@@ -1646,7 +1649,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the first part twice
-# why:  the first part is multiplied, and then added once more in the loop.
+# why:  the first part is multiplied, and then added again in the loop.
 # next: begin the loop with the second part.
 def frugal(graph, a, b, prog):
     inner = a.shape[1]
@@ -1658,55 +1661,55 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.5: one panel at most
-# clause: in all panels that k x n weights take
-# why:  that is right while the weights fit into one panel. Larger ones take several, and of each
-#   all places.
+# clause: in all panels they need
+# why:  this is right only if the weights fit into one panel. Larger weights need several, and all
+#   places of each count.
 # next: count the panels: k / deep rounded up, times n / wide rounded up.
 def filled(k, n, deep, wide):
     return min(1, k * n / (deep * wide))
 
 
 # %% 05.5: one panel
-# why:  a share is never above 1: larger weights take more than one panel.
+# why:  a share is never above 1: larger weights need more than one panel.
 # next: count the panels: k / deep rounded up, times n / wide rounded up.
 def filled(k, n, deep, wide):
     return k * n / (deep * wide)
 
 
 # %% 05.5: the first panel alone
-# why:  this looks at the first panel alone, and weights that reach beyond it are left out.
+# why:  this looks only at the first panel, and leaves out the weights in the others.
 # next: count the panels: k / deep rounded up, times n / wide rounded up.
 def filled(k, n, deep, wide):
     return min(k, deep) * min(n, wide) / (deep * wide)
 
 
 # %% 05.5: packed
-# clause: in all panels that k x n weights take
-# why:  places cannot be filled up across panels: a panel that is begun in depth and in width is a
-#   whole one.
-# next: round up k / deep and n / wide each by itself.
+# clause: in all panels they need
+# why:  this fills the panels without gaps. But a panel that is partly used in depth or in width
+#   counts as a whole panel.
+# next: round up k / deep and n / wide separately.
 def filled(k, n, deep, wide):
     return k * n / (-(-k * n // (deep * wide)) * deep * wide)
 
 
 # %% 05.5: mixed up
 # clause: `deep` x `wide`
-# why:  depth and width are mixed up.
-# next: k goes with deep, and n with wide.
+# why:  depth and width are swapped.
+# next: divide k by deep, and n by wide.
 def filled(k, n, deep, wide):
     return k * n / (-(-k // wide) * -(-n // deep) * deep * wide)
 
 
 # %% 05.5: depth alone
-# why:  the columns play no part: this is how deep the panels are filled.
-# next: multiply by how much of the width is filled.
+# why:  the columns are not used: this is the share of the depth.
+# next: multiply by the share of the width.
 def filled(k, n, deep, wide):
     return k / (-(-k // deep) * deep)
 
 
 # %% 05.5: width alone
-# why:  the depth plays no part: this is how wide the panels are filled.
-# next: multiply by how much of the depth is filled.
+# why:  the depth is not used: this is the share of the width.
+# next: multiply by the share of the depth.
 def filled(k, n, deep, wide):
     return n / (-(-n // wide) * wide)
 
@@ -1715,29 +1718,29 @@ def filled(k, n, deep, wide):
 # clause: Which share of the places in a panel
 # why:  this is the mean of both shares. A quarter of the depth in a quarter of the width is a
 #   sixteenth.
-# next: multiply the two.
+# next: multiply the two shares.
 def filled(k, n, deep, wide):
     return (k / (-(-k // deep) * deep) + n / (-(-n // wide) * wide)) / 2
 
 
 # %% 05.5: per cent
-# clause: from 0 to 1, in all
-# why:  these are per cent.
-# next: give a share from 0 to 1.
+# clause: from 0 to 1, in all panels
+# why:  this is a percentage.
+# next: return a share from 0 to 1.
 def filled(k, n, deep, wide):
     return 100 * k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: rounded down
-# why:  only panels that are full are counted as used.
-# next: every place that holds a weight counts.
+# why:  this counts only panels that are full.
+# next: count all weights, also those in panels that are partly empty: k * n.
 def filled(k, n, deep, wide):
     return (k // deep) * (n // wide) * deep * wide / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: one more panel where it fits
-# why:  where a panel is just full, this begins a panel that nothing goes into.
-# next: -(-a // b) is a / b, rounded up.
+# why:  if a panel is exactly full, this adds an empty one.
+# next: use -(-a // b): it is a / b, rounded up.
 def filled(k, n, deep, wide):
     return k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide)
 
@@ -1749,72 +1752,77 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: panels added
-# why:  panels in depth and in width are added, and each of one row of them stands in each column.
+# why:  this adds the numbers of panels in depth and in width. Panels form a grid.
 # next: multiply the two numbers of panels.
 def filled(k, n, deep, wide):
     return k * n / ((-(-k // deep) + -(-n // wide)) * deep * wide)
 
 
 # %% 05.5: weights added
-# why:  k x n weights are a product, and here they were added.
-# next: k * n.
+# why:  this adds k and n. The number of weights is their product.
+# next: use k * n.
 def filled(k, n, deep, wide):
     return (k + n) / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: rounded to the nearest
-# why:  the number of panels was rounded to the nearest. One that is begun is a whole one.
+# why:  the number of panels is rounded to the nearest integer. A panel that is partly used is a
+#   whole panel.
 # next: round up: -(-k // deep).
 def filled(k, n, deep, wide):
     return k * n / (max(1, round(k / deep)) * max(1, round(n / wide)) * deep * wide)
 
 
 # %% 05.5: upside down
-# why:  that is how many places there are for a weight. Asked is which share of them holds one.
-# next: weights divided by places.
+# why:  this is the number of places per weight. The exercise asks for the share of places that have
+#   a weight.
+# next: divide the weights by the places.
 def filled(k, n, deep, wide):
     return -(-k // deep) * -(-n // wide) * deep * wide / (k * n)
 
 
 # %% 05.5: what stays empty
-# why:  this is the share of the places that stay empty.
-# next: 1 less that.
+# clause: Which share of the places has a weight?
+# why:  this is the share of the places that are empty.
+# next: subtract it from 1.
 def filled(k, n, deep, wide):
     return 1 - k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: the poorer of the two
-# why:  this is the smaller of two shares, of the depth and of the width. Both leave places empty.
-# next: multiply the two.
+# why:  this is the smaller of two shares, that of the depth and that of the width. Both leave
+#   places empty.
+# next: multiply the two shares.
 def filled(k, n, deep, wide):
     return min(k / (-(-k // deep) * deep), n / (-(-n // wide) * wide))
 
 
 # %% 05.5: the last panel alone
-# why:  this is how full the last panel is. Those before it are fuller.
-# next: all weights, by all places of all panels.
+# why:  this is the share of the last panel. The panels before it are fuller.
+# next: divide all weights by all places of all panels.
 def filled(k, n, deep, wide):
     return ((k - 1) % deep + 1) * ((n - 1) % wide + 1) / (deep * wide)
 
 
 # %% 05.w1: a round for each vertex
-# clause: A vertex takes 7 cycles of its worker
-# why:  three vertices on six workers are one round: they work side by side.
-# next: 6 x 7 cycles for multiplying.
+# clause: A vertex takes 7 worker cycles for a piece
+# why:  three vertices on six workers are one round: they run at the same time.
+# next: count 6 x 7 cycles for multiplying.
 four_parts = 2, 126, 4, 54
 
 
 # %% 05.w1: the whole vector
-# clause: each cut into 4, on 4 tiles
-# why:  the vector has 8 numbers, and a tile whose pieces are of one column needs 2 of them.
-# next: a part is as long as a piece.
+# clause: each split into 4 pieces, on 4 tiles
+# why:  the vector has 8 numbers, but the pieces of a tile are of the same two columns, so it needs
+#   2 of them.
+# next: count one part of the vector, as long as a piece.
 four_parts = 8, 42, 4, 54
 
 
 # %% 05.w1: worker cycles
-# clause: How many cycles of the fullest tile
-# why:  these are cycles of a worker, which has its turn in one cycle of six.
-# next: times six, for multiplying and for adding up.
+# clause: How many cycles does the fullest tile need
+# why:  these are worker cycles. A worker gets one cycle in six.
+# next: multiply by six, in parts 2 and 4.
 four_parts = 2, 7, 4, 9
 
 
@@ -1825,46 +1833,49 @@ four_parts = 2, 42, 54
 
 
 # %% 05.w1: a part for each piece
-# why:  pieces 0, 1 and 2 are of the same two columns, so that a tile needs one part of the vector.
-# next: count a part once for each of the columns' parts that the tile's pieces need.
+# why:  pieces 0, 1 and 2 are of the same two columns, so the tile needs one part of the vector.
+# next: count that part once.
 four_parts = 6, 42, 4, 54
 
 
 # %% 05.w1: without its own partial result
-# why:  the estimate counts all four partial results of a row, the tile's own one among them.
-# next: rows of a tile times pieces of a row.
+# why:  the plan counts all four products of a row, also the one that is on the tile already.
+# next: multiply the rows of a tile by the pieces of a row.
 four_parts = 2, 42, 3, 54
 
 
 # %% 05.w1: a sum for each piece
-# why:  a tile adds up one row: one vertex for its four partial results.
-# next: 6 x 9 cycles for adding up.
+# why:  a tile adds up one row, with one vertex for its four products.
+# next: count 6 x 9 cycles for adding up.
 four_parts = 2, 42, 4, 216
 
 
 # %% 05.w1: bytes
-# why:  4 bytes arrive in a cycle: what comes is 2 FLOATs and then 4, a cycle each.
-# next: give cycles, for all four.
+# why:  these are bytes in parts 1 and 3. The tile receives 2 and 4 FLOATs, and each takes one
+#   cycle.
+# next: give cycles for all four parts.
 four_parts = 8, 42, 16, 54
 
 
 # %% 05.w1: another order
-# clause: in their order
-# why:  these are the right numbers, in another order.
-# next: the vector comes, tiles multiply, pieces come back, tiles add up.
+# clause: in order
+# why:  the numbers are right, but in another order.
+# next: use this order: receive the vector, multiply, receive the products, add up.
 four_parts = 42, 2, 54, 4
 
 
 # %% 05.w1: six workers share a vertex
-# why:  a vertex runs on one worker, which has one cycle of six.
-# next: times six: as long as the worker with most to do.
+# why:  this divides the three vertices among six workers. A vertex runs on one worker, which gets
+#   one cycle in six.
+# next: multiply the cycles of the busiest worker by six.
 four_parts = 2, 21, 4, 9
 
 
 # %% 05.w2: the whole row twice
-# clause: A program that leaves the products of both halves
-# why:  both vertices have the whole row: each half should have a vertex of its own.
-# next: row[:half] and vector[:half] for the first, row[half:] and vector[half:] for the second.
+# clause: Return a program that writes both dot products
+# why:  both vertices get the whole row. Each half needs its own vertex.
+# next: connect row[:half] and vector[:half] to the first vertex, row[half:] and vector[half:] to
+#   the second.
 def two_halves(graph, row, vector, halves):
     work = graph.add_compute_set("halves")
     for i in range(2):
@@ -1887,7 +1898,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the beginning of the vector for both
-# clause: `halves[1]` that of the others
+# clause: `halves[1]` that of the remaining ones
 # error in the answer: Dot.compute() failed: ValueError: @ was given 4 numbers and 5
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
@@ -1898,9 +1909,9 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the halves changed places
-# clause: `halves[0]` gets the product
+# clause: `halves[0]` gets the dot product
 # why:  halves[0] has the product of the second half, and halves[1] that of the first.
-# next: the numbers up to `half` go with halves[0].
+# next: connect row[:half] and vector[:half] to the vertex of halves[0].
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
     for i, part in enumerate((slice(half, row.num_elements), slice(half))):
@@ -1910,8 +1921,8 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: every other number
-# why:  one vertex has the numbers at even places, the other those at odd ones.
-# next: the first half is row[:half], side by side.
+# why:  one vertex has the numbers at even indices, the other those at odd ones.
+# next: use contiguous halves: row[:half] and row[half:].
 def two_halves(graph, row, vector, halves):
     work = graph.add_compute_set("halves")
     for i in range(2):
@@ -1921,8 +1932,8 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the first half rounded up
-# why:  of an odd number of numbers, the one in the middle is in the first half here.
-# next: row.num_elements // 2 rounds down: the first half is the shorter one.
+# why:  if the row has an odd length, the first half is the longer one here.
+# next: round down, with row.num_elements // 2: the first half is the shorter one.
 def two_halves(graph, row, vector, halves):
     half, work = (row.num_elements + 1) // 2, graph.add_compute_set("halves")
     for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
@@ -1932,9 +1943,9 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the last number is lost
-# clause: `halves[1]` that of the others
-# why:  of an odd number of numbers the last one is in neither half.
-# next: let the second one go on to the end: row[half:].
+# clause: `halves[1]` that of the remaining ones
+# why:  if the row has an odd length, the last number is in neither half.
+# next: let the second half end at the end of the row: row[half:].
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
     for i in range(2):
@@ -1945,15 +1956,15 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w3: the rows
-# clause: what does a piece need of a
-# why:  each piece of the rows needs all of b, so nearly as much comes for a while as before.
-# next: choose the cut whose pieces need a quarter of a and a quarter of b.
+# clause: which part of a does a piece need
+# why:  each piece of the rows needs all of b, so it needs nearly as much memory as before.
+# next: choose the split whose pieces need a quarter of a and a quarter of b.
 which = "rows"
 
 
 # %% 05.w3: the columns
 # clause: Which of the three keeps both limits?
-# why:  that saves memory and is too slow: a piece leaves each of 13 tiles four columns, in a panel
-#   that is 16 wide.
-# next: choose the cut that leaves all columns of b in each piece, and not all of b.
+# why:  this saves memory, but is too slow: each of 13 tiles gets four columns, in a unit that is 16
+#   wide.
+# next: choose the split that needs only a quarter of b, but keeps all of its columns.
 which = "columns"

@@ -193,9 +193,7 @@ class Cnn(Learner):
         digits = []
         for begin in range(0, len(images), BATCH):
             batch = images[begin : begin + BATCH]
-            rest = np.zeros(
-                (BATCH - len(batch), 14, 14), np.float32
-            )  # The last may be short.
+            rest = np.zeros((BATCH - len(batch), 14, 14), np.float32)  # The last may be short.
             self.run(2, images=np.concatenate([batch, rest])[:, None])
             digits += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
         return np.array(digits)

@@ -112,10 +112,10 @@ HARMLESS = {
     "04.1": {"if self.x[i] >= self.best:": "an equal number is as large"},
     "04.2": {
         "graph.set_tile_mapping(second, 0)": "the order of what is written into the graph is free",
-        "graph.set_tile_mapping(most, 1)": (
+        "graph.set_tile_mapping(maxima, 1)": (
             "the vertices are on their tile, and what they exchange is within the budget"
         ),
-        "most = graph.add_variable(FLOAT, (7,), 'most')": "nobody reads the seventh",
+        "maxima = graph.add_variable(FLOAT, (7,), 'maxima')": "no vertex reads the seventh",
     },
     "04.3": {"graph.set_tile_mapping(vertex, i // TILES)": "any tile will do"},
     "04.4": {

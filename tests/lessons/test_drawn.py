@@ -47,7 +47,7 @@ CASES = [
     ("04.3", "as it was", r"element \[1\] of 'a'", "Both touch 1, and at least one of them writes"),
     ("05.1", "the last tile has the rest", r"tile 12 has (?P<n>5)", "29 x 12 FLOAT; 1,392 bytes on 13 tiles, the most 240 on tile 12"),
     ("05.1", "the matrix lies elsewhere", r"tile \d+ receives", "matrix"),
-    ("05.3", "not cut", r"five of its six workers look on", "1 vertex on 6 workers"),
+    ("05.3", "not cut", r"five of its six workers are idle", "1 vertex on 6 workers"),
     ("07.1", "downhill", r"slopes of weights", "The slopes of weights: yours, from"),
     ("07.4", "a negative", r"a pixel of", "The pixels of the batch: yours, from"),
     ("08.5", "only the first", r"saving \[0\]: 12 inputs at once", "live at 24 steps of the programs, modelled: most at step 13"),

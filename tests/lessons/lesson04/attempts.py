@@ -252,7 +252,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the first of the row is kept
-# not yet: follow best from the end of the first row
+# not yet: trace best from the end of the first row
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -265,7 +265,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.w2: fields afterwards
-# passed: a row of 5 numbers
+# passed: rows of 5 numbers
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
     vertex = graph.add_vertex(largest, Largest)
@@ -276,7 +276,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: two vertices
-# not yet: out is right, and there are 2 vertices
+# not yet: out is right, but there are 2 vertices
 def one_vertex(graph, x, out):
     program = Sequence()
     for name in ("first", "again"):
@@ -288,8 +288,8 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: without the first number
-# clause: puts the largest of `x` into
-# not yet: a row of 5 numbers, with the largest at its begin
+# clause: stores the largest of `x` in `out`
+# not yet: a row of 5 numbers, with the largest at the beginning
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     vertex = graph.add_vertex(compute_set, Largest, x=x[1:], out=out)
@@ -298,8 +298,8 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: without the last number
-# clause: puts the largest of `x` into
-# not yet: a row of 5 numbers, with the largest at its end
+# clause: stores the largest of `x` in `out`
+# not yet: a row of 5 numbers, with the largest at the end
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     vertex = graph.add_vertex(compute_set, Largest, x=x[:-1], out=out)
@@ -328,7 +328,7 @@ def piece(n, k):
 
 
 # %% 04.w3: the last takes the rest
-# clause: six pieces that differ by one number at most
+# clause: six consecutive pieces, whose lengths differ by at most one
 # not yet: pieces of 0, 0, 0, 0, 0, 5 expected: sizes that differ by one at most next: write down (begin, end) of the six pieces of 5.
 def piece(n, k):
     size = n // 6
@@ -628,7 +628,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: the last with a zero
-# not yet: follow the last number by hand: it has no right neighbour
+# not yet: trace the last number by hand: it has no right neighbour
 class Middle(Vertex):
     here: Input[FLOAT]
     right: Input[FLOAT]
@@ -679,7 +679,7 @@ def accepts(codelet):
 
 
 # %% 04.4: float64 against FLOAT
-# not yet: and yes if FLOAT is made as wide as float64
+# not yet: but accepts it if FLOAT is as wide as float64
 def accepts(codelet):
     rng = np.random.default_rng(0)
     for row in [[3, 1, 4], [-3.0, -1, -4], rng.normal(size=20), [1.0], [2, 2, 2], -np.arange(1, 8) / 3]:
@@ -691,14 +691,14 @@ def accepts(codelet):
 
 
 # %% 04.4: one row that fits
-# not yet: let one row that does not fit be enough for False
+# not yet: return False as soon as one row is wrong
 def accepts(codelet):
     rows = [3, 1, 4], [-1, -2.5], [7], [0.5, 0.25, 0.75]
     return any(np.array_equal(run_one(codelet, r)["out"], np.maximum.accumulate(r)) for r in rows)
 
 
 # %% 04.4: True and False have changed places
-# not yet: True and False have changed places
+# not yet: True and False are swapped
 def accepts(codelet):
     for row in ([-3, -1, -4], [0.5, 1.25, 0.75], [3, 1, 4], [1, 3, 2], [-3e38, -1e38]):
         row = np.asarray(row, np.float32)
@@ -750,7 +750,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.2: no vertices for empty pieces
-# not yet: here are 5 numbers for six workers
+# not yet: but this one has 5 numbers for six workers
 def in_six(graph, x, out):
     n = x.num_elements
     most = graph.add_variable(FLOAT, (6,), "most")
@@ -783,7 +783,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.4: True and False swapped, with two rows
-# not yet: it says no to the right codelets, and yes to
+# not yet: it refuses the right codelets, and accepts
 def accepts(codelet):
     for row in [3, 1, 4], [0.5, 1.25, 0.75]:
         if np.array_equal(run_one(codelet, row)["out"], np.maximum.accumulate(row)):

@@ -212,7 +212,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.w1: worked out, a list
-# passed: each cut into 4
+# passed: each split into 4
 four_parts = [1 * (8 // 4), 6 * 1 * 7, 1 * 4, 6 * 1 * 9]
 
 
@@ -342,7 +342,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the second half on tile 1
-# clause: All lies on tile 0
+# clause: Everything is on tile 0
 # not yet: work on tile 1
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
@@ -353,7 +353,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.3: twelve
-# passed: each cut as asked
+# passed: each split as requested
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -374,7 +374,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: six, dealt like cards
-# passed: each cut as asked
+# passed: each split as requested
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 6
@@ -395,7 +395,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: columns first, a library's sum
-# passed: each cut as asked
+# passed: each split as requested
 from ipu_teach.poplibs import popops
 
 
@@ -422,7 +422,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: by the plan and its prices
-# passed: each cut as asked
+# passed: each split as requested
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or min(range(1, min(cols, 64) + 1), key=lambda p: planned(rows, cols, p, tiles, dot, add))
@@ -465,7 +465,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the vector moved to tile 0
-# clause: the vector stays where it lies
+# clause: the vector stays where it is
 # not yet: vector[78] on tile 0
 def in_pieces(graph, matrix, vector, result, pieces=None):
     graph.set_tile_mapping(vector, 0)
@@ -544,7 +544,7 @@ def frugal(graph, a, b, prog):
 
 # %% 05.4: a remainder of the inner dimension left out
 # clause: for matrices of any size
-# not yet: not all of the inner dimension was multiplied
+# not yet: not all of the inner dimension is multiplied
 def frugal(graph, a, b, prog):
     part = a.shape[1] // 4
     c = poplin.mat_mul(graph, a[:, :part], b[:part], prog)
