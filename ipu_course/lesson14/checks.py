@@ -103,7 +103,7 @@ def _plate(message: str, shape: tuple[int, int], blocks: Sequence[PlateBlock], p
     tensors = {"plate": Var(FLOAT, start.shape, lies, given=[start], right=right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
     trial = Trial(f"{message}, {2 * pairs} steps", tensors, more=(blocks, pairs))
-    return replace(trial, form=_programs)
+    return replace(trial, form=_programs).twice()
 
 
 def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -119,7 +119,7 @@ def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
     def watch(run: Ran) -> None:
         recordings.append(run.engine.record(next(iter(run.tensors.values()))))
 
-    trial_run = replace(trial, ready=watch).of(answer)
+    trial_run = replace(trial, ready=watch, runs=trial.runs if run else 1).of(answer)
     report = trial_run.engine.report if run else trial_run.report
     return show.run(recordings[0], at=len(report.execution.steps) - 1)
 
@@ -151,6 +151,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
                 raise NotYet(
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
                 )
+        run.refuse_unrepeatable("plate")
         _refuse_elsewhere(run, len(trial.more[0]))
         _refuse_more_steps(run, trial.more[1])
         reports.append(run.report)
@@ -632,7 +633,7 @@ def _knots() -> tuple[Trial, ...]:
         pairs = ", ".join(f"{a}-{b}" for a, row in enumerate(rows) for b in row if b >= a)
         words = f"{message}: {pairs}" if len(edges) < 10 else message
         trial = Trial(words, tensors, more=(rows,), form=_counting, beside=_knots)
-        trials.append(trial)
+        trials.append(trial.twice())
     return tuple(trials)
 
 
@@ -657,6 +658,8 @@ def _triangles(answer: type[Vertex]) -> Passed:
                 raise NotYet(trial.tried, actual, wanted, why, advice)
             advice = "this is the smallest graph that is wrong: follow it by hand."
             raise refusing("14.4", counts_alike)(trial.tried, actual, wanted, advice)
+    for run in runs:
+        run.refuse_unrepeatable("counts")
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
         why = "the count is right, and found by looking far more often than two sorted rows need."

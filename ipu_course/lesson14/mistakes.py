@@ -895,6 +895,33 @@ class Triangles(Vertex):
         self.count = count
 
 
+# %% 14.4: the count is state
+# not yet: self.total is state, and state lives from run to run
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+    total: INT = 0
+
+    def compute(self):
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                if b > a:
+                    i, j = self.offsets[a], self.offsets[b]
+                    while i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                        c, d = self.neighbours[i], self.neighbours[j]
+                        if c == d and c > b:
+                            self.total += 1
+                        if c <= d:
+                            i += 1
+                        if d <= c:
+                            j += 1
+        self.count = self.total
+
+
 # %% 14.5: as many vertices
 # clause: Deal out the edges
 # why:  these are whole rows, of as many vertices on each tile. One row may be nearly all edges.
