@@ -341,10 +341,10 @@ class BlockRows(Vertex):
             while self.offsets[self.row + 1] <= block:
                 self.row += 1
             for i in range(b):
-                for l in range(b):
-                    value = self.values[block * b * b + i * b + l]
+                for k in range(b):
+                    value = self.values[block * b * b + i * b + k]
                     for j in range(n):
-                        x = self.x[self.columns[block] * b + l][j]
+                        x = self.x[self.columns[block] * b + k][j]
                         self.out[self.row * b + i][j] += value * x
 
 

@@ -253,6 +253,7 @@ CUTS = {
     "a wide one": (60, 240, 16),
     "a tall one": (260, 60, 12),
     "a prime number of tiles": (40, 41, 13),
+    "a flat plate, with much of the rim": (4, 16, 14),
     "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
     "a number a tile": (3, 4, 12),
