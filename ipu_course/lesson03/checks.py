@@ -576,8 +576,8 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
             why, advice = trial.reason(trial_run, "03.5", runs=1, advice=BY_HAND)
             share = masks[0].mean()
             if not why and _are_near(actual[0], np.where(masks[0], x / share, 0)):
-                why = f"{number(float(share))} of the numbers were kept, and what is kept was "
-                why += f"divided by that. keep is {keep}."
+                why = f"a share of {number(float(share))} of the numbers was kept, and they were "
+                why += f"divided by that share. keep is {keep}."
                 advice = "divide by keep."
             raise NotYet(description, where, why=why, next_step=advice)
         reports.append(trial_run.engine.report)

@@ -852,7 +852,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: divided by the share that was kept
-# not yet: what is kept was divided by that. keep is 0.75. next: divide by keep
+# not yet: they were divided by that share. keep is 0.75. next: divide by keep
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     mean = popops.ReduceParams("ADD", 1 / x.num_elements)

@@ -927,7 +927,7 @@ class Disc:
     """
 
     def __init__(self, rows: Array) -> None:
-        # The rows that each read returned, and the number of rows that were asked for.
+        # For each read: the rows that it returned, and the requested number of rows.
         log = self._log = list[tuple[range, int]]()
         places = range(len(rows))
 
@@ -1126,8 +1126,8 @@ def _why_dry(disc: Disc) -> Reason:
     if not disc.reads:
         why = "disc.read() was not called."
         if len(disc) < AT_ONCE:
-            why = f"disc.read() was not called, although {len(disc)} rows are on the disc. The "
-            why += f"last read of any disc may have fewer than {AT_ONCE} rows."
+            why = f"disc.read() was not called, but the disc has {counted(len(disc), 'row')}. The "
+            why += f"last read of a disc may return fewer than {AT_ONCE} rows."
         return why, f"begin a read at each row of range(0, len(disc), {AT_ONCE})."
     read = {row for places, _ in disc._log for row in places}
     missing = next((row for row in range(len(disc)) if row not in read), None)

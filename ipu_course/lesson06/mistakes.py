@@ -448,7 +448,8 @@ def split(report):
 
 # %% 06.2: constants for all that is always live
 # clause: how many bytes of variables are always live
-# why:  The first number has the constants alone. What the host may write is always live, too.
+# why:  The first number counts only the constants. Variables that the host may write are always
+#   live, too.
 # next: add up the bytes of all rows whose always_live is true.
 def split(report):
     always = sum(v.bytes for v in report.variables if v.category == "Constants")

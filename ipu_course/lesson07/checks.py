@@ -604,8 +604,8 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         advice = "run program 0 `epochs` times."
         if run.lost and not run.ran:
             why = (
-                f"engine.load() came after {counted(run.lost, 'epoch')}, and put the first weights "
-                "back: what was learnt is gone."
+                f"engine.load() after {counted(run.lost, 'epoch')} restored the initial weights: "
+                "the training was lost."
             )
             advice = "leave engine.load() out: the engine is loaded already."
         elif run.loads > 1:

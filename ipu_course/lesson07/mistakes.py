@@ -765,7 +765,7 @@ def train(engine, data, epochs):
 
 # %% 07.3: loaded before the test
 # clause: The engine is loaded and has learnt nothing yet
-# not yet: engine.load() came after 12 epochs, and put the first weights back
+# not yet: engine.load() after 12 epochs restored the initial weights
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
