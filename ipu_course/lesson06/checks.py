@@ -1122,12 +1122,13 @@ def _feeds(answer: Feed) -> Passed:
 
 
 def _why_dry(disc: Disc) -> Reason:
-    """Return `(why, next step)` for an answer that gave fewer rows than the disc has."""
+    """Return `(why, next step)` for an answer that yields too few rows."""
     if not disc.reads:
-        why = "disc.read() was not called."
+        why = "the answer never called disc.read()."
         if len(disc) < AT_ONCE:
-            why = f"disc.read() was not called, but the disc has {counted(len(disc), 'row')}. The "
-            why += f"last read of a disc may return fewer than {AT_ONCE} rows."
+            rows = counted(len(disc), "row")
+            why = f"the answer never called disc.read(), although the disc has {rows}. The last "
+            why += f"read of a disc may return fewer than {AT_ONCE} rows."
         return why, f"begin a read at each row of range(0, len(disc), {AT_ONCE})."
     read = {row for places, _ in disc._log for row in places}
     missing = next((row for row in range(len(disc)) if row not in read), None)
@@ -1135,7 +1136,7 @@ def _why_dry(disc: Disc) -> Reason:
         return "all rows were read, and not all of them were given.", "yield each row of a read."
     advice = "begin the next read at the row after the last row that came."
     if any(count > AT_ONCE for _, count in disc._log):
-        return f"a read gives at most {AT_ONCE} rows, whatever is asked for.", advice
+        return f"a read returns at most {AT_ONCE} rows.", advice
     return f"row {missing} was never read.", advice
 
 

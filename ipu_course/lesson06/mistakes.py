@@ -846,7 +846,7 @@ def fed(disc):
 
 # %% 06.5: all of it at once
 # clause: Read as you go
-# not yet: a read gives at most 256 rows
+# not yet: a read returns at most 256 rows
 def fed(disc):
     yield from disc.read(0, len(disc))
 

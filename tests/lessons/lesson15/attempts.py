@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Input, Output, Vector, Vertex
+from ipu_teach import FLOAT, Input, Output, Vector, Vertex
 
 
 # %% 15.w1: lam first
@@ -486,6 +486,9 @@ class Gives(Vertex):
 
 # %% 15.3: silent after 100 rounds
 # not yet: self.rounds is state, and state lives from run to run
+from ipu_teach import INT
+
+
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -800,6 +803,9 @@ class Variable(Vertex):
 
 # %% 15.2: silent after 20 rounds
 # not yet: self.rounds is state, and state lives from run to run
+from ipu_teach import INT
+
+
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
