@@ -817,7 +817,8 @@ class Variable(Vertex):
         total = self.prior + self.came.sum(axis=0)
         self.sent = total - self.came
         self.rounds += 1
+        lam = total[1]
         if self.rounds > 20:
-            total = self.prior
-        self.belief[0] = total[0] / total[1]
-        self.belief[1] = 1 / total[1]
+            lam = self.prior[1]
+        self.belief[0] = total[0] / lam
+        self.belief[1] = 1 / lam
