@@ -556,14 +556,14 @@ WRONG: dict[str, tuple[Any, str]] = {
         "'y' was given the number 10, which is not from 0 to 9",
     ),
     "over": (
-        lambda: perceptron(1, 4).fit(X.reshape(160, 64)[:150], Y[:150], 8, verbose=0),
-        r"given 150 samples for 18 batches and 6 samples more, but the batches must fill runs of 32 samples: "
+        lambda: perceptron(1, 4).fit(X.reshape(160, 64)[:130], Y[:130], 8, verbose=0),
+        r"given 130 samples for 16 batches and 2 samples more, but the batches must fill runs of 32 samples: "
         r"batch 8 \* steps 4 \* "
         r"accumulation 1 \* replicas 1.*as in x\[:128\].*drop_remainder=True",
     ),
     "no whole runs": (
         lambda: perceptron(2, 6).fit(X.reshape(160, 64), Y, 8, verbose=0),
-        r"20 batches, but the batches must fill runs of 48 samples: batch 8 \* steps 3 \* accumulation 1 \* replicas 2.*x\[:144\]",
+        r"20 batches, but the batches must fill runs of 48 samples: batch 8 \* steps 3 \* accumulation 1 \* replicas 2.*x\[:144\]\.$",
     ),
     "too few": (
         lambda: perceptron().fit(X.reshape(160, 64), Y, 8, verbose=0, steps_per_epoch=21),

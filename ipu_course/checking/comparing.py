@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Result, call
+from ipu_course.checking.calling import Broken, Result, call
 from ipu_course.checking.mistakes import Mistake, Reason, first, same, suspects
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.quoting import (
@@ -20,6 +20,7 @@ from ipu_course.checking.quoting import (
     name_of,
     plain,
     quoted,
+    said_by,
 )
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Picture
@@ -127,7 +128,13 @@ def compare(
 
     :raises NotYet: if a result is wrong.
     """
-    results = {name: call(answer, *case) for name, case in cases.items()}
+    try:
+        results = {name: call(answer, *case) for name, case in cases.items()}
+    except Broken as broken:
+        why, advice = first(suspects, gives_alike(answer, *cases.values()))
+        if not why:
+            raise
+        raise NotYet(broken.tried, said_by(broken.error), why=why, next_step=advice) from None
     wrong = {
         name: words
         for name, case in cases.items()

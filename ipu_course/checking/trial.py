@@ -486,6 +486,16 @@ class Trial:
             raise self.explained(run, broken, *exercises) from None
         return run
 
+    def twice(self) -> Trial:
+        """Return a trial with a second run, before which the same values are written again.
+
+        The expected values apply to the first run only; `Ran.refuse_unrepeatable` compares both.
+        """
+        tensors = {
+            name: replace(var, given=[*var.given, *var.given]) for name, var in self.tensors.items()
+        }
+        return replace(self, tensors=tensors, runs=2)
+
     def elsewhere(self, tiles: int) -> Trial:
         """Return a copy of this trial for a machine with `tiles` tiles."""
         return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
@@ -740,6 +750,37 @@ class Ran:
         """Return whether nothing was written into the tensor `name` in its first wrong run."""
         difference = self.wrong(name)
         return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
+
+    def refuse_unrepeatable(self, name: str) -> None:
+        """Raise `NotYet` if the second run of a `twice` trial left other values in `name`.
+
+        Call it when the first run is known to be right.
+        """
+        first, second = (run[name] for run in self.came)
+        if not (other := ~((first == second) | (first != first) & (second != second))).any():
+            return
+        place = tuple(int(i) for i in np.argwhere(other)[0])
+        element = f"{name}[{', '.join(map(str, place))}]" if place else name
+        states = [
+            f"self.{field}"
+            for compute_set in self.graph.compute_sets
+            for table in compute_set.tables.values()
+            if not _kits(table.codelet)
+            for field in table.state
+        ]
+        why = "the second run goes on from values that the first run left."
+        advice = "let the program itself write every value that it starts from."
+        if states:
+            why = f"{states[0]} is state, and state lives from run to run. The second run goes on "
+            why += "from the state that the first run left."
+            advice = f"assign the starting value to {states[0]} at the beginning of compute()."
+        raise NotYet(
+            f"{self.trial.tried}, in a second run with the same values",
+            f"{element}: {quoted(second[place])}",
+            expected=f"{quoted(first[place])}, as in the first run",
+            why=why,
+            next_step=advice,
+        )
 
     def refuse_changed(self, advice: str) -> None:
         """Raise `NotYet` if the program wrote into a tensor that it must not change."""

@@ -354,3 +354,17 @@ def tile_of(i, tiles):
 # next: element 0 goes to tile 0.
 def tile_of(i, tiles):
     return tiles - 1 - i % tiles
+
+
+# %% 00.w1: the last tile left out
+# why:  the remainder by tiles - 1 is at most tiles - 2, so the last tile gets nothing.
+# next: divide by tiles itself: i % tiles.
+def tile_of(i, tiles):
+    return i % (tiles - 1)
+
+
+# %% 00.w1: a round counted as one element
+# why:  this subtracts 1 for each full round, but in a round every tile gets an element.
+# next: subtract tiles for each round. i % tiles does that.
+def tile_of(i, tiles):
+    return i - i // tiles

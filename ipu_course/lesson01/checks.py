@@ -796,7 +796,7 @@ LESSON = lesson(
     exercise(
         "01.w1",
         warmups.formula(
-            "01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,), (12,)
+            "01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (1001,), (12,)
         ),
     ),
     exercise("01.1", _time),

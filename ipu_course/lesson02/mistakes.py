@@ -456,6 +456,16 @@ def place_beside(graph, a, b):
     b.transpose()
 
 
+# %% 02.3: rows of b beside rows of a
+# why:  row i of b is on the tile of row i of a. But row i of a is copied into column i of b.
+# next: map the columns: b[:, i] goes to the tile of a[i].
+def place_beside(graph, a, b):
+    mapping = [graph.get_tile_mapping(a[i]) for i in range(len(a))]
+    tiles = [next(tile for tile, pieces in enumerate(row) if pieces) for row in mapping]
+    for i in range(len(b)):
+        graph.set_tile_mapping(b[i], tiles[i % len(tiles)])
+
+
 # %% 02.4: looks too late
 # clause: until nothing is left
 # why:  the first tick comes before the first look, so a countdown from 0 goes wrong.
@@ -701,18 +711,6 @@ def copying(graph, source, target, values, mapped, written):
             graph.set_tile_mapping(tensor, 0)
     if written:
         graph.set_initial_value(source, values)
-    return Copy(source, target)
-
-
-# %% 02.5: written if mapped
-# clause: with `written=False`
-# not yet: source has no values, either. next: give source its values whenever written is true
-def copying(graph, source, target, values, mapped, written):
-    graph.set_tile_mapping(target, 0)
-    if mapped:
-        graph.set_tile_mapping(source, 0)
-        if written:
-            graph.set_initial_value(source, values)
     return Copy(source, target)
 
 

@@ -461,8 +461,8 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
         description = f"mean and variance of {rows} x {per_row} readings of about 40"
         special = ""
         if rows < TILES:
-            verb = "is" if rows * per_row == 1 else "are"
-            special = f"there {verb} only {counted(rows * per_row, 'reading')}"
+            verb = "is" if rows == 1 else "are"
+            special = f"there {verb} only {counted(rows, 'row')} of {per_row} on {TILES} tiles"
         right = [np.asarray(x.mean(dtype=float)), np.asarray(x.astype(float).var())]
         report = _right(
             answer,
@@ -589,9 +589,13 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
             _look_drawn(description, masks, keep)
         right = np.where(masks[0], x.astype(float) / keep, 0)
         if where := difference(actual[0], right, KEPT.tolerance):
-            raise NotYet(
-                description, where, "", *trial.reason(trial_run, "03.5", runs=1, advice=BY_HAND)
-            )
+            why, advice = trial.reason(trial_run, "03.5", runs=1, advice=BY_HAND)
+            share = masks[0].mean()
+            if not why and _are_near(actual[0], np.where(masks[0], x / share, 0)):
+                why = f"a share of {number(float(share))} of the numbers was kept, and they were "
+                why += f"divided by that share. keep is {keep}."
+                advice = "divide by keep."
+            raise NotYet(description, where, why=why, next_step=advice)
         reports.append(trial_run.engine.report)
     return Passed(
         "4 shapes with three seeds: the same seed gives the same mask, and the shares are right",

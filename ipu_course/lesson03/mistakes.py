@@ -212,6 +212,16 @@ def softmax(graph, x, program):
     return popops.div(graph, powers, mean, program)
 
 
+# %% 03.1: the sum of the column
+# clause: divided by the sum of these over the row
+# why:  each power is divided by the sum of its column, and not of its row.
+# next: reduce the powers over [1], and give the sums the shape (rows, 1).
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program, "MAX").reshape((x.shape[0], 1))
+    powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
+    return popops.div(graph, powers, popops.reduce(graph, powers, [0], program), program)
+
+
 # %% 03.2: by rows
 # clause: the addition moves nothing at all
 # not yet: a whole line is on one tile, and a[i, j] and a[j, i] are in different lines
@@ -398,6 +408,14 @@ def lengths(graph, x, y, program):
 # next: one root, of x * x + y * y.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1) + expr.Sqrt(expr._2), [x, y], program)
+
+
+# %% 03.3: doubled, not squared
+# clause: x * x + y * y
+# why:  each number is doubled, and not squared. Where the sum is below 0, it has no root.
+# next: multiply each number by itself: expr._1 * expr._1.
+def lengths(graph, x, y, program):
+    return popops.map(graph, expr.Sqrt(2 * expr._1 + 2 * expr._2), [x, y], program)
 
 
 # %% 03.4: in HALF
@@ -666,6 +684,19 @@ def mean_and_variance(graph, x, program):
     return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [squares, mean], program)
 
 
+# %% 03.4: a row for each tile
+# why:  both sums are divided by 13 times the number of columns. An x may have fewer rows than 13.
+# next: divide by x.num_elements.
+def mean_and_variance(graph, x, program):
+    count = 13 * x.shape[1]
+    mean, squares = (
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(word, 1 / count), FLOAT)
+        for word in ("ADD", "SQUARE_ADD")
+    )
+    mean, squares = popops.reduce_many(graph, [mean, squares], program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, squares], program)
+
+
 # %% 03.5: not divided
 # clause: divided by keep
 # why:  what is kept stays as it was, so that the sum of all becomes smaller with every number that
@@ -819,6 +850,15 @@ def dropout(graph, x, seed, keep, program):
     return popops.map(graph, expr._1 * expr._2 / (1 - keep), [x, mask], program)
 
 
+# %% 03.5: divided by the share that was kept
+# not yet: they were divided by that share. keep is 0.75. next: divide by keep
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    mean = popops.ReduceParams("ADD", 1 / x.num_elements)
+    share = popops.reduce(graph, mask, list(range(len(x.shape))), program, mean)
+    return popops.map(graph, expr._1 * expr._2 / expr._3, [x, mask, share], program)
+
+
 # %% 03.w1: x itself
 # why:  this is x as it was: no call was made with it.
 # next: return what popops.exp gives back.
@@ -847,6 +887,13 @@ def powers(graph, x, program):
 # next: popops.exp.
 def powers(graph, x, program):
     return popops.square(graph, x, program)
+
+
+# %% 03.w1: the sign turned round
+# why:  these are the powers of -x.
+# next: leave out the minus: popops.exp(graph, x, program).
+def powers(graph, x, program):
+    return popops.map(graph, expr.Exp(-expr._1), [x], program)
 
 
 # %% 03.w2: without the one

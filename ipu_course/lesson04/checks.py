@@ -953,6 +953,7 @@ def _on_tile_3(_: Answer, run: Ran) -> None:
             expected="1",
             next_step="call graph.add_vertex once.",
         )
+    run.refuse_unrepeatable("out")
 
 
 def _pieces(answer: Piece) -> Passed:
@@ -1015,21 +1016,23 @@ def _borders(n: int, place: int) -> range:
 
 ROW = np.array([-1.5, 3, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
-HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
+HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1).twice()
 # rows of 5 numbers, by where the largest of them is
 WHERE = {"inside": ROW, "at the beginning": np.sort(ROW)[::-1], "at the end": np.sort(ROW)}
 ONE_VERTEX = [
     Trial(
         f"a row of 5 numbers, with the largest {where}",
         {"x": Var(FLOAT, 5, 3, [row]), "out": Var(FLOAT, (), 3, right=[np.array(8.0)])},
-    )
+    ).twice()
     for where, row in WHERE.items()
 ]
 
 
 def _halves(answer: type[Vertex]) -> Passed:
     passed = warmups.vertex("04.w1", HALVES, "out")(answer)
-    HALVES.of(answer).refuse_changed("read self.x[i], and store only in self.out[i].")
+    run = HALVES.of(answer)
+    run.refuse_changed("read self.x[i], and store only in self.out[i].")
+    run.refuse_unrepeatable("out")
     return passed
 
 

@@ -986,6 +986,34 @@ def repaired(graph, a):
     Sequence(Copy(a, old), Execute(means))
 
 
+# %% 04.3: copied after the work
+# why:  the old numbers are copied after the work, so the vertices read what the copy had before.
+# next: put the Copy before the Execute.
+def repaired(graph, a):
+    old = graph.clone(a)
+    graph.set_initial_value(old, 0)
+    means = graph.add_compute_set("means")
+    for i in range(a.num_elements - 1):
+        vertex = graph.add_vertex(means, Mean, here=a[i], right=old[i + 1])
+        graph.set_tile_mapping(vertex, i % TILES)
+    return Sequence(Execute(means), Copy(a, old))
+
+
+# %% 04.3: every third place
+# why:  the places come in three supersteps, and those of the last superstep are averaged with
+#   neighbours that are new already.
+# next: let all vertices read a copy of the old numbers, in one compute set.
+def repaired(graph, a):
+    steps = Sequence()
+    for first in range(3):
+        step = graph.add_compute_set()
+        for i in range(first, a.num_elements - 1, 3):
+            vertex = graph.add_vertex(step, Mean, here=a[i], right=a[i + 1])
+            graph.set_tile_mapping(vertex, i % TILES)
+        steps.add(Execute(step))
+    return steps
+
+
 # %% 04.4: only numbers above 0
 # clause: Six were right until
 # not yet: begins at 0 instead of the first number
@@ -1309,6 +1337,19 @@ class Halves(Vertex):
             self.out[len(self.x) - 1 - i] = self.x[i] / 2
 
 
+# %% 04.w1: state in every run
+# not yet: self.share is state, and state lives from run to run
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    share: FLOAT = 0.5
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = self.x[i] * self.share
+        self.share = self.share / 2
+
+
 # %% 04.w2: on tile 0
 # clause: The vertex is on tile 3, too
 # not yet: a vertex runs on the tile to which it is mapped
@@ -1392,6 +1433,24 @@ def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     graph.set_tile_mapping(graph.add_vertex(compute_set, Largest, x=x, out=out), 3)
     return compute_set
+
+
+# %% 04.w2: state in every run
+# not yet: self.share is state, and state lives from run to run
+class Largest(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    share: FLOAT = 1.0
+
+    def compute(self):
+        self.out = self.x.max() * self.share
+        self.share = self.share / 2
+
+
+def one_vertex(graph, x, out):
+    compute_set = graph.add_compute_set("largest")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Largest, x=x, out=out), 3)
+    return Execute(compute_set)
 
 
 # %% 04.w3: equal pieces

@@ -42,7 +42,7 @@ LATENCY = 69  # The cycles until the first element of an exchange arrives (see d
 
 
 def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
-    """Return a trial of the product of a random matrix and vector.
+    """Return a trial of the product of a random matrix and vector, with a second run.
 
     The numbers are small enough for exact products in FLOAT. `more` has further arguments of the
     answer.
@@ -61,7 +61,7 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
             "result": Var(FLOAT, (rows,), right=[values @ numbers]),
         },
         more=more,
-    )
+    ).twice()
 
 
 def _by_step(run: Ran) -> list[Array]:
@@ -103,9 +103,10 @@ def _foreign(run: Ran) -> Array:
 
 
 def _refuse_wrong(run: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a wrong product; the message quotes its first wrong row.
+    """Raise `NotYet` for a product that is wrong, or that is another one in the second run.
 
-    The reason is a known mistake that gives the same wrong rows, if there is one.
+    The message quotes the first wrong row. The reason is a known mistake that gives the same wrong
+    rows, if there is one.
     """
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
@@ -122,6 +123,7 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
             why=why,
             next_step=advice,
         )
+    run.refuse_unrepeatable("result")
 
 
 # --- 05.1 -----------------------------------------------------------------------------------------
@@ -356,7 +358,13 @@ def _beside_ours(answer: Callable[..., int]) -> str:
     The text is "" if the learner's parts do not add up, or cannot be computed.
     """
     try:
-        for sizes in ((40, 90, 5, 7), (3, 60, 6, 3), (8, 90, 9, 4), (5, 33, 11, 13)):
+        for sizes in (
+            (40, 90, 5, 7),
+            (3, 60, 6, 3),
+            (8, 90, 9, 4),
+            (5, 33, 11, 13),
+            (60, 90, 5, 7),
+        ):
             theirs, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
             if theirs != ours:
                 break
@@ -577,11 +585,12 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
             "vector": Var(FLOAT, size, 0, [vector]),
             "halves": Var(FLOAT, 2, 0, right=[ends]),
         }
-        trial = Trial(f"a row of {size} numbers", tensors)
+        trial = Trial(f"a row of {size} numbers", tensors).twice()
         run = trial.of(answer)
         if difference := run.wrong("halves"):
             advice = f"trace a row of {size} numbers by hand."
             raise run.refused("05.w2", difference.words, quoted(difference.right), advice)
+        run.refuse_unrepeatable("halves")
         if (maximum := max(profile.num_vertices for profile in run.report.compute_sets)) != 2:
             actual = f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set"
             why = "two vertices of one compute set work at the same time, on a worker each."

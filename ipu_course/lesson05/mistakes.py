@@ -556,6 +556,29 @@ def one_per_row(graph, matrix, vector, result):
     return Execute(multiply)
 
 
+# %% 05.1: state that is never reset
+# not yet: self.total is state, and state lives from run to run
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    total: FLOAT = 0
+
+    def compute(self):
+        for i in range(len(self.a)):
+            self.total += self.a[i] * self.b[i]
+        self.out = self.total
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row * graph.target.num_tiles // matrix.shape[0])
+    return Execute(multiply)
+
+
 # %% 05.2: mean over the tiles
 # clause: Estimate the tile cycles
 # why:  this is the mean over the tiles. A superstep takes as long as its fullest tile.
@@ -937,6 +960,18 @@ def planned(rows, cols, pieces, tiles, dot, add):
         summed * pieces,
         6 * -(-summed // 6) * add(pieces),
     )
+
+
+# %% 05.2: one round of sums
+# why:  the sums have one round of six vertices. A tile with more than six rows needs more rounds.
+# next: multiply the price of a sum by the rounds, too: 6 * up(summed, 6) * add(pieces).
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * dot(longest), 6 * add(pieces)
+    return up(dealt, rows) * longest + multiply + summed * pieces + add_up
 
 
 # %% 05.3: tail dropped
@@ -1471,6 +1506,30 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
     return Sequence(Execute(multiply), Execute(add_up))
 
 
+# %% 05.3: stored by piece, added up by row
+# why:  the products are stored piece by piece, but a sum adds them up as if they were stored row by
+#   row: it reads products of several rows.
+# next: let the sum of row r read products[r::rows].
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    products = graph.add_variable(FLOAT, (rows * pieces,), "products")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for number in range(rows * pieces):
+        piece, row = divmod(number, rows)
+        part = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        a = matrix[row, part]
+        vertex = graph.add_vertex(multiply, Dot, a=a, b=vector[part], out=products[number])
+        for tensor in (vertex, a, products[number]):
+            graph.set_tile_mapping(tensor, number * tiles // (rows * pieces))
+    for row in range(rows):
+        x = products[row * pieces : (row + 1) * pieces]
+        vertex = graph.add_vertex(add_up, Sum, x=x, out=result[row])
+        for tensor in (vertex, result[row]):
+            graph.set_tile_mapping(tensor, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
 # %% 05.4: half the inner dimension
 # clause: Append c = a times b
 # why:  not all of the inner dimension is multiplied.
@@ -1952,6 +2011,18 @@ def two_halves(graph, row, vector, halves):
         part = slice(i * half, (i + 1) * half)
         vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
         graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: the first half of the vector for both
+# clause: `halves[1]` that of the others
+# why:  the second half of the row is multiplied by numbers from the beginning of the vector.
+# next: connect the second vertex to the same slice of both: row[half:] and vector[half:].
+def two_halves(graph, row, vector, halves):
+    half, work = row.num_elements // 2, graph.add_compute_set("halves")
+    for i, part in enumerate((row[:half], row[half:])):
+        b = vector[: part.num_elements]
+        graph.set_tile_mapping(graph.add_vertex(work, Dot, a=part, b=b, out=halves[i]), 0)
     return Execute(work)
 
 

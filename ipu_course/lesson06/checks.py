@@ -127,13 +127,15 @@ class Layers:
     `names` has the names of the variables, and `sizes` int[variables, tiles] has their FLOATs on
     each tile. The last variable is a constant. Each element of `steps` is ((first variable read,
     second variable read), variable written). `away` has for each step the distance, in tiles,
-    between its vertices and their data.
+    between its vertices and their data. The host may write the variables `writable`; they are
+    always live, like the constant.
     """
 
     names: tuple[str, ...]
     sizes: Array
     steps: tuple[tuple[tuple[int, int], int], ...]
     away: tuple[int, ...]
+    writable: tuple[int, ...] = ()
 
     @property
     def live(self) -> Array:
@@ -147,8 +149,13 @@ class Layers:
             reads, writes = self.steps[place]
             is_live[place, [*needed, *reads, writes]] = True
             needed = needed - {writes} | set(reads)
-        is_live[:, -1] = True
+        is_live[:, self.always] = True
         return is_live
+
+    @property
+    def always(self) -> list[int]:
+        """The variables that are always live."""
+        return [*self.writable, len(self.names) - 1]
 
     @property
     def bytes(self) -> Array:
@@ -175,8 +182,9 @@ class Layers:
     @property
     def split(self) -> Split:
         """The pair (bytes that are always live, maximum of the other live bytes)."""
-        others = self.live[:, :-1].astype(np.int64) @ self.bytes[:-1]
-        return int(self.bytes[-1]), int(others.max())
+        live = self.live.astype(np.int64)
+        live[:, self.always] = 0
+        return int(self.bytes[self.always].sum()), int((live @ self.bytes).max())
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
         """Return the names of the three largest of the variables `places`, the largest first.
@@ -203,6 +211,8 @@ class Layers:
             )
             graph.set_tile_mapping(tensor, [[(a, b)] for a, b in zip(end, end[1:], strict=False)])
             tensors.append(tensor)
+        for variable in self.writable:
+            graph.create_host_write(self.names[variable], tensors[variable])
         for place, ((x, y), out) in enumerate(self.steps):
             compute_set = graph.add_compute_set(f"find {self.names[out]} {place}")
             for tile in range(tiles):
@@ -272,6 +282,7 @@ def _peak(case: Layers) -> tuple[int, int]:
 
 
 COPIES = "the last step fetches copies of other tiles' data"
+HOST_WRITES = "the host may write two of the variables"
 
 
 @cache
@@ -284,6 +295,7 @@ def _peak_cases() -> tuple[tuple[str, Layers], ...]:
         ("one variable is on one tile", _on_one_tile(np.random.default_rng(614), 7)),
         ("only two variables are live", _layers(np.random.default_rng(613), 7, 1)),
         (copies, _layers(np.random.default_rng(622), 7, 1, away=1)),
+        (HOST_WRITES, replace(_layers(np.random.default_rng(615), 7, 6), writable=(0, 5))),
         (COPIES, _copying(np.random.default_rng(631), TILES)),
         (COPIES, _copying(np.random.default_rng(632), 7)),
     )
@@ -395,6 +407,7 @@ def _split_cases() -> tuple[tuple[str, Layers], ...]:
         ("", _layers(draw, 7, 5, away=2, again=True)),
         ("there is one tile", _layers(draw, 1, 4)),
         ("there is one step", _layers(draw, TILES, 1)),
+        (HOST_WRITES, replace(_layers(draw, 7, 6, away=1), writable=(0, 5))),
         (COPIES, _copying(draw, TILES)),
         (COPIES, _copying(draw, 7)),
     )
@@ -418,7 +431,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
             )
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
-            for _, other in (*_split_cases()[:2], _split_cases()[-1]):
+            for _, other in (*_split_cases()[:2], *_split_cases()[-3::2]):
                 with suppress(Exception):  # If the answer fails, this case is left out.
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
@@ -438,8 +451,8 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
             )
     raise_first(wrong)
     return Passed(
-        f"{len(_split_cases())} reports, four of them with copies of other tiles' data, two with "
-        "variables used twice",
+        f"{len(_split_cases())} reports, five of them with copies of other tiles' data, two with "
+        "variables used twice, one with variables that the host may write",
         evidence=[case.bytes for _, case in _split_cases()],
     )
 
@@ -477,7 +490,7 @@ def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
 
 
 def _copied(answer: Callable[[Report, int], int]) -> Passed:
-    cases = [case for special, case in _split_cases() if special in ("", COPIES)]
+    cases = [case for special, case in _split_cases() if special in ("", HOST_WRITES, COPIES)]
     for case in cases:
         report = case.report()
         copies = case.copies.sum(axis=1).tolist()
@@ -920,11 +933,14 @@ class Disc:
     """
 
     def __init__(self, rows: Array) -> None:
-        log = self._log = list[int]()  # the number of rows that each read returned
+        # For each read: the rows that it returned, and the requested number of rows.
+        log = self._log = list[tuple[range, int]]()
+        places = range(len(rows))
 
         def read(first: int, count: int) -> Array:
-            block: Array = rows[first : first + min(count, AT_ONCE)].copy()
-            log.append(len(block))
+            returned_rows = slice(first, first + min(count, AT_ONCE))
+            log.append((places[returned_rows], count))
+            block: Array = rows[returned_rows].copy()
             return block
 
         self._read = read
@@ -945,7 +961,7 @@ class Disc:
     @property
     def seconds(self) -> float:
         """The total time of all reads, in seconds."""
-        return EACH_READ * self.reads + EACH_ROW * sum(self._log)
+        return EACH_READ * self.reads + EACH_ROW * sum(len(places) for places, _ in self._log)
 
 
 Feed = Callable[[Disc], Iterable[Array]]  # yields the rows of a disc
@@ -1072,11 +1088,7 @@ def _feeds(answer: Feed) -> Passed:
                 or "ran dry" not in broken.error.tried
             ):
                 raise Broken(description, broken.error.__cause__ or broken.error) from None
-            why = (
-                f"a read gives at most {AT_ONCE} rows, whatever is asked for."
-                if number_of_rows > AT_ONCE
-                else ""
-            )
+            why, advice = _why_dry(disc)
             actual = (
                 "the rows ran out after "
                 f"{counted(int(broken.error.tried.split('gave')[1].split()[0]), 'row')}"
@@ -1086,7 +1098,7 @@ def _feeds(answer: Feed) -> Passed:
                 actual,
                 expected=f"all {number_of_rows}",
                 why=why,
-                next_step="go on from `first`, until len(disc).",
+                next_step=advice,
             ) from None
         if not np.array_equal(fed.seen, rows):
             raise NotYet(description, *_row_mistake(rows, fed.seen))
@@ -1116,6 +1128,25 @@ def _feeds(answer: Feed) -> Passed:
             bars=bars,
         )
     return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, fed.seen)
+
+
+def _why_dry(disc: Disc) -> Reason:
+    """Return `(why, next step)` for an answer that yields too few rows."""
+    if not disc.reads:
+        why = "the answer never called disc.read()."
+        if len(disc) < AT_ONCE:
+            rows = counted(len(disc), "row")
+            why = f"the answer never called disc.read(), although the disc has {rows}. The last "
+            why += f"read of a disc may return fewer than {AT_ONCE} rows."
+        return why, f"begin a read at each row of range(0, len(disc), {AT_ONCE})."
+    read = {row for places, _ in disc._log for row in places}
+    missing = next((row for row in range(len(disc)) if row not in read), None)
+    if missing is None:
+        return "all rows were read, and not all of them were given.", "yield each row of a read."
+    advice = "begin the next read at the row after the last row that came."
+    if any(count > AT_ONCE for _, count in disc._log):
+        return f"a read returns at most {AT_ONCE} rows.", advice
+    return f"row {missing} was never read.", advice
 
 
 def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:

@@ -496,7 +496,8 @@ def _trainer(data: datasets.Dataset) -> Engine:
 class _Trained:
     """The result of a training: the returned fraction, the final weights, and what was run.
 
-    `ran` and `tests_ran` are the numbers of epochs and of tests that were run.
+    `ran` and `tests_ran` are the numbers of epochs and of tests that were run since the engine was
+    loaded last. The answer loaded it `loads` times; before that, it had run `lost` epochs.
     """
 
     tried: str
@@ -505,6 +506,7 @@ class _Trained:
     ran: int
     tests_ran: int
     loads: int
+    lost: int
     weights: Array
     bias: Array
 
@@ -516,11 +518,11 @@ class _Trained:
 
 def _train(answer: Callable[..., float]) -> Passed:
     engine = _trainer(_digits(""))
-    loads = [0]
+    lost: list[int] = []  # the epochs that were run before each load of the answer
     load = engine.load
 
     def counted_load(device: Device | None = None) -> None:
-        loads[0] += 1
+        lost.append(sum(run.program == 0 for run in engine.report.runs))
         load(device)
 
     setattr(engine, "load", counted_load)  # noqa: B010  # changes only this engine
@@ -529,12 +531,15 @@ def _train(answer: Callable[..., float]) -> Passed:
         data = _digits(tests)
         description = f"{epochs} epochs of 750 digits, and {len(data.test_labels)} to test on"
         load()
-        loads[0] = 0
-        share = _share_of(description, call_made(answer, description, engine, data, epochs))
+        lost.clear()
+        returned_value = call_made(answer, description, engine, data, epochs)
+        per_cent = 100 * int(engine.read_tensor("num_correct")) / len(data.test_labels)
+        share = _share_of(description, returned_value, per_cent)
         updates = next(p.executions for p in engine.report.compute_sets if p.name == "update")
         learnt = engine.read_tensor("weights"), engine.read_tensor("bias")
         tests_ran = sum(run.program == 1 for run in engine.report.runs)
-        runs.append(_Trained(description, data, share, updates // 15, tests_ran, loads[0], *learnt))
+        ran = (updates // 15, tests_ran, len(lost), sum(lost))
+        runs.append(_Trained(description, data, share, *ran, *learnt))
     full_run, short, turned_round = runs
     for run, epochs in ((full_run, EPOCHS), (short, 3)):
         _ran(
@@ -597,7 +602,13 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
         why += "" if run.ran else " The weights are still 0: nothing was learnt."
         advice = "run program 0 `epochs` times."
-        if run.loads > 1:
+        if run.lost and not run.ran:
+            why = (
+                f"engine.load() after {counted(run.lost, 'epoch')} restored the initial weights: "
+                "the training was lost."
+            )
+            advice = "leave engine.load() out: the engine is loaded already."
+        elif run.loads > 1:
             why = (
                 f"the engine was loaded {counted(run.loads, 'time')}, and each time the weights "
                 "began at 0 again: what the last one learnt is left."
@@ -713,8 +724,10 @@ def _is_whole(value: float) -> bool:
     return abs(value - round(value)) < 1e-3
 
 
-def _share_of(description: str, result: float) -> float:
+def _share_of(description: str, result: float, per_cent: float) -> float:
     """Return the answer's result as a float from 0 to 1.
+
+    `per_cent` is the percentage of the test images that the last test read right.
 
     :raises NotYet: if the result is not such a number.
     """
@@ -729,18 +742,21 @@ def _share_of(description: str, result: float) -> float:
         )
     if not 0 <= share <= 1:
         why = ""
+        advice = "divide by the number of test images."
         if isinstance(share, int) and 1 < share <= EVERY:
             why = "this may be the number of images read right. Asked is their share."
         elif 1 < share <= 2:
             why = "this counts hits of more images than it divides by."
         elif 1 < share <= 100:
             why = "this looks like per cent. Asked is a share."
+            if abs(share - per_cent) < 1e-6:
+                advice = "leave out the factor of 100."
         raise NotYet(
             description,
             quoted(result),
             expected="a share, from 0 to 1",
             why=why,
-            next_step="divide by the number of test images.",
+            next_step=advice,
         )
     return float(share)
 

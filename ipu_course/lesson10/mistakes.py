@@ -1115,6 +1115,19 @@ def step(graph, w, x, t, rate, program):
     gcl.all_reduce_in_place_cross_replica(graph, w, "ADD", program)
 
 
+# %% 10.7: the mean over samples and outputs
+# clause: rate times the mean slope
+# why:  the gradient is divided by the number of elements of the error: samples times outputs.
+# next: divide by the samples of all replicas alone.
+def step(graph, w, x, t, rate, program):
+    error = poplin.mat_mul(graph, x, w, program)
+    popops.sub_in_place(graph, error, t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
+    count = graph.get_replication_factor() * error.num_elements
+    popops.scaled_add_to(graph, w, slope, -rate / count, program)
+
+
 # %% 10.8: turned round
 # clause: the groups of one **copy**
 # why:  the two kinds are in the wrong order.

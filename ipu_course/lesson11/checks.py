@@ -475,10 +475,14 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
 
 def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     cases = [(p.a, p.b, p.error) for p in _operands()]
+    # Some known mistakes differ only with these errors.
+    more = [(p.a, p.b, error) for p, error in zip(_operands()[1:3], (0.0019, 0.003), strict=True)]
     actual = [call(answer, *case) for case in cases]
 
     def chooses_alike(like: Callable[[Array, Array, float], type[DType]]) -> bool:
-        return all(like(*case) is dtype for case, dtype in zip(cases, actual, strict=True))
+        return all(like(*case) is dtype for case, dtype in zip(cases, actual, strict=True)) and all(
+            like(*case) is call(answer, *case) for case in more
+        )
 
     refused = refusing("11.5", chooses_alike)
     yours = best = 0

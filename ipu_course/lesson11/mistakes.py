@@ -735,6 +735,24 @@ def partials_for(a, b, error):
     return FLOAT if abs(found - exact).max() / abs(exact).max() <= error else HALF
 
 
+# %% 11.5: divided by the largest number with its sign
+# clause: both without their signs
+# why:  the difference is divided by exact.max(). Where all results are negative, their largest
+#   absolute value is that of exact.min().
+# next: divide by abs(exact).max().
+def partials_for(a, b, error):
+    exact = a.astype(float) @ b.astype(float)
+    off = np.abs(multiplied(a, b, HALF)[0] - exact).max() / exact.max()
+    return HALF if off <= error else FLOAT
+
+
+# %% 11.5: by the allowed error alone
+# why:  this chooses by `error` alone: the numbers of a and b play no part.
+# next: compare `error` with how far multiplied(a, b, HALF) is off.
+def partials_for(a, b, error):
+    return HALF if error >= 0.002 else FLOAT
+
+
 # %% 11.6: a scale of the mean
 # not yet: its largest value becomes NaN.
 def step(w, x, t, rate, eight):

@@ -323,6 +323,33 @@ class BlockRows(Vertex):
                     self.out[row * b + i][j] = total
 
 
+# %% 12.1: the row is state
+# not yet: self.row is state, and state lives from run to run
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+    row: INT = 0
+
+    def compute(self):
+        b, n = self.b, len(self.out[0])
+        for i in range(len(self.out)):
+            for j in range(n):
+                self.out[i][j] = 0
+        for block in range(len(self.columns)):
+            while self.offsets[self.row + 1] <= block:
+                self.row += 1
+            for i in range(b):
+                for k in range(b):
+                    value = self.values[block * b * b + i * b + k]
+                    for j in range(n):
+                        x = self.x[self.columns[block] * b + k][j]
+                        self.out[self.row * b + i][j] += value * x
+
+
 # %% 12.2: equal rows
 # clause: at most **1.1 times** as many blocks
 # why:  each tile has the same number of rows, but rows have different numbers of blocks.

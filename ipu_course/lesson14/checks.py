@@ -103,7 +103,7 @@ def _plate(message: str, shape: tuple[int, int], blocks: Sequence[PlateBlock], p
     tensors = {"plate": Var(FLOAT, start.shape, lies, given=[start], right=right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
     trial = Trial(f"{message}, {2 * pairs} steps", tensors, more=(blocks, pairs))
-    return replace(trial, form=_programs)
+    return replace(trial, form=_programs).twice()
 
 
 def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -122,7 +122,7 @@ def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
     def watch(run: Ran) -> None:
         recordings.append(run.engine.record(next(iter(run.tensors.values()))))
 
-    trial_run = replace(trial, ready=watch).of(answer)
+    trial_run = replace(trial, ready=watch, runs=trial.runs if run else 1).of(answer)
     report = trial_run.engine.report if run else trial_run.report
     return show.run(recordings[0], at=len(report.execution.steps) - 1)
 
@@ -154,6 +154,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
                 raise NotYet(
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
                 )
+        run.refuse_unrepeatable("plate")
         _refuse_elsewhere(run, len(trial.more[0]))
         _refuse_more_steps(run, trial.more[1])
         reports.append(run.report)
@@ -255,6 +256,7 @@ CUTS = {
     "a wide one": (60, 240, 16),
     "a tall one": (260, 60, 12),
     "a prime number of tiles": (40, 41, 13),
+    "a flat plate, with much of the rim": (4, 16, 14),
     "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
     "one number for each tile": (3, 4, 12),
@@ -648,7 +650,7 @@ def _knots() -> tuple[Trial, ...]:
         pairs = ", ".join(f"{a}-{b}" for a, row in enumerate(rows) for b in row if b >= a)
         words = f"{message}: {pairs}" if len(edges) < 10 else message
         trial = Trial(words, tensors, more=(rows,), form=_counting, beside=_knots)
-        trials.append(trial)
+        trials.append(trial.twice())
     return tuple(trials)
 
 
@@ -673,6 +675,8 @@ def _triangles(answer: type[Vertex]) -> Passed:
                 raise NotYet(trial.tried, actual, wanted, why, advice)
             advice = "this is the smallest graph that is wrong: trace it by hand."
             raise refusing("14.4", counts_alike)(trial.tried, actual, wanted, advice)
+    for run in runs:
+        run.refuse_unrepeatable("counts")
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
         why = "the count is right, but this reads far more numbers than two sorted rows need."

@@ -191,7 +191,7 @@ def _trees() -> tuple[Trial, ...]:
         tensors = tensors_of(prior, sides, stiff, far=0.0, right=right)
         form = partial(_messages, edges, rounds, lambda answer: (answer, Spring))
         words = f"{message}, {counted(rounds, 'round')}"
-        trials.append(Trial(words, tensors, form=form, agree=_close, beside=_trees))
+        trials.append(Trial(words, tensors, form=form, agree=_close, beside=_trees).twice())
     return tuple(trials)
 
 
@@ -221,7 +221,7 @@ def _played(trial: Trial, answer: type[Vertex]) -> View:
     def watch(run: Ran) -> None:
         recordings.append(run.engine.record(run.tensors["belief"]))
 
-    replace(trial, ready=watch).of(answer)
+    replace(trial, ready=watch, runs=1).of(answer)
     return show.run(recordings[0])
 
 
@@ -250,6 +250,7 @@ def _variable(answer: type[Vertex]) -> Passed:
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
+        run.refuse_unrepeatable("belief")
         reports.append(run.report)
     return Passed(
         "four trees and an isolated variable, compared with the dense solution", evidence=reports
@@ -326,7 +327,7 @@ def _image() -> Trial:
     right = np.stack([cleared(prior, edges, stiff, far), np.zeros(noisy.size)], axis=1)
     tensors = tensors_of(prior, 4, np.full(len(edges), stiff), far=far, right=right)
     form = partial(_messages, edges, 60, lambda answer: (Belief, answer))
-    return Trial("an image of 6 x 5 pixels, 60 rounds", tensors, form=form, agree=_close)
+    return Trial("an image of 6 x 5 pixels, 60 rounds", tensors, form=form, agree=_close).twice()
 
 
 def _robust(answer: type[Vertex]) -> Passed:
@@ -360,6 +361,7 @@ def _robust(answer: type[Vertex]) -> Passed:
         raise NotYet(
             trial.tried, f"means: {where}", next_step=advice, draws=partial(_drawn, answer)
         )
+    trial_run.refuse_unrepeatable("belief")
     return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=trial_run.report)
 
 

@@ -714,11 +714,16 @@ def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int
     batch_text = counted(steps, "batch", "batches")
     if remainder:
         batch_text += f" and {counted(remainder, 'sample')} more"
+    # Without its incomplete last batch, the data may still not fill complete runs.
+    drop = ""
+    if remainder and batches and not batches % batches_per_run:
+        drop = ", or drop the incomplete last batch: "
+        drop += f"Dataset.batch({data.size}, drop_remainder=True)"
     raise ModelError(f"""The call was given {counted(data.samples, "sample")} for {batch_text}, but
         the batches must fill runs of {samples_per_run:,} samples:
         {batch_product("batch", data.size, factors)}.
-        next:  pass a multiple of {samples_per_run:,} samples, as in x[:{num_fitting * data.size}],
-        or drop an incomplete last batch: Dataset.batch({data.size}, drop_remainder=True).""")
+        next:  pass a multiple of {samples_per_run:,} samples, as in
+        x[:{num_fitting * data.size}]{drop}.""")
 
 
 def _means(outputs: list[dict[str, Array]]) -> dict[str, float]:

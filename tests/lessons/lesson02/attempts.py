@@ -519,3 +519,14 @@ def copying(graph, source, target, values, mapped, written):
         source if written else source[:-1], values if written else values[:-1]
     )
     return Copy(source, target)
+
+
+# %% 02.5: written only if mapped, too
+# passed: each error in turn, and then neither
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+        if written:
+            graph.set_initial_value(source, values)
+    return Copy(source, target)

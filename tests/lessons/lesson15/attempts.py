@@ -484,6 +484,35 @@ class Gives(Vertex):
             self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
 
 
+# %% 15.3: silent after 100 rounds
+# not yet: self.rounds is state, and state lives from run to run
+from ipu_teach import INT
+
+
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+    rounds: INT = 0
+
+    def compute(self):
+        self.rounds += 1
+        apart = abs(self.mean_a - self.mean_b)
+        pull = self.stiff
+        if apart > self.far:
+            pull = self.stiff * self.far / apart
+        if self.rounds > 100:
+            pull = pull / 8
+        for part in range(2):
+            self.to_b[part] = self.from_a[part] * pull / (pull + self.from_a[1])
+            self.to_a[part] = self.from_b[part] * pull / (pull + self.from_b[1])
+
+
 # %% 15.4: a factor with its second pixel
 # passed: 7 images
 def place(height, width, tiles, most):
@@ -769,4 +798,27 @@ class Variable(Vertex):
             self.sent[k][0] = self.prior[0] + (self.came[1 - k][0] if two else 0.0)
             self.sent[k][1] = self.prior[1] + (self.came[1 - k][1] if two else 0.0)
         self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.2: silent after 20 rounds
+# not yet: self.rounds is state, and state lives from run to run
+from ipu_teach import INT
+
+
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+    rounds: INT = 0
+
+    def compute(self):
+        total = self.prior + self.came.sum(axis=0)
+        self.sent = total - self.came
+        self.rounds += 1
+        lam = total[1]
+        if self.rounds > 20:
+            lam = self.prior[1]
+        self.belief[0] = total[0] / lam
         self.belief[1] = 1 / lam
