@@ -557,6 +557,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: state that is never reset
+# clause: The program may run more than once.
 # not yet: self.total is state, and state lives from run to run
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -2015,7 +2016,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the first half of the vector for both
-# clause: `halves[1]` that of the others
+# clause: `halves[1]` that of the remaining
 # why:  the second half of the row is multiplied by numbers from the beginning of the vector.
 # next: connect the second vertex to the same slice of both: row[half:] and vector[half:].
 def two_halves(graph, row, vector, halves):

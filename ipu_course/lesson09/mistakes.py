@@ -1074,8 +1074,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the gradient halved, too
-# why:  the mean is added first, and then everything is halved. Only the old momentum should be
-#   halved.
+# why:  half of the mean is lost, too: the new momentum is half of (old + mean). Only the old
+#   momentum should be halved.
 # next: halve the momentum, then add the mean.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements

@@ -4,10 +4,10 @@
 
 The source is translated once, into a list of operations. The engine prints these operations as two
 functions: Python code, and code that numba compiles ("numba code"). Both count cycles, mark stores
-and check indices at the same places. Where the numba code cannot continue (an index out of range,
-an integer of more than 61 bits, a number that does not fit), it returns the line, and the Python
-code runs that vertex again. If the Python code fails too, the plain vertex loop (`engine.loop`)
-calls the learner's own compute() and raises its error.
+and check indices at the same places. The numba code cannot continue at an index out of range, an
+integer of more than 61 bits, or a number that does not fit. It then returns the line, and the
+Python code runs that vertex again. If the Python code fails too, the plain vertex loop
+(`engine.loop`) calls the learner's own compute() and raises its error.
 
 `values` defines the values that the translation handles, and `operations` the operations that it
 produces; `writer` collects the operations. Each of the other modules, such as `arithmetic`, `loops`
@@ -15,9 +15,9 @@ and `comprehensions`, adds the part of the language after which it is named.
 
 A number is *free* if it consists of constants, lengths, worker ids, loop counters, and state that
 is never assigned: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
-was assigned in a branch that depends on data. Work on data costs cycles: 1 for an element's load or
-store, the operation's price, 1 for a decision, and 2 for an iteration of a range whose ends are
-data.
+was assigned in a branch that depends on data. Work on data costs cycles. A load or store of an
+element and a decision cost 1 each, an operation costs its price, and an iteration of a range whose
+ends are data costs 2.
 """
 
 from __future__ import annotations
