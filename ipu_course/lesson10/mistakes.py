@@ -1116,7 +1116,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the mean over samples and outputs
-# clause: rate times the mean slope
+# clause: rate times the mean gradient
 # why:  the gradient is divided by the number of elements of the error: samples times outputs.
 # next: divide by the samples of all replicas alone.
 def step(graph, w, x, t, rate, program):

@@ -329,7 +329,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: without the rim
-# clause: fetch as little as can be
+# clause: all tiles together fetch as little as possible
 # why:  a line between blocks reaches into the rim of the plate, at both ends. The rim is on tiles,
 #   too, so each line costs 4 numbers more than this counts.
 # next: add 4 for each line: 4 * (down - 1) + 4 * (across - 1).
