@@ -128,13 +128,7 @@ def compare(
 
     :raises NotYet: if a result is wrong.
     """
-    try:
-        results = {name: call(answer, *case) for name, case in cases.items()}
-    except Broken as broken:
-        why, advice = first(suspects, gives_alike(answer, *cases.values()))
-        if not why:
-            raise
-        raise NotYet(broken.tried, said_by(broken.error), why=why, next_step=advice) from None
+    results = _results_of(answer, cases, suspects)
     wrong = {
         name: words
         for name, case in cases.items()
@@ -181,6 +175,23 @@ def compare(
         next_step=advice,
         draws=partial(draws, *case) if draws else None,
     )
+
+
+def _results_of(
+    answer: Callable[..., Result], cases: Mapping[str, Case], suspects: Iterable[Mistake]
+) -> dict[str, Result]:
+    """Return the result of an answer for each case.
+
+    :raises NotYet: if a call raises an error, and a known mistake fails in the same way.
+    :raises Broken: if a call raises any other error.
+    """
+    try:
+        return {name: call(answer, *case) for name, case in cases.items()}
+    except Broken as broken:
+        why, advice = first(suspects, gives_alike(answer, *cases.values()))
+        if not why:
+            raise
+        raise NotYet(broken.tried, said_by(broken.error), why=why, next_step=advice) from None
 
 
 def refuse_floats(description: str, result: object, expected: str = "integers") -> None:

@@ -31,7 +31,7 @@ def a_million_steps(outputs: dict[str, str]) -> None:
 
 def all_codes_agree(outputs: dict[str, str]) -> None:
     """return the code whose number is the nearest to value"""
-    assert outputs["c29"].count("100% of 2,000 values") == 2
+    assert outputs["c29"].count("100% of 2,000 codes") == 2
 
 
 def half_is_faster(outputs: dict[str, str]) -> None:
