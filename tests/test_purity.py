@@ -3,10 +3,13 @@ or leaves it to that."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
 from random import gauss
 from types import SimpleNamespace
 
@@ -221,6 +224,198 @@ def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Ve
     assert len(set(got.out.tolist())) == 4
 
 
+class Counter:
+    """A count that its own method, or another function, changes."""
+
+    calls = 0
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def add(self) -> int:
+        self.number += 1
+        return self.number
+
+
+class SlottedCounter:
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+def in_a_list_of_lists() -> Callable[[], int]:
+    numbers = [[0]]
+
+    def count() -> int:
+        numbers[0][0] += 1
+        return numbers[0][0]
+
+    return count
+
+
+def in_a_tuple_of_dicts() -> Callable[[], int]:
+    numbers = ({"calls": 0},)
+
+    def count() -> int:
+        numbers[0]["calls"] += 1
+        return numbers[0]["calls"]
+
+    return count
+
+
+def in_a_deque() -> Callable[[], int]:
+    numbers = deque([0])
+
+    def count() -> int:
+        numbers.append(numbers.pop() + 1)
+        return numbers[0]
+
+    return count
+
+
+def in_an_array_of_one_number() -> Callable[[], int]:
+    number = np.array(0)
+
+    def count() -> int:
+        number[...] += 1
+        return int(number)
+
+    return count
+
+
+def in_an_array_of_lists() -> Callable[[], int]:
+    numbers = np.empty(2, object)
+    numbers[0] = [0]
+
+    def count() -> int:
+        numbers[0][0] += 1
+        return int(numbers[0][0])
+
+    return count
+
+
+def by_an_objects_method() -> Callable[[], int]:
+    counter = Counter()
+
+    def count() -> int:
+        return counter.add()
+
+    return count
+
+
+def in_a_slot() -> Callable[[], int]:
+    counter = SlottedCounter()
+
+    def count() -> int:
+        counter.number += 1
+        return counter.number
+
+    return count
+
+
+def in_a_class() -> Callable[[], int]:
+    class Here(Counter):
+        pass
+
+    def count() -> int:
+        Here.calls += 1
+        return Here.calls
+
+    return count
+
+
+def in_a_namespace() -> Callable[[], int]:
+    names = SimpleNamespace(numbers=[0])
+
+    def count() -> int:
+        names.numbers[0] += 1
+        return int(names.numbers[0])
+
+    return count
+
+
+def in_an_attribute_of_a_function() -> Callable[[], int]:
+    def count() -> int:
+        count.number += 1  # type: ignore[attr-defined]
+        return count.number  # type: ignore[attr-defined,no-any-return]
+
+    count.number = 0  # type: ignore[attr-defined]
+    return count
+
+
+def in_a_default_value() -> Callable[[], int]:
+    def count(numbers: list[int] = [0]) -> int:  # noqa: B006
+        numbers[0] += 1
+        return numbers[0]
+
+    return count
+
+
+def with_an_iterator() -> Callable[[], int]:
+    numbers = itertools.count(1)
+
+    def count() -> int:
+        return next(numbers)
+
+    return count
+
+
+def with_a_generator() -> Callable[[], int]:
+    numbers = (number for number in range(1, 1000))
+
+    def count() -> int:
+        return next(numbers)
+
+    return count
+
+
+PLACES = [
+    in_a_list_of_lists,
+    in_a_tuple_of_dicts,
+    in_a_deque,
+    in_an_array_of_one_number,
+    in_an_array_of_lists,
+    by_an_objects_method,
+    in_a_slot,
+    in_a_class,
+    in_a_namespace,
+    in_an_attribute_of_a_function,
+    in_a_default_value,
+    with_an_iterator,
+    with_a_generator,
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_vertex_counts_wherever_the_count_is_kept(
+    place: Callable[[], Callable[[], int]],
+) -> None:
+    """The vertices count on from each other, as a plain loop over them does, and the trace leaves no
+    count behind."""
+
+    def outputs(loop: bool) -> tuple[list[float], dict[str, str]]:
+        count = place()
+
+        class Counts(Vertex):
+            x: Input[FLOAT]
+            out: Output[FLOAT]
+
+            def compute(self):
+                self.out = self.x + count()
+
+        got = run_codelet(Counts, loop, strict=False, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
+        return got.out.tolist(), {} if loop else got.report.unbatched()
+
+    values, reasons = outputs(False)
+    assert values == [1, 2, 3, 4] == outputs(True)[0]
+    iterator = "numbers is an iterator, which every vertex advances"
+    shared = "is changed, and all vertices share it"
+    assert (iterator if place in (with_an_iterator, with_a_generator) else shared) in (
+        reasons["Counts"]
+    )
+
+
 class AsksTheTime(Vertex):
     x: Input[FLOAT]
     out: Output[FLOAT]
@@ -267,15 +462,15 @@ def test_another_kind_of_generator_is_put_back_too() -> None:
         np.random.set_bit_generator(before)
 
 
-others: Iterator[threading.Thread] = iter(())
+others: SimpleQueue[threading.Thread] = SimpleQueue()
 
 
 def meanwhile() -> float:
     """A helper in whose time another thread works, once for each that is waiting."""
-    for thread in others:
+    if not others.empty():
+        thread = others.get()
         thread.start()
         thread.join()
-        break
     return 1.0
 
 
@@ -291,11 +486,11 @@ class MeetsOthers(Vertex):
 def test_what_another_thread_draws_meanwhile_is_not_the_codelets(draw: Callable[[], float]) -> None:
     """A codelet is not a random one because of it, and the other thread's generator goes on from where
     it is."""
-    global others
     start_again()
     wanted = [draw() for _ in range(4)][-1]
     start_again()
-    others = iter([threading.Thread(target=draw) for _ in range(3)])
+    for _ in range(3):
+        others.put(threading.Thread(target=draw))
     got = run_codelet(MeetsOthers, False, x=[1, 2], out=[0, 0])
     assert got.report.ways() == {"MeetsOthers": "batch"} and got.out.tolist() == [2, 3]
-    assert draw() == wanted and next(others, None) is None
+    assert draw() == wanted and others.empty()

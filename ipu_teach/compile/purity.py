@@ -4,6 +4,8 @@ Examples are random numbers, clocks, and lists and variables that all vertices c
 runs compute() once for all vertices, so a random number would be the same for each vertex and in
 every run, and a list would grow only once. If compute() uses such an object, the trace stops, its
 side effects are undone, and the vertices run one by one.
+
+Changes of objects that only C code can see, such as the items of a queue, are not noticed.
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ import inspect
 import pickle
 import random
 import secrets
+import sys
+import sysconfig
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import CodeType, FunctionType
+from itertools import islice
+from types import CodeType, FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,8 +37,12 @@ _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
 RandomState = tuple[tuple[Any, ...], bytes]
-_CONTAINERS = (list, dict, set, bytearray, np.ndarray)
+_CONTAINERS = (list, dict, set, bytearray, deque, np.ndarray)
+# The maximum number of objects that are examined, so that a large data structure costs little time.
+# All further objects are assumed to be data that compute() only reads.
+MOST_OBJECTS = 1000
 
+_LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 SLEEPS = "time.sleep() is called, for every vertex"
 
@@ -144,15 +154,18 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 class Purity:
     """A check that `compute` has no side effects.
 
-    Before the trace, it copies the containers that `compute` could change. The copies show which
-    containers were changed, and are used to restore them.
+    Before the trace, it copies the containers and the attributes that `compute` could change. It
+    finds them among the objects that `compute`, and the functions it calls, look up by name, and
+    among the objects inside these. The copies show what was changed, and are used to restore it.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
         self.rebinds = ""  # The name of an outer variable that compute() would assign, or "".
+        self.advances = ""  # The name of an iterator that compute() would advance, or "".
         self.printing: set[FunctionType] = set()  # The functions that call print().
-        # A tuple (name, container, copy of the container) for each container.
+        # A tuple (name, object, copy) for each object that can change.
         self._copies: list[tuple[str, Any, Any]] = []
+        self._known_ids: set[int] = set()
         waiting = [compute]
         known = {compute}
         while waiting:  # The loop visits compute() and the functions that it calls by name.
@@ -160,19 +173,38 @@ class Purity:
             self.rebinds = self.rebinds or next(
                 _rebound(function.__code__, function.__code__.co_freevars), ""
             )
+            self.advances = self.advances or next(_iterators(function, owner), "")
             if "print" in names_of(function.__code__) and "print" not in function.__globals__:
                 self.printing.add(function)
             for name, value in _reached(function, owner):
-                if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
-                    self._copies.append((name, value, value.copy()))
-                elif isinstance(value, FunctionType) and value not in known:
-                    waiting.append(value)
-                    known.add(value)
+                self._copy(name, value)
+                for callee in _functions(value, function):
+                    if callee not in known:
+                        waiting.append(callee)
+                        known.add(callee)
+        self._copy(owner.__name__, owner)
+
+    def _copy(self, name: str, value: object) -> None:
+        """Copy `value` and the objects inside it. `name` is the name of `value` in the code."""
+        waiting = [value]
+        while waiting and len(self._known_ids) < MOST_OBJECTS:
+            value = waiting.pop()
+            is_large = isinstance(value, np.ndarray) and value.nbytes > LARGEST_COPY
+            if is_large or id(value) in self._known_ids:
+                continue
+            if isinstance(value, _CONTAINERS):
+                self._copies.append((name, value, value.copy()))
+            elif _has_attributes(value):
+                self._copies.append((name, value, _attributes(value)))
+            elif not isinstance(value, (tuple, frozenset)):
+                continue
+            self._known_ids.add(id(value))
+            waiting += islice(_parts(value), MOST_OBJECTS)
 
     def settle(self) -> str:
-        """Restore all containers that compute() has changed.
+        """Restore everything that was copied and that compute() has changed.
 
-        Return the reason why the trace must stop, or "" if compute() has changed no container.
+        Return the reason why the trace must stop, or "" if nothing has changed.
         """
         changed = ""
         for name, value, before in self._copies:
@@ -215,7 +247,11 @@ def enclosed(function: FunctionType) -> dict[str, object]:
 
 
 def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of the outer names and the class attributes that a function looks up."""
+    """Yield (name, value) of the objects that a function uses from outside.
+
+    They are the outer names and the class attributes that it looks up, and the default values of
+    its parameters.
+    """
     names = set(names_of(function.__code__))
     yield from ((name, value) for name, value in function.__globals__.items() if name in names)
     yield from enclosed(function).items()
@@ -224,6 +260,82 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]
         for base in owner.__mro__
         for name, value in vars(base).items()
         if name in names
+    )
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.default is not inspect.Parameter.empty:
+            yield name, parameter.default
+
+
+def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
+    """Yield the names of the iterators from outside that a function uses.
+
+    An iterator cannot be copied or restored, and all that a function can do with it is advance it.
+    """
+    reached = [pair for pair in _reached(function, owner) if isinstance(pair[1], Iterator)]
+    if reached:  # The name may be an attribute of another object, so the code is examined, too.
+        loaded = {id(value) for value in _loaded(function, owner)}
+        parameters = inspect.signature(function).parameters
+        yield from (name for name, value in reached if id(value) in loaded or name in parameters)
+
+
+def _functions(value: object, caller: FunctionType) -> Iterator[FunctionType]:
+    """Yield the functions that `caller` may call through `value`.
+
+    They are `value` itself, or the methods of its class that `caller` names.
+    """
+    if isinstance(value, FunctionType):
+        yield value
+    elif _has_attributes(value):
+        names = set(names_of(caller.__code__)) | {"__init__", "__call__"}
+        for base in value.__mro__ if isinstance(value, type) else type(value).__mro__:
+            yield from (
+                method
+                for name, method in vars(base).items()
+                if name in names and isinstance(method, FunctionType)
+            )
+
+
+def _has_attributes(value: object) -> bool:
+    """Return whether `value` is a class, an object or a function of the user's code."""
+    if isinstance(value, FunctionType):
+        return _is_users(value.__module__)
+    cls = value if isinstance(value, type) else type(value)
+    return cls is SimpleNamespace or _is_users(cls.__module__)
+
+
+def _is_users(module_name: str | None) -> bool:
+    """Return whether a module belongs neither to the kit, nor to Python, nor to a library."""
+    if not module_name or is_own_module(module_name):
+        return False
+    if module_name.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    path = getattr(sys.modules.get(module_name), "__file__", None) or ""
+    return not path.startswith(_LIBRARY_FOLDERS)
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """Return the attributes of a class, an object or a function, without special ones."""
+    attributes = dict(getattr(value, "__dict__", {}))
+    if not isinstance(value, type):
+        for base in type(value).__mro__:
+            for name, slot in vars(base).items():
+                if isinstance(slot, MemberDescriptorType) and hasattr(value, name):
+                    attributes[name] = getattr(value, name)
+    return {name: part for name, part in attributes.items() if not name.startswith("__")}
+
+
+def _parts(value: Any) -> Iterable[object]:
+    """Return the objects inside an object."""
+    if isinstance(value, np.ndarray):
+        return value.flat if value.dtype.hasobject else ()
+    if isinstance(value, bytearray):
+        return ()
+    if isinstance(value, dict):
+        return value.values()
+    return (
+        value
+        if isinstance(value, Iterable) and not _has_attributes(value)
+        else (_attributes(value).values())
     )
 
 
@@ -243,16 +355,30 @@ def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
 def _same(now: Any, before: Any) -> bool:
     if isinstance(now, np.ndarray):
         return np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
+    if not isinstance(now, _CONTAINERS):
+        now = _attributes(now)
     if isinstance(now, dict):
         return list(now) == list(before) and all(now[key] is before[key] for key in now)
-    if isinstance(now, list):
+    if isinstance(now, (list, deque)):
         return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
     return bool(now == before)
 
 
 def _restore(value: Any, before: Any) -> None:
-    if isinstance(value, (list, bytearray, np.ndarray)):
+    if isinstance(value, np.ndarray):
+        value[...] = before
+    elif isinstance(value, (list, bytearray)):
         value[:] = before
-    else:
+    elif isinstance(value, deque):
+        value.clear()
+        value.extend(before)
+    elif isinstance(value, (dict, set)):
         value.clear()
         value.update(before)
+    else:
+        attributes = _attributes(value)
+        for name in attributes.keys() - before.keys():
+            delattr(value, name)
+        for name, part in before.items():
+            if name not in attributes or attributes[name] is not part:
+                setattr(value, name, part)

@@ -288,6 +288,8 @@ def _traced(
     try:
         if purity.rebinds:
             raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
+        if purity.advances:
+            raise TraceStopped(f"{purity.advances} is an iterator, which every vertex advances")
         if purity.printing - {compute}:
             raise TraceStopped("compute() calls a function that prints")
         with np.errstate(all="ignore"):
