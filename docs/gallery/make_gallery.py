@@ -155,9 +155,10 @@ def patches_of_an_image() -> View:
 
 
 def a_pattern_that_spills() -> View:
-    """Return a view of a sparse matrix's blocks in buckets, which can store all of them.
+    """Return a view of how the blocks of a sparse matrix fill the buckets of the tiles.
 
-    Most blocks are in a few rows, so some blocks are stored in the buckets of other tiles.
+    All blocks find room. But most blocks are in a few rows, so the buckets of those rows are too
+    small, and some blocks spill into the buckets of other tiles.
     """
     target = IPUModel("ipu2", tiles_per_ipu=13).create_device().target
     params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))

@@ -1,6 +1,6 @@
-"""gcl, whose source was never published: the kit has the algorithms of its forerunner in popops.
+"""Rows of docs/poplibs.md for gcl, whose source code was never published.
 
-The source of the forerunner is popops' Collectives.cpp.
+The kit uses the algorithms of gcl's forerunner: Collectives.cpp in popops.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""poplin: products of matrices, convolutions."""
+"""Rows of docs/poplibs.md for poplin: matrix products, convolutions and QR factorisation."""
 
 from poplar_rows import Row
 

@@ -1,4 +1,4 @@
-"""popnn: functions for neural networks."""
+"""Rows of docs/poplibs.md for popnn: functions for neural networks."""
 
 from poplar_rows import Row
 

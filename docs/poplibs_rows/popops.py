@@ -1,4 +1,7 @@
-"""popops: operations on elements, reductions, slices, order, fills and casts."""
+"""Rows of docs/poplibs.md for popops.
+
+They are element-wise operations, reductions, slices, sorting, fills and casts.
+"""
 
 from poplar_rows import Row
 

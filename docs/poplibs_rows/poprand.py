@@ -1,4 +1,4 @@
-"""poprand."""
+"""Rows of docs/poplibs.md for poprand: random numbers and dropout."""
 
 from poplar_rows import Row
 

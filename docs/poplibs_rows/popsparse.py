@@ -1,4 +1,7 @@
-"""popsparse: containers, the static product and the dynamic one."""
+"""Rows of docs/poplibs.md for popsparse.
+
+They are sparse matrix types, and matrix products with a static or a dynamic sparsity pattern.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""poputil, and its graphfn: helpers for building graphs."""
+"""Rows of docs/poplibs.md for poputil and poputil::graphfn: helpers for building graphs."""
 
 from poplar_rows import Row
 
