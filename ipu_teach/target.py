@@ -586,11 +586,12 @@ def changed(target: Target, **changes: Setting) -> Target:
         if new_target.num_ipus > num_ipus or new_target.num_ipus & new_target.num_ipus - 1:
             powers_of_two = [2**i for i in range(num_ipus.bit_length())]
             raise InvalidMachineModelError(f"""A program cannot have
-                {new_target.num_ipus} IPUs of the {title}: it gets a power of two, at most
-                {num_ipus}, so that they form rings (docs.graphcore.ai, Memory and Performance
-                Optimisation, 7).
-                next:  ask for {", ".join(map(str, powers_of_two[:-1]))} or {powers_of_two[-1]}, or
-                for no machine, as IPUModel(num_ipus={new_target.num_ipus}) does.""")
+                {new_target.num_ipus} IPUs of the {title}: the number must be a power of two and at
+                most {num_ipus}, so that the IPUs form rings (docs.graphcore.ai, Memory and
+                Performance Optimisation, 7).
+                next:  set num_ipus to {", ".join(map(str, powers_of_two[:-1]))} or
+                {powers_of_two[-1]}, or leave out the machine, as in
+                IPUModel(num_ipus={new_target.num_ipus}).""")
     return new_target
 
 

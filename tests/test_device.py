@@ -141,9 +141,11 @@ def test_a_machine_has_its_ipus_and_gives_a_power_of_two_of_them() -> None:
     for given, words in (
         (
             {"version": "bow", "machine": "pod16", "num_ipus": 5},
-            "A program cannot have 5 IPUs of the Pod16: it gets a power of two, at most 16, so that "
-            "they form rings (docs.graphcore.ai, Memory and Performance Optimisation, 7).\n"
-            "  next:  ask for 1, 2, 4, 8 or 16, or for no machine, as IPUModel(num_ipus=5) does.",
+            "A program cannot have 5 IPUs of the Pod16: the number must be a power of two and at "
+            "most 16, so that the IPUs form rings (docs.graphcore.ai, Memory and Performance "
+            "Optimisation, 7).\n"
+            "  next:  set num_ipus to 1, 2, 4, 8 or 16, or leave out the machine, as in "
+            "IPUModel(num_ipus=5).",
         ),
         ({"machine": "m2000", "num_ipus": 8}, "A program cannot have 8 IPUs of the IPU-M2000"),
         (

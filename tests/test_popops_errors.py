@@ -432,7 +432,7 @@ sequence_slice() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 popops.sequence_slice(graph, x, y, labels, labels[:2], labels, False, prog)
-sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT and of equal length, but in_offset has 2 of UNSIGNED_INT.
+sequence_slice() needs n, in_offset and out_offset with the dtype UNSIGNED_INT and with equal lengths, but in_offset has the dtype UNSIGNED_INT and the length 2.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
   next:  give each of the three tensors one element for each group of rows, and cast them with popops.cast.
 

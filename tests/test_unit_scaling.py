@@ -99,6 +99,8 @@ def test_what_is_refused_is_explained() -> None:
     with pytest.raises(PoplibsError) as caught:
         unit_scaling.non_linearity_scales("SOFTMAX")
     assert str(caught.value) == (
-        "non_linearity_scales() was given SOFTMAX, whose elements depend on each other.\n"
-        "  next:  for a softmax over n classes, multiply its output, about 1 / n, by n."
+        "non_linearity_scales() was given SOFTMAX, but computes factors only for functions that "
+        "are applied to each element separately.\n"
+        "  next:  scale it yourself: a softmax over n classes returns values of about 1 / n, so "
+        "multiply them by n."
     )

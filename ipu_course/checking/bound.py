@@ -22,7 +22,9 @@ from ipu_teach.report import Report
 # In a cycle, a tile accesses this many bytes: two loads and one store of 64 bits.
 # `validation/chips.py` has the published rates.
 MEMORY_BYTES_PER_CYCLE = 24
-# A unit makes this many multiply-adds in a cycle; `Target` has the number of units and its source.
+# An AMP unit (matrix-multiply unit) performs this many multiply-adds in a cycle. The number of
+# units on a tile, and the source of that number, are in `ipu_teach/target.py`: see the fields
+# `conv_units_fp32` and `conv_units_fp16`.
 MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
 

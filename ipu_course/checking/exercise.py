@@ -35,10 +35,11 @@ class Exercise:
     * `hints` lead from a nudge to almost the solution. After the last one, the learner only has to
       write the code.
     * `thought` is a text for learners who have solved the exercise: a question or another approach.
-    * `takes` describes each argument that check() takes after the name: usually "a function".
+    * `takes` describes each argument of check() after the exercise's name: usually "a function".
     * `precision` is the required floating-point precision, if results are not whole numbers.
-    * `decoys` are pairs for the puzzle: a wrong line, and the line of the reference answer that it
-      replaces. It is empty if the answer has fewer than three lines.
+    * `decoys` has the wrong lines of the puzzle: pairs of a wrong line and the line of the
+      reference answer that it replaces. An exercise without decoys has no puzzle, for example
+      because its answer has fewer than three lines.
     """
 
     name: str

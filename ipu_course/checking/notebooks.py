@@ -267,7 +267,7 @@ def read_json(file: Path) -> Any:
     except RecursionError:
         content = None
     if content is None or not _is_within(content, DEEPEST):
-        raise ValueError("the file is null, or its values are nested too deep")
+        raise ValueError("the file contains only `null`, or its values are nested too deeply")
     return content
 
 

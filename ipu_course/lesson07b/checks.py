@@ -417,7 +417,9 @@ def _busy(answer: Callable[..., float]) -> Passed:
 EPOCHS = 2
 LOW = 0.94
 HIGH = 0.995
-TRAININGS = 3  # The best of this many trainings counts, so that one bad order is no failure.
+# If an answer shuffles correctly but reads slightly too few images, it is trained again with the
+# images in another order. It is refused only if this many trainings all read too few.
+TRAININGS = 3
 
 
 @cache

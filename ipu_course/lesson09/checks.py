@@ -181,7 +181,9 @@ def _deep(name: str, layers: int) -> Trial:
         form=_of_rows(WIDTH * WIDTH, layers),
         runs=2 if layers < 8 else 1,
         ready=lambda run: _write(run.engine, "rows", weights),
-        beside=lambda: _depths(name)[2::-1],  # 8 layers distinguish more mistakes than 5
+        # To find the mistake in an answer, a second trial is run: the first one here that differs.
+        # The trial with 8 layers comes before 5 and 3, because it tells more mistakes apart.
+        beside=lambda: _depths(name)[2::-1],
     )
 
 

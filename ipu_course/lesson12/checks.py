@@ -189,9 +189,10 @@ def _bands(answer: Bands) -> Passed:
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
-    """Return a text about numbers that are not valid first rows of bands; "" if they are valid.
+    """Return the wrong part of an answer, for the verdict; "" if `begins` is a valid answer.
 
-    A band is a group of consecutive rows. There must be `parts` bands.
+    The answer divides `rows` rows into `parts` bands of consecutive rows, and `begins` are the
+    first rows of the bands. They must start at 0, never fall, and not exceed `rows`.
     """
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"

@@ -25,7 +25,7 @@ RATE = 0.5
 
 
 class Person(Vertex):
-    """Computes the gradient of one person, for logistic regression.
+    """Computes the gradient of a logistic regression for the data of one person.
 
     A gradient that is longer than CLIP is scaled down to that length.
     """

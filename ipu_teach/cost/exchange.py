@@ -405,10 +405,11 @@ def edge_requests(
     without: str,
     copies: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Array, Array, Array]:
-    """Return `(tile, start, stop)`: the bytes that a compute set and copies access in a superstep.
+    """Return `(tile, start, stop)`: the bytes that vertices access, and that copies read.
 
-    Tile `tile[i]` accesses the bytes [start[i], stop[i]). The bytes of `copies` come first. Vertex
-    fields of the kind `without` ("input" or "output") are left out.
+    Tile `tile[i]` accesses the bytes [start[i], stop[i]). The source bytes of `copies`, which run
+    in the same superstep, come first, each with the tile of its destination. Vertex fields of the
+    kind `without` ("input" or "output") are left out.
     """
     requests = graph.edge_bytes(compute_set, without)
     if not copies:

@@ -163,9 +163,10 @@ class TileTable:
         ]
 
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
-        """Return some blocks of the table as one tile map.
+        """Return some blocks of the table as one tile map, in tile numbers before `_renumber`.
 
-        They are the blocks from `first_blocks[i]` to `last_blocks[i]`, for all i.
+        They are the blocks from `first_blocks[i]` to `last_blocks[i]` (included), for all i. The
+        map is not valid at other addresses. Without any index, the result is the first block.
         """
         if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]

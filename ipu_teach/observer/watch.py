@@ -326,7 +326,7 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
     report: Callable[[Array], None] | None = None
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        # A view of `parent` reports its stores, too.
+        # If this array is a view of `parent`, assignments to it are reported, too.
         if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):
             self.report = parent.report
 

@@ -87,8 +87,10 @@ def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
     """
     valid_kind = kind_of(kind)
     if valid_kind.by_row:
-        raise refused(f"""was given {valid_kind.name}, whose elements depend on each other.
-            next:  for a softmax over n classes, multiply its output, about 1 / n, by n.""")
+        raise refused(f"""was given {valid_kind.name}, but computes factors only for functions
+            that are applied to each element separately.
+            next:  scale it yourself: a softmax over n classes returns values of about 1 / n, so
+            multiply them by n.""")
     return _scales(valid_kind)
 
 

@@ -127,7 +127,9 @@ def bsp(
         return view
     still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
     finding = still.note.partition("; tile")[0]
-    if not still.flows:  # Without messages, the title leaves out the share of waiting.
+    # If the phase has no messages, the title leaves out how large a part of the tiles' time is
+    # waiting.
+    if not still.flows:
         finding = finding.partition("; ")[0]
     title = f"{still.label[:1].upper()}{still.label[1:]}: {finding}"
     return View(replace(view.scene, title=titled(report, title)))

@@ -52,10 +52,11 @@ class _Executed(NamedTuple):
 
 
 class Phases:
-    """The stretches of a run, and the phase that each frame is about.
+    """The stretches of a run, their division into frames, and the phase that each frame is about.
 
-    A frame begins wherever an IPU begins or ends a phase. In a stretch with more than `max_edges`
-    of these points, each frame is instead a phase of the IPU that ends the stretch last.
+    Usually, a new frame begins whenever a phase of some IPU begins or ends. If a stretch would have
+    too many frames (more than `max_edges` such times), its frames are the phases of a single IPU:
+    the IPU that ends the stretch last.
 
     Attributes:
         executed: the executions of the compiled steps that ran.

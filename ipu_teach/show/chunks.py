@@ -250,10 +250,10 @@ class Chunks:
             sent[source, target, label_id] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
-        """Return the label ids that bytes have after a copy.
+        """Return the label ids that bytes have after they were copied or read by a vertex.
 
-        `labels` has the label ids before it. If a byte is copied from another IPU (`away` is True),
-        its new label has the round `round_`.
+        `labels` has the label ids before. If a byte comes from another IPU (`away` is True), its
+        new label has the round `round_`; otherwise it keeps its label.
         """
         known = self.labels
         arrived: Array = np.arange(len(known))

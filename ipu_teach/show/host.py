@@ -156,8 +156,9 @@ def _table(report: Report) -> Table:
 def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int]:
     """Return `(pieces, end)` of the first `max_steps` supersteps; `end` is in cycles.
 
-    `pieces` maps the name of a lane to the (code, start, length) of its bars. The lanes are the
-    device or its IPUs, each stream and, if the times of the host are modelled, the host functions
+    `pieces` maps the name of a lane to the (code, start, length) of its bars, in cycles. The lanes
+    are the device or, if it has several, its sets of tiles (`Target.sets`); each stream or remote
+    buffer that these supersteps use; and, if the times of the host are modelled, the host functions
     that the device waits for.
     """
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)

@@ -111,8 +111,9 @@ class _Named:
 
     Attributes:
         name: their name, without the replica.
-        replica: the replica that they belong to, such as "1 of 4"; "" if it is none or all.
-        count: how many they are.
+        replica: the replica that they belong to, such as "1 of 4". It is "" if the graph has no
+            replicas, or if the variables of all replicas are live in the same steps.
+        count: the number of variables.
         bytes: the maximum of their bytes over all steps.
         ranges: (first, end) of each range of steps in which some of them are live; `end` is the
             step after the last.

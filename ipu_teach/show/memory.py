@@ -87,11 +87,12 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The columns of the stacks: one for each cell, or for each of several groups of tiles.
+    """The columns of the stacked bar chart, in which the bytes of a column are split by category.
 
-    In the second case, the tiles are sorted by their bytes and divided into equal groups. `amounts`
-    maps "total", "always", and "part0", "part1", … (one for each category) to the bytes of each
-    column.
+    If `is_sorted` is false, a column stands for a cell of the grid: the fullest of a few
+    neighbouring tiles. If it is true, the tiles are sorted by their bytes and divided into groups
+    of about equal size, and a column stands for the mean of a group. `amounts` maps "total",
+    "always", and "part0", "part1", … (one for each category) to the bytes of each column.
     """
 
     count: int

@@ -160,7 +160,9 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-RIMS = tuple(  # The rims of tensors. No other code in pictures of numbers has these colours.
+# In `show.run`, each box has a rim in the colour of its tensor. No other code of that view has one
+# of these colours.
+RIMS = tuple(
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (
         ("#009e73", "#1cb288"),

@@ -93,9 +93,10 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """Return the index of the row and column that sends and receives the most bytes.
+    """Return the index of the group of tiles that sends and receives the most bytes in total.
 
-    If several are equal, it is the first of them.
+    Group i is column i of the matrix as a sender, and row i as a receiver. If several groups have
+    the same total, the first of them is returned.
     """
     delivered, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(delivered + received))

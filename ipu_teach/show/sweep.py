@@ -198,7 +198,10 @@ class _Times:
         return headline, note
 
     def _limit(self, run: int) -> str:
-        """Return a text: on which part the average tile spends most of a run, and the share."""
+        """Return a text: the part on which the average tile spends the most cycles, and its share.
+
+        The run must be a report.
+        """
         largest = max(self.part_names, key=lambda part: int(self.parts[run, part]))
         share = 100 * self.parts[run, largest] / (self.times[run] or 1)
         return f"{share:.0f} % of it {self.part_names[largest]}"

@@ -40,7 +40,8 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        # This is the memory order of the axes, if results have the layout of a region.
+        # If the results of operations get the layout of a region (`placement.model`), this is the
+        # memory order of its axes. Otherwise it is empty: each result has the layout of its sample.
         self.order: list[int] = []
         if self.placement.model is not None:
             self.order = by_stride(

@@ -183,10 +183,11 @@ _SUMMING = {np.mean, np.std, np.var}
 
 
 def along_an_axis(trace: Trace, op: Op) -> bool:
-    """Return whether one call of an op's function, for all vertices, gives the same bits.
+    """Return whether an op's function, called once for all vertices, certainly gives the same bits.
 
-    This is so for argmax, argmin, and running sums and similar accumulations: they process the
-    elements along one axis in order.
+    This is so if the function is argmax, argmin, or `accumulate` of a ufunc whose bits do not
+    depend on the memory layout, and the only option is `axis`, an integer: these process the
+    elements along this axis in order.
     """
     if op.kind != "each" or len(op.args) != 1 or not isinstance(op.args[0], Ref):
         return False

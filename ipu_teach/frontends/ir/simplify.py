@@ -100,7 +100,7 @@ def _bits_key(item: Value | Attribute) -> Hashable:
 
 
 def _is_zero(value: Value, sign: int) -> bool:
-    """Return whether all elements of a constant are 0.
+    """Return whether a value is a constant that was given as one number, and this number is 0.
 
     A float 0 must also have the sign `sign`, which is 1 or -1.
     """

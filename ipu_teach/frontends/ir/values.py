@@ -95,7 +95,7 @@ class Value:
 
     @property
     def number(self) -> float | None:
-        """The number that all elements of a constant equal, or None for any other value."""
+        """The number of a constant that was given as one number, or None for any other value."""
         if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
             return self.initial.item()  # type: ignore[no-any-return]
         return None

@@ -100,10 +100,11 @@ def without_mkldnn() -> Iterator[None]:
 
 @contextmanager
 def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
-    """Run operations on fake tensors in a `with` block.
+    """Run operations on fake tensors in a `with` block, with torch's Python dispatcher enabled.
 
-    With Python's dispatcher enabled, a batch norm in training mode returns its new statistics
-    instead of changing its buffers.
+    With the dispatcher, torch runs a batch norm in training mode as `_native_batch_norm_legit`,
+    which has a functional form: that form returns the new statistics instead of changing the
+    buffers.
     """
     with mode, enable_python_dispatcher():
         yield

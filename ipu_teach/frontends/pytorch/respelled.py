@@ -173,8 +173,9 @@ def _multi_margin_loss(
 ) -> Tensor:
     """Return the multi-margin loss of the scores `input`, [N, C] or [C], for the labels `target`.
 
-    A class contributes to the loss if its score is larger than the target's score minus `margin`.
-    As in torch, only positive distances count, so a distance of NaN contributes nothing.
+    Each class except the label has the distance `margin` - (score of the label) + (score of the
+    class). As in torch, only positive distances contribute to the loss. A distance of NaN is not
+    positive, and contributes nothing.
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)

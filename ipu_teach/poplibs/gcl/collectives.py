@@ -133,8 +133,9 @@ def all_gather_cross_replica() -> None:
 def all_to_all_cross_replica() -> None:
     """Return a new tensor of the shape of `data`, with a part from each replica of a group of R.
 
-    `data` is divided into R equal parts. Part i of the result on replica j is part j of `data` on
-    replica i. There is one exchange.
+    `data`, flattened, is divided into R equal parts. Part i of the result on replica j of the group
+    is part j of `data` on replica i, where i and j are positions in the group. There is one
+    exchange.
 
     :raises PoplibsError: if `data` cannot be divided into R equal parts, or an argument is wrong.
     """

@@ -149,9 +149,10 @@ def dynamic_slice_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Write the slice of x that `dynamic_slice` would return to `out`.
+    """Copy a slice of x into `out`: the slice that `dynamic_slice` would return.
 
-    `out` has the shape of the slice and the dtype of x, and keeps its tile mapping.
+    `out` must have the shape of the slice and the dtype of x. The tile mapping of `out` does not
+    change.
 
     :raises PoplibsError: if an argument is wrong.
     """

@@ -4,14 +4,17 @@ Each operation rounds its result to its dtype, so the values are equal to those 
 operations. Fusing has two advantages: intermediate results are neither stored nor loaded, and there
 is one superstep instead of one for each operation.
 
-PopLibs generates a codelet for the expression, and has no cycle estimate for it. The model assumes
-the sum of:
+PopLibs generates a codelet for the expression, and has no cycle estimate for it. The model adds up
+these cycles of a worker thread:
 
-* PopLibs' inner loop of every operation, without the loop's own instructions;
-* one load of each tensor and one store of the result: a vector per cycle, and two loads at a time;
-* for each conversion, the loop of PopLibs' Cast1D. This loop includes the load of a tensor that is
-  only converted, and the store if the conversion is the last step. The cycles before the loop are
-  counted only once for all conversions.
+* For each operation, PopLibs' cycles for its inner loop (`cost/vertices/rates.py`). If PopLibs adds
+  further cycles for the instructions around the loop, the model leaves them out.
+* The loads of the tensors and the store of the result. In a cycle, a worker loads two vectors or
+  stores one.
+* For each conversion, the inner loop of PopLibs' Cast1D. This loop already contains the load of a
+  tensor that is only converted, and the store of the result if the conversion is the last step.
+* The cycles before the inner loop of Cast1D. If there are several conversions, the largest of these
+  start-up costs is counted once.
 """
 
 from __future__ import annotations

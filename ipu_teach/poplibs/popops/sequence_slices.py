@@ -95,8 +95,9 @@ def sequence_slice(
     )
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
-            raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT and of equal
-                length, but {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
+            raise refused(f"""needs n, in_offset and out_offset with the dtype UNSIGNED_INT and
+                with equal lengths, but {name} has the dtype {tensor.dtype.__name__} and the length
+                {tensor.shape[0]:,}.
                 where: {tensor!r}
                 next:  give each of the three tensors one element for each group of rows, and cast
                 them with popops.cast.""")

@@ -143,9 +143,11 @@ def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPl
 
 
 def _chunks(n: int, target: Target) -> list[int]:
-    """Return the numbers of chunks to compare.
+    """Return the numbers of chunks to compare, ascending.
 
-    They are powers of 2, the midpoints between them, and the number of all tiles.
+    The candidates are the powers of 2, the midpoints between them, and the number of tiles of an
+    IPU, as far as they exceed neither `n` nor that number of tiles. Each candidate is replaced by
+    the number of chunks that are not empty if all chunks but the last have the same length.
     """
     num_tiles = max(1, min(n, target.tiles_per_ipu))
     powers_of_two = [2**i for i in range(num_tiles.bit_length())]

@@ -167,8 +167,11 @@ def cut_for(
 ) -> Cut:
     """Return the partition with the fewest modelled cycles for a product with sums of FLOAT.
 
-    All partitions with at most one part per tile are compared, with full buckets. Temporary data is
-    limited to the share `proportion` (0 to 1) of a tile's memory.
+    The partitions of `_partitions` with at most one part per tile are compared, with full buckets.
+    Only partitions whose temporary data fits into the share `proportion` (0 to 1) of a tile's
+    memory are considered. If there is none, the result is the one with the least temporary data.
+
+    :raises PoplibsError: if no partition has at most one part per tile.
     """
     b = params.block[0]
     bytes_per_cycle = target.exchange_bytes_per_cycle
@@ -230,11 +233,12 @@ def cut_for(
 def _partitions(
     num_rows: int, num_columns: int, num_vectors: int, num_tiles: int
 ) -> tuple[Array, Array, Array]:
-    """Return `(row parts, column parts, dense parts)` of all partitions of up to `num_tiles` parts.
+    """Return `(row parts, column parts, dense parts)` of partitions of up to `num_tiles` parts.
 
     The arrays contain an entry for each partition: the numbers of parts into which the rows and
-    columns of the sparse operand, and the columns of the dense operand, are divided. The sparse
-    operand has `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
+    columns of the sparse operand, and the columns of the dense operand, are divided. If several
+    numbers have equally large largest parts, only the smallest is used. The sparse operand has
+    `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
     `num_vectors` vectors of the data path.
 
     :raises PoplibsError: if there is no such partition.

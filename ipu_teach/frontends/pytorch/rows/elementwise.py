@@ -30,8 +30,8 @@ Unary = Callable[[Ir, Value], Value]
 def unary(*names: str) -> Callable[[Unary], Unary]:
     """Return a decorator that registers the lowering function of operations with one input.
 
-    `names` are torch's names of the operations. The function gets only the value of the input, in
-    the dtype of the result.
+    `names` are torch's names of the operations. The function gets the graph and the input,
+    converted to the dtype of the result, but not the `Results`.
     """
 
     def add(function: Unary) -> Unary:
