@@ -370,7 +370,36 @@ def with_a_generator() -> Callable[[], int]:
     return count
 
 
+def beside_a_large_table() -> Callable[[], int]:
+    table = [[0] for _ in range(5000)]
+    numbers = [0]
+
+    def count() -> int:
+        numbers[0] += 1 + table[0][0]
+        return numbers[0]
+
+    return count
+
+
+def behind_an_own_assignment() -> Callable[[], int]:
+    """The object has its own assignment, which is not the way to restore it."""
+
+    class Doubling(Counter):
+        def __setattr__(self, name: str, value: int) -> None:
+            object.__setattr__(self, name, 2 * value)
+
+    counter = Doubling()
+
+    def count() -> int:
+        counter.number = (counter.number + 2) // 2
+        return counter.number // 2
+
+    return count
+
+
 PLACES = [
+    beside_a_large_table,
+    behind_an_own_assignment,
     in_a_list_of_lists,
     in_a_tuple_of_dicts,
     in_a_deque,

@@ -166,6 +166,7 @@ class Purity:
         # A tuple (name, object, copy) for each object that can change.
         self._copies: list[tuple[str, Any, Any]] = []
         self._known_ids: set[int] = set()
+        reached: list[tuple[str, object]] = []
         waiting = [compute]
         known = {compute}
         while waiting:  # The loop visits compute() and the functions that it calls by name.
@@ -177,29 +178,39 @@ class Purity:
             if "print" in names_of(function.__code__) and "print" not in function.__globals__:
                 self.printing.add(function)
             for name, value in _reached(function, owner):
-                self._copy(name, value)
+                reached.append((name, value))
                 for callee in _functions(value, function):
                     if callee not in known:
                         waiting.append(callee)
                         known.add(callee)
-        self._copy(owner.__name__, owner)
+        reached.append((owner.__name__, owner))
+        # The objects that the code names come first: a large table must not hide another object.
+        for name, value in reached:
+            self._copy(name, value)
+        self._copy_parts(reached)
 
-    def _copy(self, name: str, value: object) -> None:
-        """Copy `value` and the objects inside it. `name` is the name of `value` in the code."""
-        waiting = [value]
-        while waiting and len(self._known_ids) < MOST_OBJECTS:
-            value = waiting.pop()
-            is_large = isinstance(value, np.ndarray) and value.nbytes > LARGEST_COPY
-            if is_large or id(value) in self._known_ids:
-                continue
-            if isinstance(value, _CONTAINERS):
-                self._copies.append((name, value, value.copy()))
-            elif _has_attributes(value):
-                self._copies.append((name, value, _attributes(value)))
-            elif not isinstance(value, (tuple, frozenset)):
-                continue
+    def _copy(self, name: str, value: object) -> int:
+        """Copy `value`, unless it is known or large. Return the number of bytes of the copies."""
+        num_bytes = 0
+        if id(value) not in self._known_ids:
             self._known_ids.add(id(value))
-            waiting += islice(_parts(value), MOST_OBJECTS)
+            for state in _states(value):
+                if not isinstance(state, np.ndarray) or state.nbytes <= LARGEST_COPY:
+                    self._copies.append((name, state, _copy_of(state)))
+                    num_bytes += _num_bytes(state)
+        return num_bytes
+
+    def _copy_parts(self, reached: list[tuple[str, object]]) -> None:
+        """Copy the objects inside those of `reached`, up to `MOST_OBJECTS` and `LARGEST_COPY`."""
+        waiting = deque((name, part) for name, value in reached for part in _parts(value))
+        num_bytes = 0
+        for _ in range(MOST_OBJECTS):
+            if not waiting or num_bytes > LARGEST_COPY:
+                return
+            name, value = waiting.popleft()
+            if id(value) not in self._known_ids:
+                num_bytes += self._copy(name, value)
+                waiting.extend((name, part) for part in _parts(value))
 
     def settle(self) -> str:
         """Restore everything that was copied and that compute() has changed.
@@ -261,21 +272,31 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]
         for name, value in vars(base).items()
         if name in names
     )
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.default is not inspect.Parameter.empty:
-            yield name, parameter.default
+    yield from _defaults(function).items()
+
+
+def _defaults(function: FunctionType) -> dict[str, object]:
+    """Return the default values of a function's parameters, by name."""
+    code = function.__code__
+    values = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
 
 
 def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
-    """Yield the names of the iterators from outside that a function uses.
+    """Yield the names of Python's own iterators, such as generators, that a function uses.
 
-    An iterator cannot be copied or restored, and all that a function can do with it is advance it.
+    They cannot be copied or restored, and all that a function can do with them is advance them.
     """
-    reached = [pair for pair in _reached(function, owner) if isinstance(pair[1], Iterator)]
-    if reached:  # The name may be an attribute of another object, so the code is examined, too.
+    iterators = [
+        (name, value)
+        for name, value in _reached(function, owner)
+        if type(value).__module__ in ("builtins", "itertools") and isinstance(value, Iterator)
+    ]
+    if iterators:  # The name may be an attribute of another object, so the code is examined, too.
         loaded = {id(value) for value in _loaded(function, owner)}
-        parameters = inspect.signature(function).parameters
-        yield from (name for name, value in reached if id(value) in loaded or name in parameters)
+        defaults = _defaults(function)
+        yield from (name for name, value in iterators if id(value) in loaded or name in defaults)
 
 
 def _functions(value: object, caller: FunctionType) -> Iterator[FunctionType]:
@@ -303,9 +324,9 @@ def _has_attributes(value: object) -> bool:
     return cls is SimpleNamespace or _is_users(cls.__module__)
 
 
-def _is_users(module_name: str | None) -> bool:
+def _is_users(module_name: object) -> bool:
     """Return whether a module belongs neither to the kit, nor to Python, nor to a library."""
-    if not module_name or is_own_module(module_name):
+    if not isinstance(module_name, str) or is_own_module(module_name):
         return False
     if module_name.partition(".")[0] in sys.stdlib_module_names:
         return False
@@ -313,30 +334,80 @@ def _is_users(module_name: str | None) -> bool:
     return not path.startswith(_LIBRARY_FOLDERS)
 
 
-def _attributes(value: object) -> dict[str, object]:
-    """Return the attributes of a class, an object or a function, without special ones."""
-    attributes = dict(getattr(value, "__dict__", {}))
-    if not isinstance(value, type):
-        for base in type(value).__mro__:
-            for name, slot in vars(base).items():
-                if isinstance(slot, MemberDescriptorType) and hasattr(value, name):
-                    attributes[name] = getattr(value, name)
-    return {name: part for name, part in attributes.items() if not name.startswith("__")}
+class _Slots:
+    """The attributes of an object that are kept in slots."""
+
+    def __init__(self, value: object, slots: dict[str, MemberDescriptorType]) -> None:
+        self._value = value
+        self._slots = slots
+
+    def read(self) -> dict[str, object]:
+        values = {}
+        for name, slot in self._slots.items():
+            with suppress(AttributeError):  # A slot without a value.
+                values[name] = slot.__get__(self._value)
+        return values
+
+    def write(self, before: dict[str, object]) -> None:
+        for name, slot in self._slots.items():
+            if name in before:
+                slot.__set__(self._value, before[name])
+            else:
+                with suppress(AttributeError):
+                    slot.__delete__(self._value)
 
 
-def _parts(value: Any) -> Iterable[object]:
-    """Return the objects inside an object."""
-    if isinstance(value, np.ndarray):
-        return value.flat if value.dtype.hasobject else ()
-    if isinstance(value, bytearray):
-        return ()
-    if isinstance(value, dict):
-        return value.values()
-    return (
-        value
-        if isinstance(value, Iterable) and not _has_attributes(value)
-        else (_attributes(value).values())
-    )
+def _states(value: object) -> Iterator[Any]:
+    """Yield what can change in `value`: a container, a class, `_Slots`, or a dict of attributes.
+
+    The dict of attributes is changed itself, without a call of the user's `__setattr__`.
+    """
+    if isinstance(value, type):
+        if _is_users(value.__module__):
+            yield value
+        return
+    if issubclass(type(value), _CONTAINERS):
+        yield value
+    if _has_attributes(value):
+        with suppress(Exception):  # The user's class may refuse to give it.
+            yield object.__getattribute__(value, "__dict__")
+        slots = {
+            f"{base.__qualname__}.{name}": slot
+            for base in type(value).__mro__
+            if "__slots__" in vars(base)
+            for name, slot in vars(base).items()
+            if isinstance(slot, MemberDescriptorType)
+        }
+        if slots:
+            yield _Slots(value, slots)
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield the first objects inside an object."""
+    states = [*_states(value), *([value] if isinstance(value, (tuple, frozenset)) else [])]
+    for state in states:
+        if isinstance(state, np.ndarray):
+            yield from islice(state.flat if state.dtype.hasobject else (), MOST_OBJECTS)
+        elif not isinstance(state, bytearray):
+            yield from islice(_items(state), MOST_OBJECTS)
+
+
+def _items(state: Any) -> Iterable[object]:
+    if isinstance(state, (type, _Slots)):
+        return _copy_of(state).values()  # type: ignore[no-any-return]
+    return state.values() if isinstance(state, dict) else state
+
+
+def _copy_of(state: Any) -> Any:
+    if isinstance(state, type):
+        return {name: value for name, value in vars(state).items() if not name.startswith("__")}
+    return state.read() if isinstance(state, _Slots) else state.copy()
+
+
+def _num_bytes(state: Any) -> int:
+    if isinstance(state, (type, _Slots)):
+        return 0
+    return int(state.nbytes) if isinstance(state, np.ndarray) else 8 * len(state)
 
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
@@ -355,8 +426,8 @@ def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
 def _same(now: Any, before: Any) -> bool:
     if isinstance(now, np.ndarray):
         return np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
-    if not isinstance(now, _CONTAINERS):
-        now = _attributes(now)
+    if isinstance(now, (type, _Slots)):
+        now = _copy_of(now)
     if isinstance(now, dict):
         return list(now) == list(before) and all(now[key] is before[key] for key in now)
     if isinstance(now, (list, deque)):
@@ -375,10 +446,12 @@ def _restore(value: Any, before: Any) -> None:
     elif isinstance(value, (dict, set)):
         value.clear()
         value.update(before)
+    elif isinstance(value, _Slots):
+        value.write(before)
     else:
-        attributes = _attributes(value)
-        for name in attributes.keys() - before.keys():
-            delattr(value, name)
+        now = _copy_of(value)
+        for name in now.keys() - before.keys():
+            type.__delattr__(value, name)
         for name, part in before.items():
-            if name not in attributes or attributes[name] is not part:
-                setattr(value, name, part)
+            if name not in now or now[name] is not part:
+                type.__setattr__(value, name, part)
