@@ -65,7 +65,7 @@ def test_without_chromium_it_says_how_to_print(
 ) -> None:
     monkeypatch.setattr(sheet, "find_chromium", lambda: None)
     printed, message = sheet.print_pdf(tmp_path / "sheet.pdf")
-    assert not printed and "Print the page from any browser" in message
+    assert not printed and "Print the page on A4 without margins from any browser" in message
     assert sheet.print_pdf(tmp_path / "nosuch" / "sheet.pdf") == (
         False,
         f"no PDF: there is no folder {tmp_path / 'nosuch'}",

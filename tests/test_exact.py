@@ -552,7 +552,7 @@ def test_unusual_operations(loop: bool, shared: bool) -> None:
 
 
 STOPPING = {
-    "self.x[[0, 1]] = self.x[[1, 0]]": "a list of positions",
+    "self.x[[0, 1]] = self.x[[1, 0]]": "a list of indices",
     "np.exp2(self.x[::2], out=self.x[::2])": "strided",
     "self.x[:int(self.x[0])] = 1": "depends on data",
     "self.x[self.x > 0] = [1]": "depend on data",

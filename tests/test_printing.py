@@ -99,7 +99,7 @@ def test_what_does_more_than_to_show_has_no_cost(shown: str) -> None:
             print({shown})
 """
     with pytest.raises(
-        MissingPerfEstimateError, match="print\\(\\) of what a function of your own gives"
+        MissingPerfEstimateError, match="print\\(\\) of the result of your own function"
     ) as caught:
         VertexRows(made(code, "V"), {"x": np.float32([[1, 2]])}).run()
     assert "write print(…) of a variable instead" in str(caught.value) and "V.compute" in str(

@@ -188,7 +188,7 @@ def test_a_trace_is_bounded_and_says_so() -> None:
     assert shown + trace["otherData"]["steps_missing"] == report.num_steps
     with pytest.raises(
         InvalidOptionError,
-        match=r"^chrome_trace\(\) was given tile 4\.\n  next:  give tiles from 0 to 3\.",
+        match=r"^chrome_trace\(\) was given tile 4, which does not exist\.\n  next:  give tiles from 0 to 3\.",
     ):
         chrome_trace(report, tiles=[4])
 

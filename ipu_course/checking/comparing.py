@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Broken, Result, call
+from ipu_course.checking.calling import Broken, Result, call, is_interruption
 from ipu_course.checking.mistakes import Mistake, Reason, first, same, suspects
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.quoting import (
@@ -85,7 +85,9 @@ def gives_alike(
         )
         try:
             return function(*parts)
-        except Exception as error:
+        except BaseException as error:  # An answer may also raise SystemExit.
+            if is_interruption(error):
+                raise
             return type(error)
 
     results = [outcome(answer, case) for case in cases]

@@ -550,7 +550,7 @@ def test_cycles_beyond_all_numbers_are_no_estimate(says: Any, names_of: Any) -> 
 def test_an_estimate_is_of_the_pages_own_codelet(names_of: Any) -> None:
     names = names_of("04")
     verdict = check("04.5", names["estimate"], names["RunningSum"])
-    assert verdict.kind is Kind.NOT_YET and "than the page's Peaks" in repr(verdict)
+    assert verdict.kind is Kind.NOT_YET and "the lesson's Peaks" in repr(verdict)
 
 
 def test_a_thread_that_prints_on_ends_nothing() -> None:
