@@ -193,9 +193,9 @@ class OneWrong(Vertex):
 def test_a_verdict_that_names_an_element_opens_the_turn_that_wrote_it() -> None:
     rows = dict(check("04.1", OneWrong).rows)
     assert rows["came"].startswith("in run 1, out[5]: ")
-    call, end = rows["next"].split(" opens ")
+    call, end = rows["next"].split(" shows ")
     view = eval(call, {"show": show, "OneWrong": OneWrong})
-    assert end == "the turn that wrote it." and [
+    assert end == "the iteration that wrote it." and [
         i for i, row in enumerate(view.data) if row["wrote"]
     ] == [5]
 
