@@ -33,7 +33,7 @@ BUDGETS = {  # tokens
     "tiny": 3100,
     GROUND: 31500,
     "graph": 38500,
-    ENGINE: 115300,
+    ENGINE: 115800,
     "cost": 40600,
     "report": 39500,
     "saving": 14000,
