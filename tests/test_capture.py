@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -496,19 +497,45 @@ class Slotted:
 
 
 STORE = Slotted()
+QUEUE: SimpleQueue[Any] = SimpleQueue()
+
+
+def test_an_object_with_slots_is_as_it_was() -> None:
+    class Keeps(nn.Module):
+        def forward(self, x: Any) -> Any:
+            h = x * 2
+            STORE.append(h)
+            return h
+
+    capture_module(Keeps(), (torch.ones(3),))
+    assert STORE.values == []
+
+
+def test_a_count_in_a_class_on_which_the_result_depends_is_refused() -> None:
+    class Counts(nn.Module):
+        calls = 0
+
+        def forward(self, x: Any) -> Any:
+            type(self).calls += 1
+            return x * self.calls
+
+    with pytest.raises(ModelError, match="Counts.forward changes 'Counts.calls'"):
+        capture_module(Counts(), (torch.ones(3),))
+    assert Counts.calls == 0
 
 
 def test_a_tensor_that_stays_elsewhere_is_refused() -> None:
     class Hides(nn.Module):
         def forward(self, x: Any) -> Any:
             h = x * 2
-            STORE.append(h)
+            QUEUE.put(h)
             return h
 
     with pytest.raises(ModelError, match="stores a tensor outside the module") as caught:
         capture_module(Hides(), (torch.ones(3),))
     assert "h = x * 2" in str(caught.value)
-    STORE.values.clear()
+    while not QUEUE.empty():
+        QUEUE.get()
 
 
 # --- labels ---------------------------------------------------------------------------------------

@@ -174,13 +174,10 @@ def test_names_of_the_course_are_found_where_they_are() -> None:
         from ipu_teach import predict  # type: ignore[attr-defined]  # noqa: F401
 
 
-def test_snapshots_of_torch_pass_by_what_is_the_kits() -> None:
-    torch = pytest.importorskip("torch")
-    assert torch
-    from ipu_teach.frontends.pytorch import restore
-
-    names = ("ipu_teach.x", "ipu_course.x", "torch.nn", "__main__", "ipu_teachers")
-    assert [name for name in names if restore._is_users(name)] == ["__main__", "ipu_teachers"]
+def test_snapshots_pass_by_the_kits_modules_and_torchs() -> None:
+    names = ("ipu_teach.x", "ipu_course.x", "torch.nn", "os.path", "__main__", "ipu_teachers")
+    users = [name for name in names if own_code.is_users_module(name)]
+    assert users == ["__main__", "ipu_teachers"]
 
 
 def test_advice_names_a_lesson_where_the_course_is_loaded() -> None:

@@ -146,7 +146,7 @@ REASONS: dict[type[Vertex], str] = {
     Appends: "SEEN is changed, and all vertices share it",
     ByAHelperToo: "SEEN is changed, and all vertices share it",
     Tabulates: "TABLE is changed, and all vertices share it",
-    CountsInADict: "COUNTS is changed, and all vertices share it",
+    CountsInADict: "COUNTS['calls'] is changed, and all vertices share it",
     CountsInItsClass: "CALLS is changed, and all vertices share it",
     Rebinds: "calls is assigned, a variable that all vertices share",
 }

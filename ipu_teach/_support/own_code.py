@@ -7,9 +7,11 @@ itself when it is imported.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 RUNTIME = "ipu_teach"
+_STATELESS = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 
 _prefixes: tuple[str, ...] = ()  # The names of the kit's packages, each followed by a dot.
 _folders: tuple[str, ...] = ()
@@ -33,6 +35,16 @@ def add_library(module: str) -> None:
 def is_own_module(name: object) -> bool:
     """Return whether the module `name` belongs to the kit; `name` may be None."""
     return f"{name}.".startswith(_prefixes)
+
+
+def is_users_module(name: object) -> bool:
+    """Return whether the module `name` may contain state of the user's program.
+
+    The modules of the kit, of torch, of numpy and of Python's standard library contain none. `name`
+    is the `__module__` of a class or a function, which may be any object.
+    """
+    text = name if isinstance(name, str) else ""
+    return not is_own_module(text) and text.partition(".")[0] not in _STATELESS
 
 
 def is_own_file(path: str) -> bool:

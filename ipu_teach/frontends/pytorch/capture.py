@@ -17,7 +17,7 @@ from ipu_teach.frontends.pytorch.lower import Captured, Lowerer
 from ipu_teach.frontends.pytorch.mirror import check_module
 from ipu_teach.frontends.pytorch.private import Argument
 from ipu_teach.frontends.pytorch.repeat import Description
-from ipu_teach.frontends.pytorch.restore import Snapshot
+from ipu_teach.frontends.pytorch.restore import ModuleSnapshot
 from ipu_teach.frontends.pytorch.trace import JointGraph, Tracer
 from ipu_teach.graph.source import in_words
 
@@ -73,7 +73,7 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
 
     :raises ModelError: if the next call of forward would compute something else.
     """
-    snapshot = Snapshot(module)
+    snapshot = ModuleSnapshot(module)
     random_states = _random_states()
     try:
         joint_graph = tracer.trace(training, scale)
@@ -127,7 +127,7 @@ def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed_names: list[
 
 
 def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
-    """Raise `ModelError` if forward has stored a tensor where a `Snapshot` cannot undo it."""
+    """Raise `ModelError` if forward has stored a tensor where a `ModuleSnapshot` cannot undo it."""
     for recorder in tracer.recorders:
         recorder.constants.clear()
     lines = [line for recorder in tracer.recorders for line in recorder.remaining()]

@@ -18,8 +18,8 @@ from weakref import ref
 import numpy as np
 import torch
 
+from ipu_teach._support.containers import elements, members
 from ipu_teach.frontends.pytorch import private
-from ipu_teach.frontends.pytorch.containers import elements, members
 from ipu_teach.types import Array
 
 LONGEST = 1000  # A container with more elements is compared by its identity and length.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Any
 
-_KINDS = (OrderedDict, dict, list, deque, set, frozenset, tuple)
+_KINDS = (OrderedDict, dict, list, deque, set, frozenset, tuple, bytearray)
 
 
 def builtin_type(container: object) -> Any:
@@ -27,5 +27,5 @@ def members(container: object) -> dict[object, object]:
 
 
 def elements(container: object) -> list[object]:
-    """Return the elements of a list, deque, set, frozenset or tuple as a list."""
+    """Return the elements of a list, deque, set, frozenset, tuple or bytearray as a list."""
     return [*builtin_type(container).__iter__(container)]
