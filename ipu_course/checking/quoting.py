@@ -68,7 +68,11 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
     or if an argument has no code, the call has names of parameters instead, and a clause after it
     says what they are: "balance(jobs, 4), where jobs is [15, 46, 36, …], 156 items".
     """
-    codes = [python_code(argument) for argument in arguments]
+    are_long = [_is_long(argument) for argument in arguments]
+    codes = [
+        "" if is_long else python_code(argument)
+        for argument, is_long in zip(arguments, are_long, strict=True)
+    ]
     names = _parameters(answer, len(arguments))
     clauses: dict[int, str] = {}
 
@@ -76,12 +80,25 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
         parts = (names[i] if i in clauses else code for i, code in enumerate(codes))
         return f"{name_of(answer)}({', '.join(parts)})"
 
-    longest_first = sorted(range(len(codes)), key=lambda i: len(codes[i]), reverse=True)
+    longest_first = sorted(
+        range(len(codes)), key=lambda i: (are_long[i], len(codes[i])), reverse=True
+    )
     for i in longest_first:
         if not codes[i] or len(call()) > LONGEST_CALL:
             clauses[i] = f"{names[i]} is {_in_words(arguments[i])}"
     where = f", where {'; '.join(clauses[i] for i in sorted(clauses))}" if clauses else ""
     return call() + where
+
+
+def _is_long(value: object) -> bool:
+    """Return whether the code of an array has more than `LONGEST_CALL` characters for certain.
+
+    Each element has a digit, and two characters separate it from the next one. The code itself is
+    not written: for a large array, that takes longer than many an answer.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+        return False
+    return 3 * value.size - 2 > LONGEST_CALL
 
 
 def _in_words(value: object) -> str:

@@ -480,9 +480,13 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     more = [(p.a, p.b, error) for p, error in zip(_operands()[1:3], (0.0019, 0.003), strict=True)]
     actual = [call(answer, *case) for case in cases]
 
+    @cache
+    def chosen_for_more() -> list[type[DType]]:
+        return [call(answer, *case) for case in more]
+
     def chooses_alike(like: Callable[[Array, Array, float], type[DType]]) -> bool:
         return all(like(*case) is dtype for case, dtype in zip(cases, actual, strict=True)) and all(
-            like(*case) is call(answer, *case) for case in more
+            like(*case) is dtype for case, dtype in zip(more, chosen_for_more(), strict=True)
         )
 
     refused = refusing("11.5", chooses_alike)

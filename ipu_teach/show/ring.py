@@ -460,11 +460,12 @@ class _RingScene:
             c.parts > 1 for sent in self.messages.chunks for chunks in sent.values() for c in chunks
         )
         left, width = LEFT, WIDE
-        if sums and self._kind(width / shown) is None:
+        kind = self._kind(width / shown) if sums else None
+        if sums and kind is None:
             left, width = BELOW_LEFT, BELOW_WIDE
             panels.below()
+            kind = self._kind(width / shown)
         wide = width / shown
-        kind = self._kind(wide)
         cells: list[Cell] = []
         complete: list[tuple[int, int]] = []
         for k, round_ in enumerate(self.messages.rounds[:shown]):

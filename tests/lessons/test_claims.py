@@ -92,6 +92,7 @@ def test_every_number_in_a_text_is_shown_or_has_a_source(lesson: str) -> None:
     )
 
 
+@cache
 def module(path: Path) -> ModuleType:
     """Return a file of claims as a module."""
     spec = importlib.util.spec_from_file_location(f"claims_{path.parent.name}", path)

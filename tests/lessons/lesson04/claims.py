@@ -2,11 +2,13 @@
 
 import re
 
+from figures import whole
+
 
 def _cycles(output: str, pattern: str) -> int:
     match = re.search(pattern, output)
     assert match is not None, pattern
-    return int(match[1].replace(",", ""))
+    return whole(match[1])
 
 
 def the_seventh_waits(outputs: dict[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 import re
 
+from figures import whole
+
 
 def more_pieces(outputs: dict[str, str]) -> None:
     """each row consists of more pieces: 6 instead of 3 on average."""
@@ -19,14 +21,14 @@ def the_tile_with_the_zeros(outputs: dict[str, str]) -> None:
 def sixteen_times_as_many(outputs: dict[str, str]) -> None:
     """sixteen times as many multiplications, and less than 1.4 times the cycles."""
     rows = re.findall(r"^ +(\d+) +\d+% +([\d,]+) +([\d,]+)$", outputs["c34"], re.MULTILINE)
-    table = {int(n): [int(x.replace(",", "")) for x in row] for n, *row in rows}
+    table = {int(n): [whole(x) for x in row] for n, *row in rows}
     assert table[16][0] == 16 * table[1][0] and table[16][1] < 1.4 * table[1][1]
 
 
 def fewer_than_half_as_many(outputs: dict[str, str]) -> None:
     """This network has fewer than half as many."""
     (numbers,) = re.findall(r"([\d,]+) numbers to learn", outputs["c52"])
-    assert int(numbers.replace(",", "")) < 7850 / 2
+    assert whole(numbers) < 7850 / 2
 
 
 def the_pooling_takes_most(outputs: dict[str, str]) -> None:

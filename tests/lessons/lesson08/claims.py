@@ -2,24 +2,22 @@
 
 import re
 
+from figures import whole_numbers
+
 from ipu_teach.schedules import recompute
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)]
 
 
 def nine_layers(outputs: dict[str, str]) -> None:
     """The second run recomputes nine layers, and takes 22 % more cycles."""
     steps = recompute(16, keep=range(0, 16, 4))
     assert sum(kind == "recompute" for kind, _ in steps) == 9
-    _, all_saved, _, some_saved, percent = _numbers(outputs["code-13"])[:5]
+    _, all_saved, _, some_saved, percent = whole_numbers(outputs["code-13"])[:5]
     assert percent == 22 == round(100 * (some_saved / all_saved - 1))
 
 
 def backward_is_larger(outputs: dict[str, str]) -> None:
     """Backward steps are the larger part of the work"""
-    _, all_saved, _, some_saved = _numbers(outputs["code-13"])[:4]
+    _, all_saved, _, some_saved = whole_numbers(outputs["code-13"])[:4]
     forward_step = (some_saved - all_saved) / 9
     assert all_saved / 16 - forward_step > forward_step
 
@@ -36,7 +34,7 @@ def ten_thousand_layers(outputs: dict[str, str]) -> None:
     """Ten thousand layers fit into the memory of two hundred inputs, and the price is not quite one
     extra forward pass."""
     (row,) = re.findall(r"every +100 of 10,000:.*", outputs["code-24"])
-    _, layers, inputs, recomputed = _numbers(row)
+    _, layers, inputs, recomputed = whole_numbers(row)
     assert layers == 10_000 and inputs <= 200 and 0.95 * layers < recomputed < layers
 
 

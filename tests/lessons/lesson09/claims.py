@@ -2,12 +2,14 @@
 
 import re
 
+from figures import whole
+
 
 def _rows(outputs: dict[str, str]) -> dict[int, tuple[int, int]]:
     """Return (cycles of a load, percent of the time that the link is busy) by GB/s."""
     pattern = r"(\d+) GB/s: a load takes +([\d,]+) cycles; the link is busy (\d+) %"
     rows = re.findall(pattern, outputs["code-29"])
-    return {int(rate): (int(load.replace(",", "")), int(busy)) for rate, load, busy in rows}
+    return {int(rate): (whole(load), int(busy)) for rate, load, busy in rows}
 
 
 def memory_stays_the_same(outputs: dict[str, str]) -> None:
@@ -15,7 +17,7 @@ def memory_stays_the_same(outputs: dict[str, str]) -> None:
     rows = re.findall(r"(\d+) layers: ([\d,]+) bytes, +([\d,]+) cycles", outputs["code-17"])
     assert [int(layers) for layers, _, _ in rows] == [4, 8, 16]
     assert len({size for _, size, _ in rows}) == 1
-    cycles = [int(count.replace(",", "")) for _, _, count in rows]
+    cycles = [whole(count) for _, _, count in rows]
     assert 1.9 < cycles[1] / cycles[0] < 2.1 and 1.9 < cycles[2] / cycles[1] < 2.1
 
 

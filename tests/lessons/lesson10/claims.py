@@ -2,9 +2,7 @@
 
 import re
 
-
-def _numbers(text: str) -> list[int]:
-    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)]
+from figures import whole_numbers
 
 
 def more_micro_batches(outputs: dict[str, str]) -> None:
@@ -25,7 +23,7 @@ def ticks_of_eight_micro_batches(outputs: dict[str, str]) -> None:
 def grouped_is_faster(outputs: dict[str, str]) -> None:
     """The grouped schedule is faster, and the interleaved one stores less."""
     rows = dict(re.findall(r"(grouped|interleaved): (.*)", outputs["c28"]))
-    grouped, interleaved = (_numbers(rows[name]) for name in ("grouped", "interleaved"))
+    grouped, interleaved = (whole_numbers(rows[name]) for name in ("grouped", "interleaved"))
     assert grouped[4] < interleaved[4]  # cycles
     assert sum(grouped[:4]) > sum(interleaved[:4]) and grouped[5] > interleaved[5]
 
@@ -35,12 +33,12 @@ def the_order_keeps_the_bits(outputs: dict[str, str]) -> None:
     assert "the same bits: True" in outputs["c28"]
 
 
-def few_and_many_numbers(outputs: dict[str, str]) -> None:
+def few_and_manywhole_numbers(outputs: dict[str, str]) -> None:
     """For few numbers, few rounds are best; for many numbers, few bytes are."""
     assert re.search(r"fastest: +everybody +everybody +both ways", outputs["c42"])
 
 
 def replicas_pay_with_many_samples(outputs: dict[str, str]) -> None:
     """That pays if the work is large compared with the communication."""
-    rows = [_numbers(row) for row in re.findall(r"\d+ samples: .*", outputs["c53"])]
+    rows = [whole_numbers(row) for row in re.findall(r"\d+ samples: .*", outputs["c53"])]
     assert [four < one for _, one, four in rows] == [False, False, False, True]

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+from figures import whole
 
 
 def close_on_average(outputs: dict[str, str]) -> None:
@@ -37,7 +38,7 @@ def all_codes_agree(outputs: dict[str, str]) -> None:
 def half_is_faster(outputs: dict[str, str]) -> None:
     """HALF is faster. But if a sum is already large, small terms added to it are rounded away"""
     half, single = re.findall(r"[\d,]{5,}", outputs["c43"])
-    assert int(half.replace(",", "")) < int(single.replace(",", ""))
+    assert whole(half) < whole(single)
 
 
 def the_size_of_one_feature(outputs: dict[str, str]) -> None:

@@ -2,10 +2,12 @@
 
 import re
 
+from figures import whole
+
 
 def cycles_grow_with_the_blocks(outputs: dict[str, str]) -> None:
     """Missing blocks cost nothing: the cycles grow with the number of blocks."""
-    cycles = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) modelled", outputs["c15"])]
+    cycles = [whole(n) for n in re.findall(r"([\d,]+) modelled", outputs["c15"])]
     few, more, all_blocks = cycles
     assert few < more < all_blocks
     per_block = (more - few) / (60 - 15)
@@ -36,7 +38,7 @@ def uneven_patterns_cost_steps(outputs: dict[str, str]) -> None:
     """An uneven pattern costs steps, and no memory."""
     rows = re.findall(r": (\d) steps, by the library (\d); ([\d,]+) modelled", outputs["c44"])
     assert [(own, library) for own, library, _ in rows] == [("1", "1"), ("2", "2"), ("5", "5")]
-    cycles = [int(count.replace(",", "")) for _, _, count in rows]
+    cycles = [whole(count) for _, _, count in rows]
     assert cycles == sorted(cycles)
 
 

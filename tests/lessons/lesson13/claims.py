@@ -2,6 +2,8 @@
 
 import re
 
+from figures import whole
+
 
 def the_same_weights(outputs: dict[str, str]) -> None:
     """Both runs ended with the same weights. What differs is how often the host called the device: 160
@@ -15,7 +17,7 @@ def the_same_weights(outputs: dict[str, str]) -> None:
 def recomputation_keeps_nothing(outputs: dict[str, str]) -> None:
     """With recomputation, nothing is kept, and a step takes 37 % more cycles."""
     rows = re.findall(r"([\d,]+) bytes kept, ([\d,]+) cycles", outputs["c43"])
-    (_, before), (kept, after) = [[int(n.replace(",", "")) for n in row] for row in rows]
+    (_, before), (kept, after) = [[whole(n) for n in row] for row in rows]
     assert kept == 0 and round(100 * (after / before - 1)) == 37
 
 
@@ -26,8 +28,5 @@ def one_value_serves_both(outputs: dict[str, str]) -> None:
 
 def more_values_to_keep(outputs: dict[str, str]) -> None:
     """Batch norm keeps its input in a normalised form, and its statistics, which are small."""
-    sizes = [
-        int(n.replace(",", ""))
-        for n in re.findall(r"([\d,]+) bytes, computed by bn", outputs["c41"])
-    ]
+    sizes = [whole(n) for n in re.findall(r"([\d,]+) bytes, computed by bn", outputs["c41"])]
     assert len(sizes) == 2 and min(sizes) * 100 < max(sizes)

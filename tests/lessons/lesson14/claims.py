@@ -2,11 +2,13 @@
 
 import re
 
+from figures import whole
+
 
 def steps_need_sync_and_exchange(outputs: dict[str, str]) -> None:
     """The tiles share the computation, but each step still needs the sync and an exchange."""
     rows = re.findall(r"sync (\d+), exchange (\d+), compute ([\d,]+)", outputs["c18"])
-    few, all_tiles = [[int(number.replace(",", "")) for number in row] for row in rows]
+    few, all_tiles = [[whole(number) for number in row] for row in rows]
     assert all_tiles[0] == few[0] and 2 * all_tiles[1] > few[1] and 100 * all_tiles[2] < few[2]
 
 
@@ -24,16 +26,14 @@ def the_middle_stays_hot(outputs: dict[str, str]) -> None:
 def computes_longer_than_it_exchanges(outputs: dict[str, str]) -> None:
     """here a step computes for much longer than it exchanges."""
     (_, compute), *_ = re.findall(r"exchange (\d+), compute ([\d,]+)", outputs["c18"])
-    cycles_per_number = int(compute.replace(",", "")) / (92 * 92 / 13)
+    cycles_per_number = whole(compute) / (92 * 92 / 13)
     exchanges = [int(cycles) for cycles in re.findall(r"exchange (\d+) modelled", outputs["c26"])]
     assert 24 * 24 * cycles_per_number > 20 * max(exchanges)
 
 
 def strips_fetch_more(outputs: dict[str, str]) -> None:
     """Blocks have less edge than strips."""
-    strips, blocks = (
-        int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) bytes", outputs["c26"])
-    )
+    strips, blocks = (whole(n) for n in re.findall(r": ([\d,]+) bytes", outputs["c26"]))
     assert strips > 4 * blocks
 
 

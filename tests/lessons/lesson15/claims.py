@@ -2,13 +2,15 @@
 
 import re
 
+from figures import whole
+
 
 def _rows(outputs: dict[str, str]) -> dict[str, tuple[int, int]]:
     """Return (bytes, cycles) of each placement."""
     rows = re.findall(
         r"(at random|in strips|yours): +([\d,]+) bytes, ([\d,]+) modelled", outputs["c34"]
     )
-    return {name: (int(b.replace(",", "")), int(c.replace(",", ""))) for name, b, c in rows}
+    return {name: (whole(b), whole(c)) for name, b, c in rows}
 
 
 def the_mean_stays(outputs: dict[str, str]) -> None:
@@ -55,8 +57,8 @@ def the_exchange_is_short(outputs: dict[str, str]) -> None:
 
 def bytes_fall_more_than_cycles(outputs: dict[str, str]) -> None:
     """In the example the bytes fall by 92 %, and the cycles by only 6 %"""
-    cycles, sent = (int(n.replace(",", "")) for n in re.findall(r"[\d,]{4,}", outputs["c40"]))
+    cycles, sent = (whole(n) for n in re.findall(r"[\d,]{4,}", outputs["c40"]))
     after = re.findall(r"([\d,]+) bytes exchanged, 90.3 % under", outputs["c43"])[0]
-    assert round(100 * (1 - int(after.replace(",", "")) / sent)) == 92
+    assert round(100 * (1 - whole(after) / sent)) == 92
     faster = re.findall(r"before, ([\d,]+) after", outputs["c44"])[0]
-    assert round(100 * (1 - int(faster.replace(",", "")) / cycles)) == 6
+    assert round(100 * (1 - whole(faster) / cycles)) == 6
