@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole
+from printed import whole
 
 
 def _cycles(output: str, pattern: str) -> int:

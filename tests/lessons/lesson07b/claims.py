@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole
+from printed import whole
 
 
 def more_pieces(outputs: dict[str, str]) -> None:

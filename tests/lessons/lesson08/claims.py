@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole_numbers
+from printed import whole_numbers
 
 from ipu_teach.schedules import recompute
 

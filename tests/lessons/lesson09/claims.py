@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole
+from printed import whole
 
 
 def _rows(outputs: dict[str, str]) -> dict[int, tuple[int, int]]:

@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from figures import whole
+from printed import whole
 
 
 def close_on_average(outputs: dict[str, str]) -> None:

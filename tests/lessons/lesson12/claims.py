@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole
+from printed import whole
 
 
 def cycles_grow_with_the_blocks(outputs: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole
+from printed import whole
 
 
 def the_same_weights(outputs: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 
-from figures import whole
+from printed import whole
 
 
 def steps_need_sync_and_exchange(outputs: dict[str, str]) -> None:
