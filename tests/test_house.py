@@ -741,6 +741,22 @@ def test_every_way_to_import_a_test_module_is_seen(source: str) -> None:
     assert len(private_names.tests_imported(source)) == 1
 
 
+def test_every_library_of_the_tests_has_a_name_of_its_own() -> None:
+    """Two libraries with one name would be one module for all tests that a worker runs."""
+    folders_with_paths = [
+        folder
+        for folder in [ROOT / "tests", *(ROOT / "tests").iterdir()]
+        if folder.is_dir() and not (folder / "__init__.py").exists()
+    ]
+    paths: dict[str, list[str]] = defaultdict(list)
+    for folder in folders_with_paths:
+        for path in folder.glob("*.py"):
+            if path.stem not in ("conftest", "__main__"):
+                paths[path.stem].append(label(path))
+    assert len(paths) > 150 and "quoted_calls" in paths
+    assert [found for found in paths.values() if len(found) > 1] == []
+
+
 def test_private_names_are_used_where_they_are_the_subject() -> None:
     """Use a public function, a report or `engine_parts` instead. Fewer uses: lower the limit."""
     assert len(private_names.all_private_uses()) <= MOST_PRIVATE_USES
