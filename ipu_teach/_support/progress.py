@@ -62,6 +62,7 @@ class TrackedWork:
         self.done = 0
         self.total = 0
         self.words = ""
+        self.has_ended = False
         self.screen: _Screen | None = None
         self._bar: Any = None
         self._begun = time.perf_counter()
@@ -217,6 +218,8 @@ def working(
         yield work
         return
     try:
+        with _lock:
+            _forget_ended()
         if not _under_way and not hidden:
             work.screen = _screen()
         with _lock:
@@ -225,10 +228,18 @@ def working(
                 _watch()
         yield work
     finally:
+        # A second Ctrl-C, or the time limit of a check, may stop this block after any call.
+        work.has_ended = True
         with _lock:
-            if work in _under_way:
-                del _under_way[_under_way.index(work) :]
-            work.close()
+            _forget_ended()
+
+
+def _forget_ended() -> None:
+    """Remove the work that has ended, and the work within it, from `_under_way`."""
+    ended = next((n for n, work in enumerate(_under_way) if work.has_ended), len(_under_way))
+    for work in _under_way[ended:]:
+        work.close()
+    del _under_way[ended:]
 
 
 def growing(title: str, units: str, of: object, counts: str) -> None:
@@ -253,7 +264,7 @@ def growing(title: str, units: str, of: object, counts: str) -> None:
 
 def _watch() -> None:
     global _watcher
-    if _watcher is None:
+    if _watcher is None or not _watcher.is_alive():
         _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
         try:
             _watcher.start()
@@ -267,6 +278,7 @@ def _look_on() -> None:
     while idle_updates < IDLE:
         time.sleep(EVERY)
         with _lock:
+            _forget_ended()
             has_grown = _grows is not None and _grows.grew()
             idle_updates = 0 if _under_way or has_grown else idle_updates + 1
             if _under_way and _under_way[0].late():
