@@ -132,10 +132,9 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
         f"tile {full} has {counted(elements_per_tile[full], 'element')}, and tile {empty} has "
         f"{elements_per_tile[empty]}",
         expected=f"no tile with more than {minimum}",
-        why=why or f"tile {full} has more elements than necessary, and tile {empty} has room for "
-        "more.",
-        next_step=advice
-        or "deal the elements like cards: map tensor[i] to tile i % tiles.",
+        why=why
+        or f"tile {full} has more elements than necessary, and tile {empty} has room for more.",
+        next_step=advice or "deal the elements like cards: map tensor[i] to tile i % tiles.",
         draws=lambda: show.tiles(tensor),
     )
 
