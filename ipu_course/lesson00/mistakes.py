@@ -53,7 +53,7 @@ def chip_figures(tiles, workers, megabytes):
 # %% 00.1: memory of the chip
 # why:  the second number is the memory of the whole chip. The exercise asks for the memory of one
 #   tile.
-# next: divide it by tiles, with //.
+# next: divide the second number by tiles, with //.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1_000_000
 

@@ -185,7 +185,7 @@ SYNCS: tuple[FormulaPart, ...] = (
     (lambda sync: sync, "", ""),
     (
         lambda sync: 0,
-        "the sync is missing. Every superstep begins with one.",
+        "the sync is missing. Every superstep begins with a sync.",
         "add sync.",
     ),
     (

@@ -386,7 +386,7 @@ def balance(jobs, tiles):
 # %% 01.3: the busy share
 # clause: of all tile-time in which tiles wait
 # why:  this is the share of tile-time in which tiles work. The rest is waiting.
-# next: subtract it from 1.
+# next: subtract this share from 1.
 def waiting_share(work):
     return sum(work) / (len(work) * max(work) or 1)
 
