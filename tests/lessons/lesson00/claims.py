@@ -4,6 +4,9 @@ import re
 
 from printed import whole_numbers
 
+from ipu_teach import FLOAT, Engine, Graph, IPUModel
+from ipu_teach.program import Copy
+
 
 def _cycles(outputs: dict[str, str]) -> dict[str, int]:
     """Return the modelled cycles of each source of data."""
@@ -59,3 +62,41 @@ def starting_takes_almost_as_long(outputs: dict[str, str]) -> None:
     moving = 4000 / 8
     starting = _cycles(outputs)["own memory"] - moving
     assert 0.9 * moving < starting < moving
+
+
+def _copied(machine: str, distance: int) -> float:
+    """Return the modelled cycles of 1,000 floats to each tile of chip 0 of four, without the sync.
+
+    They come from chip `distance`; from the tile's own memory if that is 0.
+    """
+    device = IPUModel(machine, num_ipus=4).create_device()
+    graph, tiles = Graph(device), device.target.tiles_per_ipu
+    rows = [[(tile * 1000, (tile + 1) * 1000)] for tile in range(tiles)]
+    source = graph.add_variable(FLOAT, (tiles, 1000), "source")
+    destination = graph.add_variable(FLOAT, (tiles, 1000), "destination")
+    graph.set_tile_mapping(source, [[]] * tiles * distance + rows)
+    graph.set_tile_mapping(destination, rows)
+    graph.set_initial_value(source, 1)
+    engine = Engine(graph, Copy(source, destination))
+    engine.load(device)
+    engine.run()
+    cost = engine.report.step_cost(0)
+    return cost.cycles - cost.sync_cycles
+
+
+def bow_is_faster_on_the_chip(outputs: dict[str, str]) -> None:
+    """Everything on the chip takes as many cycles as before, so it is faster, by 39 %. The links and
+    the host have the rates of before."""
+    clocks = [IPUModel(name).create_device().target.clock_frequency for name in ("ipu2", "bow")]
+    assert round(100 * clocks[1] / clocks[0]) == 139
+    assert _copied("ipu2", 0) == _copied("bow", 0) == _cycles(outputs)["own memory"]
+    seconds = [
+        _copied(name, 1) / clock for name, clock in zip(("ipu2", "bow"), clocks, strict=True)
+    ]
+    assert abs(seconds[0] / seconds[1] - 1) < 0.01
+
+
+def the_farthest_chip(outputs: dict[str, str]) -> None:
+    """The farthest of four chips takes almost twice as many cycles as the next one."""
+    assert _copied("ipu2", 1) == _cycles(outputs)["other chip"]
+    assert 1.9 < _copied("ipu2", 3) / _copied("ipu2", 1) < 2
