@@ -85,8 +85,8 @@ def _copied(machine: str, distance: int) -> float:
 
 
 def bow_is_faster_on_the_chip(outputs: dict[str, str]) -> None:
-    """Everything on the chip takes as many cycles as before, so it is faster, by 39 %. The links and
-    the host have the rates of before."""
+    """Everything on the chip takes as many cycles as before, so it is faster, by 39 %. The links
+    and the host have the rates of before."""
     clocks = [IPUModel(name).create_device().target.clock_frequency for name in ("ipu2", "bow")]
     assert round(100 * clocks[1] / clocks[0]) == 139
     assert _copied("ipu2", 0) == _copied("bow", 0) == _cycles(outputs)["own memory"]
