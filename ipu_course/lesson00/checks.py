@@ -44,13 +44,13 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
     cases |= {"a chip that is sold": (1472, 6, 900), "there is one tile": (1, 7, 3)}
     cases["there are more tiles than megabytes"] = (1216, 6, 300)
     # Here, floats lose a byte if the division comes before the multiplication.
-    cases["the bytes come out even"] = (5, 1, 323)
+    cases["the bytes divide without a remainder"] = (5, 1, 323)
     return compare(
         answer,
         _facts,
         cases,
         suspects("00.1"),
-        next_step="multiply tiles by workers; divide the chip's bytes by its tiles.",
+        next_step="multiply tiles by workers, and divide the bytes of the chip by tiles.",
     )
 
 
@@ -60,7 +60,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
 def _spread(answer: Spread) -> Passed:
     draw = np.random.default_rng(3)
     sizes = [(int(draw.integers(120, 400)), TILES, "") for _ in range(2)] + [(45, TILES, "")]
-    sizes += [(26, TILES, "the elements come out even"), (53, 4, "there are 4 tiles")]
+    sizes += [(26, TILES, "the elements divide without a remainder"), (53, 4, "there are 4 tiles")]
     sizes += [(5, TILES, "there are fewer elements than tiles"), (1, TILES, "there is one element")]
     wrong: list[tuple[NotYet, str]] = []
     evidence = []
@@ -101,7 +101,7 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
     if missing:
         tail = max(elements_per_tile) == min(elements_per_tile) > 0
         why = (
-            "the rest was left over: dividing with // drops what does not come out even."
+            "dividing with // drops the remainder, so the last elements are on no tile."
             if tail
             else ""
         )
@@ -110,10 +110,10 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
             f"{counted(missing, 'element')} on no tile"
             if missing < count
             else "no element is on a tile",
-            why=why or ("nothing was mapped." if missing == count else ""),
-            next_step="give each of the elements that remain to another tile, one each."
+            why=why or ("the function maps nothing." if missing == count else ""),
+            next_step="map each remaining element to another tile."
             if tail
-            else "go through all of tensor, and call graph.set_tile_mapping for every piece.",
+            else "call graph.set_tile_mapping for every element of tensor.",
             draws=(lambda: show.tiles(tensor)) if missing < count else None,
         )
     if max(elements_per_tile) <= minimum:
@@ -126,15 +126,15 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
 
     why, advice = first(suspects("00.3"), spreads_alike)
     if max(elements_per_tile) == count:
-        why = "everything lies on one tile, and the others are empty."
+        why = "all elements are on one tile, and the other tiles are empty."
     raise NotYet(
         description,
-        f"tile {full} holds {counted(elements_per_tile[full], 'element')}, and tile {empty} holds "
+        f"tile {full} has {counted(elements_per_tile[full], 'element')}, and tile {empty} has "
         f"{elements_per_tile[empty]}",
         expected=f"no tile with more than {minimum}",
-        why=why or f"tile {full} would be full while there is room on tile {empty}.",
-        next_step=advice
-        or "deal the elements out one by one, as cards: element i to tile i % tiles.",
+        why=why
+        or f"tile {full} has more elements than necessary, and tile {empty} has room for more.",
+        next_step=advice or "deal the elements like cards: map tensor[i] to tile i % tiles.",
         draws=lambda: show.tiles(tensor),
     )
 
@@ -153,16 +153,16 @@ def _largest(answer: Callable[..., int]) -> Passed:
         f"drawn, {k}": (int(draw.integers(2, 2000)), 2 * int(draw.integers(500, 350_000)))
         for k in range(5)
     }
-    cases["two matrices fill it to the last byte"] = (25, 4 * 14**2)
-    cases["an element less than that"] = (1, 4 * 70**2 - 2)
+    cases["two matrices fill the memory to the last byte"] = (25, 4 * 14**2)
+    cases["there are two bytes too few for that"] = (1, 4 * 70**2 - 2)
     cases["not even one element fits twice"] = (1, 2)
-    cases["what is left over on each tile is room for more, taken together"] = (3, 6)
+    cases["the last bytes of the tiles together make room for one more row"] = (3, 6)
     return compare(
         answer,
         _side,
         cases,
         suspects("00.4"),
-        next_step="count the elements that each of the two may have, and take the root of that.",
+        next_step="compute how many elements each matrix can have; take the square root of that.",
     )
 
 

@@ -101,98 +101,96 @@ WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
     (
         sum,
-        "the work of all tiles was added up. They work at the same time, so only the slowest "
-        "counts.",
-        "take the largest of work, not the sum.",
+        "this adds the work of all tiles. They work at the same time, so only the slowest counts.",
+        "take max(work), not the sum.",
     ),
     (
         lambda work: sum(work) / len(work),
-        "the average of work was taken. The others wait for the slowest, so only that one counts.",
-        "take the largest of work.",
+        "this takes the mean of work. All tiles wait for the slowest one, so only that one counts.",
+        "take max(work).",
     ),
-    (lambda work: work[0], "only tile 0's work was looked at.", "take the largest of work."),
-    (lambda work: 0, "the work is missing.", "add the largest of work."),
+    (lambda work: work[0], "this uses only the work of tile 0.", "take max(work)."),
+    (lambda work: 0, "the work is missing.", "add max(work)."),
 )
 BYTES: tuple[FormulaPart, ...] = (
     (lambda i, o: max(*i, *o), "", ""),
     (
         lambda i, o: max(a + b for a, b in zip(i, o, strict=True)),
-        "what a tile receives and what it sends were added up. Both go on at the same time, each "
-        "at 4 bytes a cycle.",
-        "the exchange of a tile takes as long as the larger of the two.",
+        "this adds the bytes that a tile receives and sends. Both happen at the same time, each "
+        "at 4 bytes per cycle.",
+        "take the larger of the two for each tile.",
     ),
     (
         lambda i, o: max(i) + max(o),
-        "the longest receiving and the longest sending were added up. All of it goes on at the "
-        "same time.",
-        "the exchange takes as long as the largest number of both lists.",
+        "this adds the most bytes received and the most bytes sent. Both happen at the same time.",
+        "take the largest number of both lists.",
     ),
     (
         lambda i, o: sum(max(a, b) for a, b in zip(i, o, strict=True)),
-        "the exchange of all tiles was added up. They exchange at the same time.",
-        "take the slowest exchange of all tiles.",
+        "this adds the exchanges of all tiles. They happen at the same time.",
+        "take the longest exchange of all tiles.",
     ),
     (
         lambda i, o: max(i),
-        "only bytes_in was looked at. A tile that sends takes its time too.",
-        "look at bytes_out too.",
+        "this uses only bytes_in. Sending takes time, too.",
+        "take the largest number of both lists.",
     ),
     (
         lambda i, o: max(o),
-        "only bytes_out was looked at. A tile that receives takes its time too.",
-        "look at bytes_in as well.",
+        "this uses only bytes_out. Receiving takes time, too.",
+        "take the largest number of both lists.",
     ),
     (
         lambda i, o: sum(i),
-        "what all tiles receive was added up, and what they send was left out. They exchange at "
-        "the same time.",
+        "this adds the bytes that all tiles receive, and leaves out those that they send. All "
+        "of it happens at the same time.",
         "take the largest number of both lists.",
     ),
     (
         lambda i, o: sum(o),
-        "what all tiles send was added up, and what they receive was left out. They exchange at "
-        "the same time.",
+        "this adds the bytes that all tiles send, and leaves out those that they receive. All "
+        "of it happens at the same time.",
         "take the largest number of both lists.",
     ),
     (
         lambda i, o: 0,
         "the exchange is missing.",
-        "add the slowest exchange: the largest number of bytes, at 4 a cycle.",
+        "add the longest exchange: the largest number of bytes, divided by 4 and rounded up.",
     ),
 )
 CYCLES: tuple[FormulaPart, ...] = (
     (lambda n: -(-n // BYTES_PER_CYCLE), "", ""),
     (
         lambda n: n // BYTES_PER_CYCLE,
-        "some bytes were dropped: 18 bytes are 4 cycles and a half, and there is no half cycle.",
+        "this rounds the exchange down. A started cycle counts: 18 bytes take 5 cycles.",
         "round the exchange up: -(-bytes // 4), or math.ceil.",
     ),
     (
         lambda n: n / BYTES_PER_CYCLE,
-        "a part of a cycle came out: 18 bytes are 4 cycles and a half, and there is no half cycle.",
+        "the exchange has a fraction of a cycle. A started cycle counts: 18 bytes take 5 cycles.",
         "round the exchange up: -(-bytes // 4), or math.ceil.",
     ),
     (
         lambda n: n,
-        "bytes were counted as cycles.",
-        "a tile moves 4 bytes in a cycle: divide, and round up.",
+        "this counts each byte as a cycle.",
+        "divide by 4, and round up.",
     ),
     (
         lambda n: n // BYTES_PER_CYCLE + 1,
-        "a cycle was added in any case: 16 bytes are 4 cycles, and not 5.",
-        "round up only what does not come out even: -(-bytes // 4), or math.ceil.",
+        "this always adds a cycle to the exchange: 16 bytes take 4 cycles, not 5.",
+        "round up instead: -(-bytes // 4), or math.ceil.",
     ),
 )
 SYNCS: tuple[FormulaPart, ...] = (
     (lambda sync: sync, "", ""),
     (
         lambda sync: 0,
-        "the sync is missing: every superstep pays for the meeting, even if nobody is late.",
+        "the sync is missing. Every superstep begins with a sync.",
         "add sync.",
     ),
     (
         lambda sync: 2 * sync,
-        "the sync was paid for twice. The tiles meet once in a superstep.",
+        "this counts the sync twice. A superstep has one sync.",
         "add sync once.",
     ),
 )
@@ -274,17 +272,17 @@ def _balance(answer: Places) -> Passed:
         description = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
         return Passed(description, worst, tuple(map(tuple, results)), bound=_least_load(*closest))
     description, maximum, minimum, load = where
-    fullest = f"the fullest tile works {number(worst.yours)} cycles"
+    fullest = f"the fullest tile works for {number(worst.yours)} cycles"
     if all(_fits_when_sorted(*case, placed) for case, placed in zip(cases, results, strict=True)):
         why = (
-            "these tiles would do for the jobs sorted by length: the list is in that order, and "
-            "not in the order of jobs."
+            "the tiles would be good for the sorted jobs: the list is in their order, and not in "
+            "the order of jobs."
         )
         raise NotYet(
             description,
             fullest,
             why=why,
-            next_step="give each tile its job's own place in the list: placed[job] = tile.",
+            next_step="store each tile under the number of its job: placed[job] = tile.",
             bars=worst,
             draws=partial(_drawn, load),
         )
@@ -295,14 +293,14 @@ def _balance(answer: Places) -> Passed:
 
     why, advice = first(suspects("01.2"), places_alike)
     why = why or (
-        f"tile {maximum} has {number(load[maximum])} cycles to work, and tile {minimum} "
+        f"tile {maximum} has {number(load[maximum])} cycles of work, and tile {minimum} has only "
         f"{number(load[minimum])}."
     )
     raise NotYet(
         description,
         fullest,
         why=why,
-        next_step=advice or "try that call in a cell of your own, and write down each tile's jobs.",
+        next_step=advice or "try that call in a new cell, and print the jobs of each tile.",
         bars=worst,
         draws=partial(_drawn, load),
     )
@@ -345,7 +343,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
         )
     if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
         why = (
-            "this looks like the jobs of each tile. Asked is the other way round: the tile of each "
+            "this looks like a list of jobs for each tile. The exercise asks for a tile for each "
             "job."
         )
         raise NotYet(
@@ -359,27 +357,27 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
         raise NotYet(
             description,
             f"{counted(len(placed), 'tile number')} for {counted(len(jobs), 'job')}",
-            why="a job without a tile is never done."
+            why="some jobs have no tile."
             if len(placed) < len(jobs)
             else "there are more tiles than jobs.",
             next_step="return one tile number for each job, in the order of jobs.",
         )
     odd = [tile for tile in placed if not is_whole(tile)]
     if odd:
-        why = "" if odd[0] is not None else "None stands where no tile was put in."
+        why = "" if odd[0] is not None else "an element is still None: its job has no tile."
         raise NotYet(
             description,
             f"{shown(odd[0])} for a tile",
             expected="whole numbers",
             why=why,
-            next_step="return whole numbers; // divides to one.",
+            next_step="return a whole number for each job.",
         )
     strays = [tile for tile in placed if not 0 <= tile < tiles]
     if strays:
         advice = (
-            "tiles count from 0."
+            "count the tiles from 0."
             if max(strays) == tiles
-            else f"put each job on a tile from 0 to {tiles - 1}."
+            else f"place each job on a tile from 0 to {tiles - 1}."
         )
         raise NotYet(
             description,
@@ -460,10 +458,10 @@ def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Bu
             trial.tried, "nothing: is there a `return`?", expected="a program", next_step=advice
         )
     if isinstance(result, (list, tuple)):
-        why = "those are programs of their own, of which an engine runs one at a time."
-        advice = "put them into a Sequence, as Sequence(a, b)."
+        why = "this is a list of several programs. The exercise asks for one program."
+        advice = "put them into a Sequence: Sequence(a, b)."
         if any(isinstance(part, ComputeSet) for part in result):
-            why = "a compute set is no program: Execute(compute_set) is one that runs it."
+            why = "a compute set is not a program. Execute(compute_set) is a program that runs it."
             advice = "return Sequence(Execute(…), Execute(…))."
         raise NotYet(trial.tried, shown(result), expected="one program", why=why, next_step=advice)
     return result, []
@@ -510,7 +508,7 @@ def _too_many(run: Ran) -> Reason:
     """Return (why, next step) for a right program with more than two supersteps."""
     if any(profile.executions > 1 for profile in run.report.compute_sets):
         return (
-            "a compute set is executed more than once, and each time is a superstep.",
+            "a compute set is executed more than once, and each execution is a superstep.",
             "execute each compute set once.",
         )
     sharing = [
@@ -519,10 +517,10 @@ def _too_many(run: Ran) -> Reason:
     ]
     if {"Flip"} in sharing:
         return (
-            "two of these steps do not need each other, and could share a compute set.",
-            "put Flip into the compute set of Double or of Pair: it reads readings alone.",
+            "Flip has a superstep of its own, but it could share a compute set with another step.",
+            "place Flip in the compute set of Double or of Pair, because it reads only readings.",
         )
-    return "", "write down what each superstep reads, and which of them needs what another makes."
+    return "", "write down what each superstep reads and writes, and let two share a compute set."
 
 
 def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
@@ -533,21 +531,22 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
         actual = run.came[0][name]
         blank = np.isnan(actual)
         if blank.all():
-            why = "nothing in the program writes it: merging supersteps keeps all of the work."
+            why = f"no vertex in the program writes {name}."
             raise NotYet(
                 trial.tried,
-                f"{name} holds nothing",
+                f"{name} has no values",
                 expected=quoted(expected),
                 why=why,
                 next_step=f"let the program execute vertices that write {name}.",
             )
         if where := difference(actual, expected, 0):
-            advice = "compare what it reads with the three supersteps."
+            advice = f"compare the place(…) call of {name} with that in three()."
             if name == "readings":
-                why = "the readings were overwritten. They come from the sensors, and stay."
+                why = "the program overwrites readings. It may only read them."
+                advice = "leave out the step that writes to readings."
             elif blank.any():
                 why = (
-                    f"{counted(int(blank.sum()), 'element')} hold nothing: some vertices are "
+                    f"{counted(int(blank.sum()), 'element')} without a value: some vertices are "
                     "missing."
                 )
             else:
@@ -588,12 +587,11 @@ def _made_of(pairs: Array, readings: Array) -> str:
     times = np.linalg.lstsq(columns, pairs.astype(float), rcond=None)[0].round()
     if difference(pairs, columns @ times):
         return ""
-    fault = " and ".join(
+    fault = " plus ".join(
         f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n
     )
     return (
-        f"as it is, it holds {fault}. Asked is 2 times the reading and 2 times the right "
-        "neighbour's."
+        f"pairs is {fault}. It should be 2 times the reading plus 2 times the right neighbour's."
         if fault
         else ""
     )
@@ -607,20 +605,20 @@ def _explained(description: str, broken: Broken) -> Exception:
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (
-            "one of these vertices needs what the other makes. That is a true dependency: a sync "
-            "must lie between them."
+            "one of these vertices reads what the other writes. That is a true dependency: there "
+            "must be a sync between them."
         )
-        advice = "put the one that reads into the second compute set."
+        advice = "place the step that reads in the second compute set."
         if "twice" in error.tried:
-            why = "two vertices write the same number."
-            advice = "let each number be written once: look at out=."
+            why = "two vertices of a compute set write the same number."
+            advice = "give each place(…) call its own tensor for `out`."
         return NotYet(description, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
     if isinstance(error, UninitialisedReadError):
         return NotYet(
             description,
             f"UninitialisedReadError: {error.tried}",
-            why="what it reads was not written by then: a later superstep writes it, or none does.",
-            next_step="see that what is read in a superstep was written in one before it.",
+            why="a superstep reads numbers that no earlier superstep writes.",
+            next_step="execute the step that writes these numbers first.",
         )
     return broken
 
@@ -630,20 +628,20 @@ def _explained(description: str, broken: Broken) -> Exception:
 THIRDS = 5  # The number of vertices in the compute set "thirds".
 INNOCENT = {
     "shift": (
-        "its vertices read the same elements, and reading together is no race: nobody's value "
-        "changes by it."
+        "some of its vertices read the same element, but that is no race: every element is written "
+        "only once."
     ),
-    "mirror": (
-        "its vertices write in another order than they read, but each element is written once."
-    ),
+    "mirror": ("its vertices write in reverse order, but each element is written only once."),
 }
 
 
 def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
-    description = f"the detector on every compute set, beside {shown(answer)}"
+    description = f"the race detector on all compute sets, compared with {shown(answer)}"
     if not isinstance(graph, Graph):
         raise NotYet(
-            description, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).'
+            description,
+            f"{shown(graph)} is no graph",
+            next_step='call check("01.5", culprit, graph).',
         )
     fits = isinstance(answer, (tuple, list)) and len(answer) == 3 and isinstance(answer[0], str)
     if not fits or not all(is_whole(vertex) for vertex in answer[1:]):
@@ -651,7 +649,7 @@ def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
             description,
             shown(answer),
             expected='("name of the compute set", one vertex, the other)',
-            next_step="give those three.",
+            next_step="give the name and the two numbers in round brackets.",
         )
     try:
         Engine(graph, program.Sequence())
@@ -660,7 +658,7 @@ def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
     else:
         raise NotYet(
             description,
-            "the detector finds nothing in this graph",
+            "the race detector finds no race in this graph",
             next_step="run the cell that builds the graph again.",
         )
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
@@ -674,29 +672,29 @@ def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
         return touched(graph, chosen, pointed) if known else None
 
     if f"compute set {answer[0]!r}" not in str(race):
-        actual = f"{answer[0]!r}, and the detector names another"
+        actual = f"{answer[0]!r}, but the detector finds the race in another compute set"
         if answer[0] in INNOCENT:
             raise NotYet(
                 description,
                 actual,
                 why=INNOCENT[answer[0]],
-                next_step="look for a compute set in which two ranges of outputs overlap.",
+                next_step="look for a compute set in which the outputs of two vertices overlap.",
                 draws=draws,
             )
         near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
             description,
             actual,
-            why="there is no compute set of that name.",
-            next_step=near + "Names are those that the graph was given.",
+            why="no compute set has that name.",
+            next_step=near + "The names are shift, mirror and thirds.",
         )
     if set(map(plain, answer[1:])) != pair:
         why, advice = _wrong_pair(int(answer[1]), int(answer[2]))
         actual = (
-            f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
+            f"vertices {shown(answer[1])} and {shown(answer[2])}, but the detector finds two others"
         )
         raise NotYet(description, actual, why=why, next_step=advice, draws=draws)
-    return Passed(f"the detector says the same. {race.tried} {race.where}", evidence=race.where)
+    return Passed(f"the race detector agrees. {race.tried} {race.where}", evidence=race.where)
 
 
 def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
@@ -706,15 +704,15 @@ def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
     if why:
         return why, advice
     if lower == second:
-        return "this is one vertex, and a race takes two.", "give both numbers."
+        return "this is one vertex. A race is between two.", "give the numbers of two vertices."
     if not 0 <= pair[0] <= pair[1] < THIRDS:
         return (
-            f"thirds has the vertices 0 to {THIRDS - 1}.",
+            f"thirds has only the vertices 0 to {THIRDS - 1}.",
             "count the vertices of that compute set, from 0.",
         )
     return (
-        "these two write different elements.",
-        "write down, for each vertex, where its range begins and ends.",
+        "these two vertices write different elements.",
+        "write down where the range of each vertex begins and ends, and find two that overlap.",
     )
 
 

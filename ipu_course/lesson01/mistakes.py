@@ -52,15 +52,15 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: no sync
-# clause: sync is how many cycles the meeting takes
+# clause: The sync takes `sync` cycles.
 # not yet: the sync is missing
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return max(-(-max(i, o) // 4) for i, o in zip(bytes_in, bytes_out, strict=False)) + max(work)
 
 
 # %% 01.1: in and out one after the other
-# clause: bytes_in[t] and bytes_out[t] is what it receives and sends
-# not yet: what a tile receives and what it sends were added up
+# clause: receives bytes_in[t] bytes and sends bytes_out[t] bytes
+# not yet: this adds the bytes that a tile receives and sends
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return (
         sync + max(-(-(i + o) // 4) for i, o in zip(bytes_in, bytes_out, strict=False)) + max(work)
@@ -68,29 +68,29 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: half a cycle dropped
-# not yet: some bytes were dropped: 18 bytes are 4 cycles and a half, and there is no half cycle.
+# not yet: this rounds the exchange down. A started cycle counts: 18 bytes take 5 cycles.
 #   next: round
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(bytes_in + bytes_out) // 4 + max(work)
 
 
 # %% 01.1: half a cycle kept
-# clause: whole numbers
-# not yet: a part of a cycle came out
+# clause: all numbers are whole
+# not yet: the exchange has a fraction of a cycle
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(bytes_in + bytes_out) / 4 + max(work)
 
 
 # %% 01.1: bytes as cycles
-# not yet: bytes were counted as cycles
+# not yet: this counts each byte as a cycle
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(bytes_in + bytes_out) + max(work)
 
 
 # %% 01.1: no barrier between the phases
-# why:  the two phases were added up tile by tile, as if a tile could compute while another still
-#   exchanges.
-# next: take the slowest exchange of all tiles, then the slowest work of all tiles, and add the two.
+# why:  this adds exchange and work for each tile, and takes the largest sum. But no tile computes
+#   before the slowest exchange has ended.
+# next: take the slowest exchange of all tiles, then the longest work of all tiles, and add the two.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(
         w + -(-max(i, o) // 4) for w, i, o in zip(work, bytes_in, bytes_out, strict=False)
@@ -98,8 +98,8 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: the bytes of all tiles
-# why:  the bytes of all tiles were added up. Each tile has a way in and a way out of its own.
-# next: take the largest number of bytes of a single tile, and divide that by 4, rounded up.
+# why:  this adds the bytes of all tiles. But all tiles send and receive at the same time.
+# next: take the largest number of bytes of a single tile, and divide it by 4, rounded up.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-max(sum(bytes_in), sum(bytes_out)) // 4) + max(work)
 
@@ -149,25 +149,25 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: only what comes in
-# not yet: only bytes_in was looked at
+# not yet: this uses only bytes_in
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-max(bytes_in) // 4) + max(work)
 
 
 # %% 01.1: only what goes out
-# not yet: only bytes_out was looked at
+# not yet: this uses only bytes_out
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-max(bytes_out) // 4) + max(work)
 
 
 # %% 01.1: two mistakes at once
-# not yet: so only the slowest counts. And some bytes were dropped
+# not yet: so only the slowest counts. And this rounds the exchange down
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(bytes_in + bytes_out) // 4 + sum(work)
 
 
 # %% 01.1: a cycle too many
-# not yet: 16 bytes are 4 cycles, and not 5
+# not yet: 16 bytes take 4 cycles, not 5
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(bytes_in + bytes_out) // 4 + 1 + max(work)
 
@@ -186,36 +186,37 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: all that comes in
-# not yet: what all tiles receive was added up
+# not yet: this adds the bytes that all tiles receive
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-sum(bytes_in) // 4) + max(work)
 
 
 # %% 01.1: all that goes out
-# not yet: what all tiles send was added up
+# not yet: this adds the bytes that all tiles send
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-sum(bytes_out) // 4) + max(work)
 
 
 # %% 01.1: the mean work
-# clause: work[t] is how many cycles tile t computes
-# why:  the work of all tiles was averaged. The superstep ends with the slowest.
-# next: max(work).
+# clause: Tile t works for work[t] cycles
+# why:  this takes the mean of work. The superstep ends with its slowest tile.
+# next: take max(work).
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))
     return sync + exchange + sum(work) // len(work)
 
 
 # %% 01.1: the least work
-# why:  this waits for the quickest tile. All wait for the slowest.
-# next: max(work).
+# why:  this takes the work of the fastest tile. All tiles wait for the slowest one.
+# next: take max(work).
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))
     return sync + exchange + min(work)
 
 
 # %% 01.1: eight bytes in a cycle
-# why:  8 bytes were sent in a cycle. A tile sends 4 and receives 4, and neither can help the other.
+# why:  this divides by 8. A tile sends up to 4 bytes per cycle and receives up to 4, but it cannot
+#   send 8.
 # next: divide by 4.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     exchange = max(-(-max(came, went) // 8) for came, went in zip(bytes_in, bytes_out, strict=True))
@@ -223,15 +224,15 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: rounded to the nearest
-# why:  the exchange was rounded to the nearest cycle: 21 bytes are 5 cycles and a quarter, and a
-#   cycle that has begun is paid in full.
+# why:  this rounds the exchange to the nearest cycle. A started cycle counts as a whole one: 21
+#   bytes take 6 cycles.
 # next: round the exchange up: -(-bytes // 4), or math.ceil.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + round(max(*bytes_in, *bytes_out) / 4) + max(work)
 
 
 # %% 01.1: the slowest receiver and the slowest sender
-# why:  the slowest receiver and the slowest sender were added up. All tiles send and receive at the
+# why:  this adds the slowest receiver and the slowest sender. But all tiles send and receive at the
 #   same time.
 # next: take the largest number in bytes_in and bytes_out together, and divide it by 4, rounded up.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
@@ -239,8 +240,8 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: the exchange of the tile that works longest
-# why:  only the exchange of the tile that works longest was counted. All tiles wait for the slowest
-#   exchange, whichever tile has it.
+# why:  this counts only the exchange of the tile with the most work. Another tile may have a longer
+#   exchange, and all tiles wait for it.
 # next: take the largest number in bytes_in and bytes_out together.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     slowest = work.index(max(work))
@@ -248,45 +249,45 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: a sync for each tile
-# why:  the sync was counted once for each tile. All tiles meet in one sync.
+# why:  this counts the sync once for each tile. All tiles share one sync.
 # next: add sync once.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync * len(work) + -(-max(*bytes_in, *bytes_out) // 4) + max(work)
 
 
 # %% 01.1: the sync hidden behind the exchange
-# why:  of sync and exchange only the longer one was counted. The exchange begins after the sync.
-# next: add the two.
+# why:  this counts only the longer of sync and exchange. The exchange begins after the sync.
+# next: add sync and exchange.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return max(sync, -(-max(*bytes_in, *bytes_out) // 4)) + max(work)
 
 
 # %% 01.2: round robin
-# clause: the fullest tile works as little as possible
-# why:  this deals the jobs out in turn, however long each is.
-# next: place the longest job first, each on the tile that has least so far.
+# clause: the fullest tile has as little work as possible
+# why:  this deals the jobs to the tiles like cards, and ignores how long each job is.
+# next: place the longest job first, and each job on the tile with the least work so far.
 def balance(jobs, tiles):
     return [i % tiles for i in range(len(jobs))]
 
 
 # %% 01.2: all on one tile
-# why:  everything is on tile 0, and the other tiles wait for it.
-# next: place the longest job first, each on the tile that has least so far.
+# why:  all jobs are on tile 0, and the other tiles wait for it.
+# next: place the longest job first, and each job on the tile with the least work so far.
 def balance(jobs, tiles):
     return [0] * len(jobs)
 
 
 # %% 01.2: equally many
-# why:  each tile gets equally many jobs. Equally many are not equally long.
-# next: place the longest job first, each on the tile that has least so far.
+# why:  each tile gets about the same number of jobs, but some jobs are much longer than others.
+# next: place the longest job first, and each job on the tile with the least work so far.
 def balance(jobs, tiles):
     return [i * tiles // len(jobs) for i in range(len(jobs))]
 
 
 # %% 01.2: longest first, in a snake
-# why:  longest first is right, and then they are dealt in a fixed order, there and back: nobody
-#   looks at what the tiles have by then.
-# next: give each job to the tile that has least so far.
+# why:  the longest job comes first, which is right. But the tiles then follow in a fixed order,
+#   there and back, whatever work they already have.
+# next: place each job on the tile with the least work so far.
 def balance(jobs, tiles):
     placed = [0] * len(jobs)
     for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
@@ -296,9 +297,9 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: longest first, in turn
-# why:  longest first is right, and then they are dealt round and round: the first tiles get the
-#   longer one every time.
-# next: give each job to the tile that has least so far.
+# why:  the longest job comes first, which is right. But the tiles then follow in turn, so the first
+#   tiles get the longer job in every round.
+# next: place each job on the tile with the least work so far.
 def balance(jobs, tiles):
     placed = [0] * len(jobs)
     for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
@@ -307,8 +308,9 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: shortest first
-# why:  the short jobs were placed first, and the long ones stick out.
-# next: place the longest job first, each on the tile that has least so far.
+# why:  the short jobs are placed first, so the long jobs come at the end and make some tiles much
+#   fuller.
+# next: place the longest job first, and each job on the tile with the least work so far.
 def balance(jobs, tiles):
     load, out = [0] * tiles, [0] * len(jobs)
     for k in sorted(range(len(jobs)), key=lambda k: jobs[k]):
@@ -318,9 +320,10 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: emptiest tile, given order
-# clause: marked on cost
-# why:  each job goes to the emptiest tile, and yet a long one may come last.
-# next: place the longest job first, each on the tile that has least so far.
+# clause: This exercise has a budget of cycles
+# why:  each job goes to the emptiest tile, which is right. But a long job that comes late makes its
+#   tile much fuller.
+# next: place the longest job first, and each job on the tile with the least work so far.
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
     for j in jobs:
@@ -330,14 +333,14 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: drops the tail
-# clause: A tile number for each job
-# not yet: a job without a tile
+# clause: a tile number for each job
+# not yet: some jobs have no tile
 def balance(jobs, tiles):
     return [i % tiles for i in range(len(jobs) // tiles * tiles)]
 
 
 # %% 01.2: tiles count from 1
-# not yet: tiles count from 0
+# not yet: count the tiles from 0
 def balance(jobs, tiles):
     return [i % tiles + 1 for i in range(len(jobs))]
 
@@ -351,7 +354,7 @@ def balance(jobs, tiles):
 
 # %% 01.2: longest first, in sorted order
 # clause: in the order of jobs
-# not yet: in that order, and not in the order of jobs
+# not yet: in their order, and not in the order of jobs
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
     for job in sorted(jobs, reverse=True):
@@ -361,13 +364,13 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: the jobs of each tile
-# not yet: this looks like the jobs of each tile
+# not yet: this looks like a list of jobs for each tile
 def balance(jobs, tiles):
     return [[job for job in range(len(jobs)) if job % tiles == tile] for tile in range(tiles)]
 
 
 # %% 01.2: gaps left open
-# not yet: None stands where no tile was put in
+# not yet: an element is still None
 def balance(jobs, tiles):
     out = [None] * len(jobs)
     out[0] = 0
@@ -382,60 +385,61 @@ def balance(jobs, tiles):
 
 # %% 01.3: the busy share
 # clause: of all tile-time in which tiles wait
-# why:  this is the share of the time in which tiles work. The rest is waiting.
-# next: subtract it from 1.
+# why:  this is the share of tile-time in which tiles work. The rest is waiting.
+# next: subtract this share from 1.
 def waiting_share(work):
     return sum(work) / (len(work) * max(work) or 1)
 
 
 # %% 01.3: the least busy tile's wait
-# why:  this is what the least busy tile waits. The others wait less.
-# next: add up what every tile waits, and divide by all tile-time: tiles times the slowest.
+# why:  this uses only the tile with the least work. The other tiles wait for a shorter time.
+# next: add up the waiting of all tiles, and divide it by all tile-time: len(work) * max(work).
 def waiting_share(work):
     return (max(work) - min(work)) / (max(work) or 1)
 
 
 # %% 01.3: not divided by the tiles
-# why:  waiting was added up over all tiles, and divided by the time of one.
-# next: divide by the number of tiles too.
+# why:  this divides the waiting of all tiles by the time of a single tile.
+# next: divide by the number of tiles, too: len(work).
 def waiting_share(work):
     return sum(max(work) - w for w in work) / (max(work) or 1)
 
 
 # %% 01.3: waiting to working
-# why:  this compares waiting with working. Asked is its share of everything, waiting and working
-#   together.
-# next: divide by tiles times the slowest.
+# why:  this divides the waiting by the work. The exercise asks for its share of all tile-time,
+#   which is waiting and work together.
+# next: divide by all tile-time: len(work) * max(work).
 def waiting_share(work):
     return sum(max(work) - w for w in work) / (sum(work) or 1)
 
 
 # %% 01.3: cycles and no share
-# why:  these are the cycles in which tiles wait, and not yet a share of all.
-# next: divide by all tile-time: tiles times the slowest.
+# why:  these are the cycles in which tiles wait. The exercise asks for a share.
+# next: divide by all tile-time: len(work) * max(work).
 def waiting_share(work):
     return sum(max(work) - w for w in work)
 
 
 # %% 01.3: per cent
 # clause: from 0 to 1, is waiting
-# why:  these are per cent. Asked is a share from 0 to 1.
-# next: do not multiply by 100.
+# why:  this is in per cent. The exercise asks for a share from 0 to 1.
+# next: leave out the factor 100.
 def waiting_share(work):
     return 100 * (1 - sum(work) / (len(work) * max(work) or 1)) if max(work) else 0
 
 
 # %% 01.3: the slowest tile left out
-# why:  the slowest tile was left out of the tile-time. It is paid for like the others.
-# next: divide by all tiles times the slowest.
+# why:  this leaves the slowest tile out of the number of tiles. Its time is a part of all
+#   tile-time, too.
+# next: divide by len(work) * max(work).
 def waiting_share(work):
     others = len(work) - 1 or 1
     return 1 - sum(work) / (others * max(work)) if max(work) else 0
 
 
 # %% 01.3: 0 / 0 in numpy
-# why:  0 was divided by 0: no tile has work, so that there is no tile-time to have a share of.
-# next: return 0 in this case.
+# why:  if no tile has work, this divides 0 by 0.
+# next: return 0 if max(work) is 0.
 def waiting_share(work):
     import numpy as np
 
@@ -444,7 +448,7 @@ def waiting_share(work):
 
 
 # %% 01.3: no work at all
-# clause: If no tile has work, nobody waits: 0.
+# clause: If no tile has work, no tile waits: return 0.
 # error in the answer: ZeroDivisionError
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work))
@@ -479,22 +483,24 @@ def waiting_share(work):
 
 
 # %% 01.3: how many wait
-# why:  this is the share of tiles that wait at all. They do not wait all the time.
-# next: add up how long each waits.
+# why:  this is the share of tiles that wait at all. But most of them wait for only a part of the
+#   time.
+# next: add up how many cycles each tile waits, and divide by len(work) * max(work).
 def waiting_share(work):
     return sum(cycles < max(work) for cycles in work) / len(work)
 
 
 # %% 01.3: the mean waiting
-# why:  these are the cycles that a tile waits on average. Asked is a share.
-# next: divide by the slowest.
+# why:  this is the number of cycles that a tile waits on average. The exercise asks for a share.
+# next: divide by max(work).
 def waiting_share(work):
     return max(work) - sum(work) / len(work)
 
 
 # %% 01.3: one tile fewer
-# why:  one tile fewer was counted: the slowest tile does not wait, but its time is tile-time, too.
-# next: divide by len(work) times the slowest.
+# why:  this divides by the time of one tile too few. The slowest tile does not wait, but its time
+#   is a part of all tile-time.
+# next: divide by len(work) * max(work).
 def waiting_share(work):
     slowest = max(work)
     if not slowest or len(work) == 1:
@@ -503,15 +509,15 @@ def waiting_share(work):
 
 
 # %% 01.3: thirteen tiles
-# why:  this counts thirteen tiles, whatever the machine has.
-# next: len(work) is the number of tiles.
+# why:  this always counts 13 tiles.
+# next: use len(work) as the number of tiles.
 def waiting_share(work):
     return 1 - sum(work) / (13 * max(work)) if max(work) else 0
 
 
 # %% 01.3: the median
-# why:  this uses the median of the work in place of its mean.
-# next: sum(work) / len(work).
+# why:  this uses the median of work in place of its mean.
+# next: use sum(work) / len(work).
 from statistics import median
 
 
@@ -520,7 +526,7 @@ def waiting_share(work):
 
 
 # %% 01.4: dodges the dependency
-# why:  it was made from readings, and not from doubled.
+# why:  this tensor is computed from readings. It must be computed from doubled.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -531,7 +537,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: neighbours of flipped
-# why:  it was made from flipped, and not from doubled.
+# why:  this tensor is computed from flipped. It must be computed from doubled.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -542,8 +548,8 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the left neighbour
-# clause: The same values as three() gives
-# why:  each was added to its left neighbour's, and not to its right one's.
+# clause: with the same values as three()
+# why:  each element of doubled is added to its left neighbour. It must be added to its right one.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -554,7 +560,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the right one from readings
-# why:  left comes from doubled, and right from readings.
+# why:  left is from doubled, but right is from readings. Both must be from doubled.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -565,7 +571,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the left one from readings
-# why:  right comes from doubled, and left from readings.
+# why:  right is from doubled, but left is from readings. Both must be from doubled.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -576,7 +582,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: to itself
-# why:  each was added to itself, and not to its right neighbour's.
+# why:  each element of doubled is added to itself. It must be added to its right neighbour.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -587,7 +593,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: both from the neighbour
-# why:  both come from the right neighbour.
+# why:  left and right are both the right neighbour. left must be the element itself.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -598,7 +604,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: doubled once more
-# why:  it is the same as doubled: nothing was added.
+# why:  this tensor equals doubled: nothing is added to it.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -609,7 +615,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: copies
-# why:  it is the same as readings.
+# why:  this tensor is a copy of readings.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     from ipu_teach.program import Copy
@@ -620,7 +626,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: flipped with the wrong codelet
-# why:  it is twice readings, as doubled is to be.
+# why:  this tensor is twice readings. It must be readings with the other sign.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -631,7 +637,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: doubled with the wrong codelet
-# why:  it is readings with the signs turned, as flipped is to be.
+# why:  this tensor is readings with the other sign. It must be twice readings.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -642,7 +648,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: flips the doubled
-# why:  it was made from doubled, and not from readings.
+# why:  this tensor is computed from doubled. It must be computed from readings.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -653,7 +659,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: doubled twice
-# why:  it was doubled twice.
+# why:  this tensor is four times readings, because it is doubled twice.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -678,7 +684,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: still three
 # clause: *two* supersteps
-# not yet: do not need each other
+# not yet: Flip has a superstep of its own
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -689,7 +695,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: one step left out
 # clause: fills `doubled`, `pairs` and `flipped`
-# not yet: merging supersteps keeps all
+# not yet: no vertex in the program writes flipped
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -698,7 +704,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the wrong way round
-# not yet: was not written by then
+# not yet: a superstep reads numbers that no earlier superstep writes
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, other, Double, doubled, x=readings)
@@ -716,7 +722,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: a list
 # clause: return a program
-# not yet: those are programs of their own
+# not yet: this is a list of several programs
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -726,7 +732,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: twice into one
-# not yet: two vertices write the same number
+# not yet: two vertices of a compute set write the same number
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -745,7 +751,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the readings flipped
-# not yet: the readings were overwritten
+# not yet: the program overwrites readings
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     from ipu_teach.program import Copy
@@ -767,7 +773,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the reading for the neighbour
-# not yet: it holds 3 times the reading.
+# not yet: pairs is 3 times the reading.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -778,31 +784,31 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.5: counted from 1
 # clause: counted from 0
-# why:  these count from 1.
-# next: the first vertex of a compute set is number 0.
+# why:  these two numbers are one too large: the first vertex of a compute set has the number 0.
+# next: subtract 1 from both numbers.
 culprit = ("thirds", 4, 5)
 
 
 # %% 01.5: counted over all vertices
 # clause: the two vertices within it
-# why:  these count the vertices of all three compute sets.
-# next: count within the compute set, from 0.
+# why:  these numbers count the vertices of all three compute sets together.
+# next: count only the vertices of this compute set, from 0.
 culprit = ("thirds", 28, 29)
 
 
 # %% 01.5: two readers
-# clause: the race
-# not yet: reading together is no race
+# clause: Find the race
+# not yet: but that is no race
 culprit = ("shift", 3, 4)
 
 
 # %% 01.5: another order is no race
-# not yet: each element is written once
+# not yet: each element is written only once
 culprit = ("mirror", 0, 12)
 
 
 # %% 01.5: the right set, the wrong pair
-# not yet: these two write different elements
+# not yet: these two vertices write different elements
 culprit = ("thirds", 0, 1)
 
 
@@ -824,72 +830,72 @@ culprit = "thirds"
 
 
 # %% 01.5: one vertex twice
-# not yet: a race takes two
+# not yet: A race is between two
 culprit = ("thirds", 3, 3)
 
 
 # %% 01.5: vertices that are not there
-# not yet: thirds has the vertices 0 to 4
+# not yet: thirds has only the vertices 0 to 4
 culprit = ("thirds", 9, 10)
 
 
 # %% 01.w1: rounded down
-# why:  a cycle that has begun is paid in full, and this drops it.
+# why:  this drops the last, incomplete cycle. A started cycle counts as a whole one.
 # next: round up: -(-size // 4), or math.ceil(size / 4).
 def message_cycles(size):
     return size // 4
 
 
 # %% 01.w1: one cycle more
-# why:  a cycle was added in any case: 16 bytes are 4 cycles, and not 5.
-# next: round up only what does not come out even.
+# why:  this always adds a cycle: 16 bytes take 4 cycles, not 5.
+# next: round up instead: -(-size // 4) adds a cycle only if there is a remainder.
 def message_cycles(size):
     return size // 4 + 1
 
 
 # %% 01.w1: multiplied
-# clause: 4 in a cycle
-# why:  4 bytes go in a cycle, so there are fewer cycles than bytes.
-# next: divide.
+# clause: at 4 bytes per cycle
+# why:  this multiplies. A cycle moves 4 bytes, so there are fewer cycles than bytes.
+# next: divide by 4, and round up.
 def message_cycles(size):
     return 4 * size
 
 
 # %% 01.w1: parts of a cycle
 # clause: return whole cycles.
-# why:  a part of a cycle came out. One that has begun is paid in full.
-# next: round up: -(-size // 4).
+# why:  the result has a fraction of a cycle. A started cycle counts as a whole one.
+# next: round up: -(-size // 4), or math.ceil(size / 4).
 def message_cycles(size):
     return size / 4
 
 
 # %% 01.w1: rounded down, and at least one
-# why:  a cycle that has begun is paid in full: 18 bytes are 5 cycles.
-# next: round up: -(-size // 4).
+# why:  this rounds down. A started cycle counts as a whole one: 18 bytes take 5 cycles.
+# next: round up: -(-size // 4), or math.ceil(size / 4).
 def message_cycles(size):
     return max(1, size // 4)
 
 
 # %% 01.w2: how much it has
 # clause: return the number of the tile.
-# why:  this is what the emptiest tile has. Asked is which tile that is.
-# next: load.index( ) says where a number stands.
+# why:  this is the work of the emptiest tile. The exercise asks for the number of the tile.
+# next: use load.index(…): it returns the index of a value.
 def emptiest(load):
     return min(load)
 
 
 # %% 01.w2: the fullest
-# clause: Which tile has least?
+# clause: Which tile has the least work?
 # why:  this is the fullest tile.
-# next: take the smallest of load.
+# next: use min in place of max.
 def emptiest(load):
     return load.index(max(load))
 
 
 # %% 01.w2: the last of those that are equal
-# clause: Of two that are equal, the first.
-# why:  of two that are equal this takes the last.
-# next: the first: load.index( ) finds that.
+# clause: If two have equally little, return the first.
+# why:  if two tiles have equally little, this returns the last one.
+# next: return the first one: load.index(…) finds it.
 def emptiest(load):
     return max(tile for tile, has in enumerate(load) if has == min(load))
 
@@ -901,22 +907,22 @@ def emptiest(load):
 
 
 # %% 01.w2: counted from 1
-# why:  tiles are counted from 0, and this is one more.
-# next: return load.index(min(load)), with nothing added.
+# why:  this number is one too large: tiles are counted from 0.
+# next: return load.index(min(load)), and add nothing.
 def emptiest(load):
     return load.index(min(load)) + 1
 
 
 # %% 01.w1: a half added before rounding
-# why:  round() takes a half to the even number beside it: 12 / 4 + 0.5 is 3.5, and becomes 4.
+# why:  round() rounds a half to the nearest even number: 12 / 4 + 0.5 is 3.5, and becomes 4.
 # next: round up: -(-size // 4), or math.ceil(size / 4).
 def message_cycles(size):
     return round(size / 4 + 0.5)
 
 
 # %% 01.w1: to the nearest
-# why:  this rounds to the nearest cycle, so that one byte alone takes none. A cycle that has begun
-#   is paid in full.
-# next: round up: -(-size // 4).
+# why:  this rounds to the nearest cycle, so 1 byte takes no cycle. A started cycle counts as a
+#   whole one.
+# next: round up: -(-size // 4), or math.ceil(size / 4).
 def message_cycles(size):
     return (size + 2) // 4

@@ -52,12 +52,12 @@ VIEWS = ("transpose", "flatten", "T")
 # check.
 HARMLESS = {
     "01.1": {
-        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_out, bytes_in, "
+        "exchange = max((-(-max(pair) // 4) for pair in zip(bytes_out, bytes_in, "
         "strict=True)))": "it takes the larger of the two, whichever comes first",
-        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out)))": (
+        "exchange = max((-(-max(pair) // 4) for pair in zip(bytes_in, bytes_out)))": (
             "the lists are equally long"
         ),
-        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, "
+        "exchange = max((-(-max(pair) // 4) for pair in zip(bytes_in, bytes_out, "
         "strict=False)))": "the lists are equally long",
     },
     "01.2": {

@@ -69,8 +69,8 @@ class Tags(HTMLParser):
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
         "01.1 The time of a superstep: passed\n  tried:   right on 7 fixed sets of numbers\n"
-        "  further: ask your function: how much longer may tile 4 work before the "
-        "superstep takes longer?\n           That much is free."
+        "  further: a tile can work longer for free, as long as another tile is slower. For tile 4, "
+        "that is\n           max(work) - work[4] cycles."
     )
     assert repr(check("01.1", blank)) == (
         '01.1 The time of a superstep: not attempted\n  next: fill the gap; hint("01.1") helps.'
@@ -82,8 +82,8 @@ def test_a_verdict_as_text() -> None:
         "  tried:    answer([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
         "  came:     978\n"  # 138 + ceil(891 / 4) + 479 + 25 + 113
         "  expected: 840\n"  # 138 + ceil(891 / 4) + 479
-        "  why:      the work of all tiles was added up. They work at the same time, so only the "
-        "slowest\n            counts.\n  next:     take the largest of work, not the sum."
+        "  why:      this adds the work of all tiles. They work at the same time, so only the slowest "
+        "counts.\n  next:     take max(work), not the sum."
     )
 
 
@@ -432,7 +432,7 @@ def test_a_prediction_is_locked_and_compared() -> None:
         "  you guessed: tile 4, waiting share 0.25",
         "  it is:       tile 5, waiting share 0.54",
     ]
-    assert "why:" in compared and "the one with the most work" in compared
+    assert "why:" in compared and "the tile with the most work" in compared
     assert learned().record("01.3") == {"prediction": [4, 0.25]}
 
 

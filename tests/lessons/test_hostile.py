@@ -212,7 +212,7 @@ def test_names_with_quotes_in_the_lessons_own_graph(names_of: Callable[[str], Na
     for _ in range(2):
         graph.set_tile_mapping(graph.add_vertex(compute_set, names["Fill"], out=variable), 0)
     graph.set_tile_mapping(variable, 0)
-    assert "the detector names another" in repr(check("01.5", ("shift", 0, 1), graph))
+    assert "the race in another" in repr(check("01.5", ("shift", 0, 1), graph))
     assert check("01.5", ("a 'quoted' one", 0, 1), graph)
 
 

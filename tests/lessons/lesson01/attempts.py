@@ -146,7 +146,7 @@ def emptiest(load):
 
 
 # %% 01.w2: stops where the load rises
-# clause: Which tile has least?
+# clause: Which tile has the least work?
 # not yet: emptiest([5, 9, 3]) came: 0 expected: 2
 def emptiest(load):
     tile = 0
@@ -224,7 +224,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: looked up by length
-# not yet: next: try that call in a cell of your own
+# not yet: next: try that call in a new cell
 def balance(jobs, tiles):
     load, placed = [0] * tiles, [0] * len(jobs)
     for job in sorted(jobs, reverse=True):
@@ -235,7 +235,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: one tile after the other
-# not yet: next: try that call in a cell of your own
+# not yet: next: try that call in a new cell
 def balance(jobs, tiles):
     mean, tile, load, placed = sum(jobs) / tiles, 0, 0, [0] * len(jobs)
     for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):
@@ -327,7 +327,7 @@ def waiting_share(work):
 
 
 # %% 01.3: waiting over work
-# not yet: this compares waiting with working
+# not yet: this divides the waiting by the work
 def waiting_share(work):
     m = max(work)
     return sum(m - w for w in work) / sum(work)
@@ -433,7 +433,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: list of compute sets
-# not yet: a compute set is no program
+# not yet: a compute set is not a program
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -453,7 +453,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: pair of executes
-# not yet: put them into a Sequence, as Sequence(a, b).
+# not yet: put them into a Sequence: Sequence(a, b).
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -493,17 +493,17 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.5: the other way round
-# passed: the detector says the same
+# passed: the race detector agrees
 culprit = ('thirds', 4, 3)
 
 
 # %% 01.5: a list
-# passed: the detector says the same
+# passed: the race detector agrees
 culprit = ['thirds', 3, 4]
 
 
 # %% 01.5: numpy's numbers
-# passed: the detector says the same
+# passed: the race detector agrees
 import numpy
 culprit = ('thirds', *numpy.array([3, 4]))
 
