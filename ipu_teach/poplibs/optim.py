@@ -194,8 +194,8 @@ def sgd(
 
     Here w is `parameter`, and g is `slope` plus `weight_decay` times w. This is torch.optim.SGD
     without dampening. With `scaled_velocity`, the step is v = momentum v + rate g, then w = w - v,
-    as in Keras; the results differ only if the rate changes. The returned state contains "velocity"
-    (v), and is empty without momentum.
+    as in Keras; apart from rounding, the results differ only if the rate changes. The returned
+    state contains "velocity" (v), and is empty without momentum.
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """

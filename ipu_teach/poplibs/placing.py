@@ -137,7 +137,7 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
     6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2
     block are neighbours.
 
-    :raises PoplibsError: if a factor does not divide its dimension.
+    :raises PoplibsError: if an argument is wrong, or if a factor does not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -183,7 +183,7 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
     num_dims + i, which becomes the inner one. For example, shape (4, 3, 1, 2, 4) with num_dims 2
     from dimension 0 becomes (4, 6, 4).
 
-    :raises PoplibsError: if the tensor has too few dimensions.
+    :raises PoplibsError: if an argument is wrong, or if the tensor has too few dimensions.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -256,8 +256,8 @@ class TensorUseTracker:
         """Map every recorded element to a tile that uses it.
 
         Elements that are used by the same tiles are distributed over these tiles, in whole groups
-        of `grain_size` elements. A tile gets at least `min_elements_per_tile` of these elements,
-        unless there are fewer.
+        of `grain_size` elements. A tile gets none of these elements or at least
+        `min_elements_per_tile`, unless there are fewer.
 
         :raises PoplibsError: if an argument is wrong.
         """
