@@ -53,7 +53,9 @@ class Expr(ABC):
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """Return the dtype of the result for tensors with the dtypes `inputs`.
 
-        Return None for a constant that gets the dtype of the other operand. Raises `PoplibsError`.
+        Return None for a constant that gets the dtype of the other operand.
+
+        :raises PoplibsError: if the operands do not fit the operation.
         """
 
     @abstractmethod

@@ -229,7 +229,8 @@ def map(
     `expression` is built with `popops.expr`, and determines the dtype of the result. `tensors`
     contains 1 to 8 tensors, which are broadcast to a common shape. The call adds one compute set
     with one vertex per tile. As in PopLibs, the result is mapped like the tensor of its shape that
-    has the fewest elements on its fullest tile, or linearly if no tensor has that shape.
+    has the fewest elements on its fullest tile. Constants and views that repeat elements are not
+    considered; if no tensor remains, the result is mapped linearly.
 
     `options` may contain "enableGenerateCodelet" (default True). If it is False, each operation is
     a separate library call with its own compute set and intermediate tensor. The results have the

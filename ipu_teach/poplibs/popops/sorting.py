@@ -74,9 +74,9 @@ def top_k(
 ) -> Tensor:
     """Return a tensor [..., k]: the k largest or smallest elements of each row of x.
 
-    A row is a vector along the last dimension of x, which may have any numeric dtype. `params`
-    contains k, whether the largest or smallest elements are selected, and their order. The result
-    is on the tiles that compute it.
+    A row is a vector along the last dimension of x, which may have any numeric dtype except 8-bit
+    floats. `params` contains k, whether the largest or smallest elements are selected, and their
+    order. The result is on the tiles that compute it.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -124,7 +124,8 @@ def top_k_with_permutation(
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return x in ascending order along the dimension `dim`, in a new tensor.
 
-    Raises `PoplibsError`.
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype.
+    :raises PoplarIndexError: if x has no dimension `dim`.
     """
     return _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)[0]
 
@@ -135,7 +136,8 @@ def sort_in_place(
 ) -> None:
     """Sort x in ascending order along the dimension `dim`, and copy the result back to x.
 
-    Raises `PoplibsError`.
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype.
+    :raises PoplarIndexError: if x has no dimension `dim`.
     """
     out, _ = _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(out, x))
@@ -173,6 +175,8 @@ def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
     """Return the position of the largest element of each row of x, as UNSIGNED_INT.
 
     A row is a vector along the last dimension of x.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     return _extreme(graph, x, True, prog, name=debug_context)[0]
 
@@ -182,6 +186,8 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
     """Return the position of the smallest element of each row of x, as UNSIGNED_INT.
 
     A row is a vector along the last dimension of x.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     return _extreme(graph, x, False, prog, name=debug_context)[0]
 
@@ -193,6 +199,8 @@ def max_and_arg_max(
     """Return `(elements, positions)` of the largest element of each row of x.
 
     A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     place, best = _extreme(graph, x, True, prog, name=debug_context)
     return best, place
@@ -205,6 +213,8 @@ def min_and_arg_min(
     """Return `(elements, positions)` of the smallest element of each row of x.
 
     A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     place, best = _extreme(graph, x, False, prog, name=debug_context)
     return best, place
