@@ -669,7 +669,8 @@ def _receive(
 ) -> None:
     """Append the content of a response to `file`, which has `num_bytes` bytes, with a progress bar.
 
-    Raises `_DroppedError` if the content is shorter than the server said.
+    Raises `_DroppedError` if the connection fails or the content is shorter than the server said,
+    and `DatasetError` if the server sends nothing for `timeout` seconds.
     """
     import http.client
 

@@ -57,7 +57,8 @@ class StreamCallback:
         """Fill `array` with the data of a later transfer, if they are already available.
 
         After each transfer of a stream to the device, the engine calls this method until
-        `buffering_depth` transfers of the stream are prefetched.
+        `buffering_depth` transfers of the stream are prefetched, or until the result is
+        NOT_AVAILABLE.
         """
         return StreamCallback.Result.NOT_AVAILABLE
 
