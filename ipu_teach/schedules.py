@@ -289,10 +289,11 @@ def pipeline(
     micro-batches in order and the stages share no memory. `name` is the name of the program and of
     its variables.
 
-    Raises `InvalidOptionError` if a tick has an unknown kind of work or stage, or if a stage has no
-    work, is on an IPU of another stage, or gets its gradient in a tensor of `keep`. Raises
-    `ControlProgramError` for a tick in which the input of a stage is missing, or would be
-    overwritten before it is read.
+    :raises InvalidOptionError: if a tick has an unknown kind of work or an unknown stage. The same
+        error is raised if a stage has no work, is on an IPU of another stage, or gets its gradient
+        in a tensor of `keep`.
+    :raises ControlProgramError: if the input of a stage is missing in a tick, or would be
+        overwritten before it is read.
     """
     ticks_of_work = [[Work(*entry) for entry in works] for works in ticks]
     is_training = any(work.kind == BACKWARD for works in ticks_of_work for work in works)

@@ -265,11 +265,11 @@ def plan_mat_mul(
 ) -> MatMulPlan:
     """Return the plan for [groups, m, k] x [groups, k, n]: the fastest one with the fewest steps.
 
-    Of the plans that fit into memory with the fewest steps, it is the plan with the fewest modelled
-    cycles. `target` is the machine. The dtypes and options are those of `mat_mul`. `transpose_a`
-    and `transpose_b` tell whether an operand is a transposed view, as in the backward pass of a
-    layer. They do not change the partition, but the plan's cycles and temporary bytes then include
-    the transposes that tiles may need.
+    It has the fewest modelled cycles of all plans that fit into memory with the fewest steps.
+    `target` is the machine. The dtypes and options are those of `mat_mul`. `transpose_a` and
+    `transpose_b` tell whether an operand is a transposed view, as in the backward pass of a layer.
+    They do not change the partition, but the plan's cycles and temporary bytes then include the
+    transposes that tiles may need.
 
     Temporary data is limited to `available_memory_proportion` of a tile's memory. If no plan is
     within this limit, the plan that needs the least memory is returned. Plans are cached.

@@ -144,12 +144,13 @@ def reduce(
       first rows, either first to last, or in blocks whose results are reduced in another step.
 
     On a tile, the six workers usually divide the columns between them. For ADD, SQUARE_ADD, MIN and
-    MAX, they divide the rows instead if there are at most 8 columns (only 1 unless x is FLOAT or
-    HALF), and at least 32 times as many rows as columns (for SQUARE_ADD, at least 32 rows). The
-    division is that of `poputil.balanced_partition`, and the workers' results are reduced first to
-    last. With the method by tiles, a worker may reduce whole columns instead. Sums of HALF are
-    accumulated in FLOAT and rounded once, unless `options` set "accumType.inVertex" (the dtype of
-    sums within a vertex) or "accumType.interTile" (the dtype of results between the compute sets).
+    MAX, they divide the rows instead if there are few columns with many rows. Few means at most 8
+    for FLOAT and HALF, and 1 for integers. Many means at least 32 rows for each column, or for
+    SQUARE_ADD at least 32 in all. The division is that of `poputil.balanced_partition`, and the
+    workers' results are reduced first to last. With the method by tiles, a worker may reduce whole
+    columns instead. Sums of HALF are accumulated in FLOAT and rounded once, unless `options` set
+    "accumType.inVertex" (the dtype of sums within a vertex) or "accumType.interTile" (the dtype of
+    results between the compute sets).
 
     `prog` is a Sequence, or a list of compute sets. With a list, the vertices of the first stage
     are added to its first compute set, and so on; missing compute sets are appended to the list. In
