@@ -13,7 +13,8 @@ They cover:
 A function that computes has the form `fn(graph, inputs…, prog, debug_context="…")`. It appends
 programs to the Sequence `prog`, and creates and maps its own temporaries. It returns the output
 tensor, or None if it writes to an operand. The functions only build the graph, and an `Engine` runs
-it. Most wrong arguments raise `PoplibsError`.
+it. Most wrong arguments raise `PoplibsError`. Numbers that are out of range of their dtype raise
+`TensorCreationError`, and tensors without a tile mapping raise `InvalidTileMappingError`.
 """
 
 from sys import modules as _modules

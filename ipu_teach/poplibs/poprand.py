@@ -288,6 +288,7 @@ class _Call:
     """The arguments that all functions for random numbers have in common.
 
     :raises PoplibsError: if the seed or its modifier is invalid.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
     def __init__(
@@ -351,6 +352,7 @@ def set_seed(
     are PopLibs' estimate for SetSeed.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
@@ -377,6 +379,7 @@ def uniform(
     `max_val`, both included. The result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
@@ -406,6 +409,7 @@ def log_uniform(
     rounded at the end. The result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -435,6 +439,7 @@ def normal(
     standard deviations. The result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -462,6 +467,7 @@ def truncated_normal(
     replaced by numbers with a triangular distribution.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -487,6 +493,7 @@ def bernoulli(
     result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
@@ -514,6 +521,7 @@ def dropout(
     `reference`, so the backward pass can generate the same mask again.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     check_dtype("x", x, FLOAT, HALF)
@@ -545,6 +553,7 @@ def shaped_dropout(
     product.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=f"{debug_context}/mask")
     check_dtype("x", x, FLOAT, HALF)
@@ -585,6 +594,7 @@ def _finite(
     """Return `value` as a float; `argument` is its name in the error.
 
     :raises PoplibsError: if it is not finite, or not from `minimum` to `maximum`.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not minimum <= number <= maximum:

@@ -141,6 +141,7 @@ def mat_mul_acc() -> None:
     described there.
 
     :raises PoplibsError: if a shape, dtype or factor does not fit, or if no plan fits on a tile.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
 

@@ -285,6 +285,7 @@ def calc_loss(
     PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction if rows are divided.
 
     :raises PoplibsError: if a shape, dtype, factor or `loss_type` does not fit.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     valid_type = _loss_type(loss_type)
     is_squared = valid_type is LossType.SUM_SQUARED_LOSS
@@ -367,6 +368,7 @@ def _factors(
     `is_squared` is whether the loss is SUM_SQUARED_LOSS.
 
     :raises PoplibsError: if a factor is invalid, or not possible with SUM_SQUARED_LOSS.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     scale = check_factor(graph, "deltas_scale", deltas_scale, FLOAT)
     outputs_scale = check_factor(graph, "model_output_scaling", model_output_scaling, FLOAT)

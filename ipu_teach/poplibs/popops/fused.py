@@ -237,6 +237,7 @@ def map(
     same bits, and the profile shows how much time and memory fusing saves.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
@@ -262,6 +263,7 @@ def map_in_place(
     first tensor.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
@@ -301,6 +303,7 @@ def map_with_output(
     value.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)

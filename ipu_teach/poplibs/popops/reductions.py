@@ -158,6 +158,7 @@ def reduce(
     reductions with the same list run in parallel.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
@@ -186,6 +187,7 @@ def reduce_with_output(
     added to the values of `out`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
@@ -209,6 +211,7 @@ def reduce_many(
     created. `prog` and `options` are those of `reduce`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)

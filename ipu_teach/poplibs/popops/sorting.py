@@ -97,7 +97,8 @@ def top_k_key_value(
     """Return `(keys, values)`: the k largest or smallest keys of each row, and their values.
 
     The first tensor is the result of `top_k` for `keys`. The second contains the elements of
-    `values` at the same positions. `values` has the shape of `keys` and any dtype.
+    `values` at the same positions. `values` has the shape of `keys`, and any dtype except 8-bit
+    floats.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -150,7 +151,7 @@ def sort_key_value(
 ) -> Tensor:
     """Return a new tensor: `values` in the order that sorts `keys` in ascending order along `dim`.
 
-    `values` has the shape of `keys` and any dtype.
+    `values` has the shape of `keys`, and any dtype except 8-bit floats.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -163,7 +164,8 @@ def sort_key_value_in_place(
 ) -> None:
     """Sort `keys` in ascending order along `dim`, and reorder `values` in the same way.
 
-    `values` has the shape of `keys` and any dtype. Both results are copied back to the two tensors.
+    `values` has the shape of `keys`, and any dtype except 8-bit floats. Both results are copied
+    back to the two tensors.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -175,7 +177,9 @@ def sort_key_value_in_place(
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the position of the largest element of each row of x, as UNSIGNED_INT.
 
-    A row is a vector along the last dimension of x.
+    A row is a vector along the last dimension of x. If several elements are equal to the largest,
+    the result is the first of their positions. If a row contains NaN, it is the position of the
+    first NaN.
 
     :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
@@ -186,7 +190,9 @@ def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the position of the smallest element of each row of x, as UNSIGNED_INT.
 
-    A row is a vector along the last dimension of x.
+    A row is a vector along the last dimension of x. If several elements are equal to the smallest,
+    the result is the first of their positions. If a row contains NaN, it is the position of the
+    first NaN.
 
     :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
@@ -199,7 +205,7 @@ def max_and_arg_max(
 ) -> tuple[Tensor, Tensor]:
     """Return `(elements, positions)` of the largest element of each row of x.
 
-    A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x. The positions are those of `arg_max`.
 
     :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
@@ -213,7 +219,7 @@ def min_and_arg_min(
 ) -> tuple[Tensor, Tensor]:
     """Return `(elements, positions)` of the smallest element of each row of x.
 
-    A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x. The positions are those of `arg_min`.
 
     :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
