@@ -1,7 +1,7 @@
 """Control programs, which define what runs in which order.
 
 A program is a tree of programs. Building it runs nothing: an Engine compiles it, and `Engine.run`
-runs it.
+runs it. Most wrong arguments raise `ControlProgramError`.
 """
 
 from __future__ import annotations
@@ -731,6 +731,8 @@ def cycle_count(
     The result is the tensor UNSIGNED_INT[2] on `tile`, which gets the low and the high 32 bits of
     the modelled cycles. The sync before the first stamp is not counted. `debug_context` is the name
     of the tensor; it may also be passed in the place of `sync_type`.
+
+    :raises ControlProgramError: if `graph` is not a Graph, or `sequence` is not a Sequence.
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(

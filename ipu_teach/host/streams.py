@@ -422,7 +422,11 @@ _DRY = object()
 
 
 def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
-    """Return the feed for an iterator of arrays."""
+    """Return the feed for an iterator of arrays.
+
+    If the iterator ends before the program's last transfer, the feed raises
+    `StreamConnectionError`.
+    """
     num_taken = 0
 
     def next_transfer() -> Array:

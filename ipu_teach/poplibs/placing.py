@@ -30,6 +30,9 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     """Partition `count` items into `parts` consecutive intervals (begin, end) of nearly equal size.
 
     The sizes differ by at most one.
+
+    :raises PoplibsError: if `count` is negative, or if there are less than 1 or more than 2**22
+        parts.
     """
     if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
         raise PoplibsError(f"""balanced_partition() was given {shown(count)} items in
@@ -223,6 +226,8 @@ class TensorUseTracker:
 
     Every element is mapped to a tile that uses it. Elements that several tiles use are distributed
     evenly over these tiles, in multiples of the grain size.
+
+    :raises PoplibsError: if `num_tiles` is not an integer of at least 1.
     """
 
     def __init__(self, num_tiles: int) -> None:

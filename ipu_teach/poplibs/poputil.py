@@ -174,7 +174,10 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return a view of `tensor` broadcast to `shape`, without checking the arguments' types."""
+    """Return a view of `tensor` broadcast to `shape`, without checking the arguments' types.
+
+    :raises PoplibsError: if `tensor` does not broadcast to `shape`.
+    """
     num_new_dims = len(shape) - tensor.rank
     is_broadcastable = num_new_dims >= 0 and all(
         size in (1, wanted_size)
@@ -257,6 +260,8 @@ def clone_n(
     """Return a tensor [n, *shape] that consists of `n` new variables like `tensor`.
 
     Each variable has the shape and tile mapping of `tensor`, and its dtype unless `dtype` is given.
+
+    :raises PoplibsError: if `n` is not an integer from 1 to 1,000,000.
     """
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:

@@ -147,7 +147,7 @@ ExprLike = Expr | float | int | bool
 class PlaceHolder(Expr):
     """A tensor in an expression: tensor number `number` of the list that is passed to `map`.
 
-    The numbers begin with 1.
+    The numbers are from 1 to 8.
     """
 
     def __init__(self, number: int) -> None:
