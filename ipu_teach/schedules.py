@@ -120,7 +120,8 @@ def pipeline_schedule(
     - "grouped": ticks in which all busy stages run forward alternate with ticks in which all of
       them run backward.
     - "interleaved": a stage runs backward as soon as it can, while other stages run forward. Stages
-      store half as many micro-batches as with "grouped", but more ticks last as long as a backward
+      store about half as many micro-batches as with "grouped", but more ticks last as long as a
+      backward
       pass.
     - "sequential": only one stage works at a time, which helps to find errors.
 

@@ -3,8 +3,9 @@
 A long row is divided into chunks, which are sorted on different tiles and merged. The module
 `sort_plan` chooses the number of chunks and how they are merged. Many rows are distributed evenly
 over the tiles. Equal elements keep their order if the largest are returned in descending order, or
-the smallest in ascending order; otherwise their order is reversed. NaN is larger than any number.
-The module `extremes` searches for the largest or smallest element.
+the smallest in ascending order; otherwise their order is reversed. In an order, NaN is larger than
+any number. The module `extremes` searches for the largest or smallest element, and returns NaN if a
+row contains NaN.
 """
 
 from __future__ import annotations
