@@ -160,7 +160,10 @@ def is_finite(value: Argument) -> bool:
 
 
 def is_numeric(value: Argument) -> bool:
-    """Return whether a value is a real number, or an array or nested lists of real numbers."""
+    """Return whether a value is a real number, or an array or nested lists of real numbers.
+
+    True and False count as numbers.
+    """
     if isinstance(value, REAL):
         return True
     try:

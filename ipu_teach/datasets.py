@@ -138,13 +138,13 @@ def digits() -> Dataset:
 
     Source: the test set of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI,
     1998. A pixel of the 8x8 originals is the number of ink pixels in a block of 4x4, 0 to 16. The
-    file stores the split into two sets. Both sets have the same proportion of each class (see
-    datasets/SOURCE.md).
+    file stores the split into two sets. Both sets have nearly the same proportion of each class
+    (see datasets/SOURCE.md).
 
     The images are scaled from 8x8 by bilinear interpolation, with the outer edges aligned. It uses
     only integers, so every machine computes the same bytes. Along each axis, pixel i of 28 is at
-    position p / 14 of the original, where p = 4i - 5, clipped to 0 and 98. With q = p div 14 and
-    r = p mod 14, the weights of its neighbours q and q + 1 are 14 - r and r. In two dimensions, a
+    position p / 14 of the original, where p = 4i - 5, clipped to 0 and 98. With q = p div 14 and r
+    = p mod 14, the weights of its neighbours q and q + 1 are 14 - r and r. In two dimensions, a
     pixel has four neighbours, whose weights are products of these and add up to 196. Let S be the
     weighted sum of the four, at most 16 * 196 = 3136. Then the pixel is (255 * S + 1568) div 3136,
     which is 255 S / 3136 rounded half up.
@@ -669,7 +669,8 @@ def _receive(
 ) -> None:
     """Append the content of a response to `file`, which has `num_bytes` bytes, with a progress bar.
 
-    Raises `_DroppedError` if the content is shorter than the server said.
+    Raises `_DroppedError` if the connection fails or the content is shorter than the server said,
+    and `DatasetError` if the server sends nothing for `timeout` seconds.
     """
     import http.client
 

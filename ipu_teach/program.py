@@ -1,7 +1,7 @@
 """Control programs, which define what runs in which order.
 
 A program is a tree of programs. Building it runs nothing: an Engine compiles it, and `Engine.run`
-runs it.
+runs it. Most wrong arguments raise `ControlProgramError`.
 """
 
 from __future__ import annotations
@@ -156,7 +156,9 @@ class Execute(Program):
     """Run a compute set: one superstep of sync, exchange and compute.
 
     `out` is a BOOL tensor of one element. It becomes false if `compute()` of any vertex returned
-    false, and true otherwise. Raises `ControlProgramError`.
+    false, and true otherwise.
+
+    :raises ControlProgramError: if `compute_set` is not a compute set, or if `out` does not fit.
     """
 
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None, name: str = "") -> None:
@@ -263,8 +265,11 @@ class CrossReplicaCopy(Copy):
     """Copy `source` of each replica to `destination` of another replica, in one step.
 
     `replica_map` maps each sending replica to the replica that receives its data. It must be a
-    permutation of all replicas: {0: 1, 1: 0} swaps the data of two replicas. Raises
-    `ControlProgramError`, and `PoplarTypeError` if the dtypes differ.
+    permutation of all replicas: {0: 1, 1: 0} swaps the data of two replicas.
+
+    :raises ControlProgramError: if `replica_map` is not such a permutation, or if the two sides are
+        not tensors that fit each other.
+    :raises PoplarTypeError: if the dtypes differ.
     """
 
     source: Tensor
@@ -366,6 +371,9 @@ class Repeat(Program):
 
     `count` is fixed when the program is compiled, and may be 0. `name` is the loop's name in
     reports and in `show.program`.
+
+    :raises ControlProgramError: if `count` is not an integer from 0 to 10**12, or `body` is not a
+        program.
     """
 
     _said = ("count",)
@@ -491,7 +499,8 @@ class Switch(Program):
     def add(self, number: int, program: Program) -> Switch:
         """Append the case `number` and return this Switch.
 
-        Raises `ControlProgramError` if the Switch already has such a case.
+        :raises ControlProgramError: if `number` is not an integer, if the Switch already has such a
+            case, or if `program` is not a program.
         """
         if not is_whole(number) or int(number) in self.cases:
             fault = " twice" if is_whole(number) else ", which is not a whole number"
@@ -722,6 +731,8 @@ def cycle_count(
     The result is the tensor UNSIGNED_INT[2] on `tile`, which gets the low and the high 32 bits of
     the modelled cycles. The sync before the first stamp is not counted. `debug_context` is the name
     of the tensor; it may also be passed in the place of `sync_type`.
+
+    :raises ControlProgramError: if `graph` is not a Graph, or `sequence` is not a Sequence.
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(

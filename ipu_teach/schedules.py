@@ -120,7 +120,8 @@ def pipeline_schedule(
     - "grouped": ticks in which all busy stages run forward alternate with ticks in which all of
       them run backward.
     - "interleaved": a stage runs backward as soon as it can, while other stages run forward. Stages
-      store half as many micro-batches as with "grouped", but more ticks last as long as a backward
+      store about half as many micro-batches as with "grouped", but more ticks last as long as a
+      backward
       pass.
     - "sequential": only one stage works at a time, which helps to find errors.
 
@@ -283,14 +284,17 @@ def pipeline(
 
     All results of a tick are copied to the next stages at the same time, even if a result arrives
     in memory from which another result leaves. The tensors in `keep` of a stage are stored from the
-    forward to the backward pass of a micro-batch, in as many copies as `stash` returns. Consecutive
+    forward to the backward pass of a micro-batch. `stash` returns how many micro-batches a stage
+    stores; for each of them there is a copy of the tensors, but none if it is only one. Consecutive
     equal ticks become a Repeat. All schedules give the same bits if each stage processes its
     micro-batches in order and the stages share no memory. `name` is the name of the program and of
     its variables.
 
-    Raises `InvalidOptionError` if a stage has no work, is on an IPU of another stage, or gets its
-    gradient in a tensor of `keep`. Raises `ControlProgramError` for a tick in which the input of a
-    stage is missing, or would be overwritten before it is read.
+    :raises InvalidOptionError: if a tick has an unknown kind of work or an unknown stage. The same
+        error is raised if a stage has no work, is on an IPU of another stage, or gets its gradient
+        in a tensor of `keep`.
+    :raises ControlProgramError: if the input of a stage is missing in a tick, or would be
+        overwritten before it is read.
     """
     ticks_of_work = [[Work(*entry) for entry in works] for works in ticks]
     is_training = any(work.kind == BACKWARD for works in ticks_of_work for work in works)

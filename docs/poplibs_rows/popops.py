@@ -381,7 +381,8 @@ ORDER = [
         "popops::topK",
         "poplibs.popops.top_k",
         "sorted chunks are merged on one tile, or by ranks over many, as a plan says; PopLibs "
-        "has a bitonic network. Equal elements keep their order",
+        "has a bitonic network. Equal elements keep their order. It is reversed if the "
+        "largest come in ascending order, or the smallest in descending order",
         "popops.top_k(graph, popops.TopKParams(2), t, prog)",
     ),
     Row(

@@ -1,8 +1,9 @@
 """Floating-point operations of one vertex, counted from its trace.
 
 - An elementwise operation on floats counts one for each element of its result.
-- A sum counts one less than its number of elements.
+- A reduction, such as a sum, counts one less than its number of elements, for each result.
 - A product of matrices counts two for each pair of elements that it multiplies.
+- Linear algebra, such as np.linalg.solve, counts the products and sums of its innermost loops.
 - Comparisons, moves and operations on integers count nothing.
 """
 

@@ -74,9 +74,9 @@ def _category(variable: Variable) -> str:
 class MemoryLedger:
     """The bytes of variables and of everything else on each tile.
 
-        names, categories: one value for each variable.
-        tile, variable, size: the columns of a table, with a row for each pair of a variable and a
-      tile that has some of its elements; `size` is in bytes.
+    - `names`, `categories`: one value for each variable.
+    - `tile`, `variable`, `size`: the columns of a table, with a row for each pair of a variable and
+      a tile that has some of its elements; `size` is in bytes.
     - `always`: the bytes that are always present, without variables: int64[tiles] by category.
     - `passing`: for each leaf of the programs, the bytes that are present only while it runs:
       int64[tiles] by category.
@@ -263,7 +263,9 @@ class MemoryLedger:
 
     @property
     def fullest_tile_by_place(self) -> Array:
-        """The fullest tile at each leaf of the programs, in order: int64[leaves]."""
+        """The tile with the most bytes, without gaps, at each leaf of the programs, in order:
+        int64[leaves].
+        """
         return self._peak[3]
 
     def tiles_of(self, name: str) -> list[int]:

@@ -64,9 +64,10 @@ class StepCost:
     """The modelled cost of one execution of one step. Arrays are by tile; cycles are tile cycles.
 
     The phases of a step follow each other: sync, exchange of operands, compute, exchange of
-    results. For a transfer with the host, the phases are sync, the transfer, and the exchange that
-    rearranges its data. Each phase lasts as long as its slowest tile. The waiting of the other
-    tiles counts as sync, as in Poplar's profile.
+    results. For a transfer from the host, the phases are sync, the transfer, and the exchange that
+    rearranges its data; towards the host, the exchange comes before the transfer. Each phase lasts
+    as long as its slowest tile. The waiting of the other tiles counts as sync, as in Poplar's
+    profile.
 
     On several IPUs, the cycles are those of all IPUs together; `by_set` returns the time for which
     each IPU is occupied. `host_links` has the bytes on the host link for each of `Target.sets`. It

@@ -57,7 +57,8 @@ class StreamCallback:
         """Fill `array` with the data of a later transfer, if they are already available.
 
         After each transfer of a stream to the device, the engine calls this method until
-        `buffering_depth` transfers of the stream are prefetched.
+        `buffering_depth` transfers of the stream are prefetched, or until the result is
+        NOT_AVAILABLE.
         """
         return StreamCallback.Result.NOT_AVAILABLE
 
@@ -193,16 +194,18 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
 
     The data is an array of `num_elements` values of the stream's dtype. `source` is one of:
 
-    * an array. Each transfer sends the next part of it, and after the last part again the first
-      part. With `wrap=False`, every transfer sends the first part;
+    * an array, or a list or tuple of numbers. Each transfer sends the next part of it, and after
+      the last part again the first part. With `wrap=False`, every transfer sends the first part. An
+      array that is contiguous and has the stream's dtype is not copied, so a transfer sends the
+      values that it has then;
     * a `StreamCallback`, or an iterable of arrays;
     * a function without parameters, which returns an array, or a function with one parameter, which
       fills the array that it gets.
 
     `replica` is the number of the replica that the stream belongs to. If the stream is for several
-    replicas, a function is called once for each of them, and its parameter `replica`, if it has
-    one, gets the number of the replica. If all replicas receive the same data, the function is
-    called only once.
+    replicas, a function or `StreamCallback` is called once for each of them. A parameter `replica`
+    of the function or of the callback's methods gets the number of the replica. If all replicas
+    receive the same data, it is called only once.
 
     :raises StreamConnectionError: if `source` cannot be connected to the stream.
     """
@@ -250,8 +253,9 @@ def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int =
     * a list, to which the data of each transfer is appended;
     * a `StreamCallback`, or a function with one parameter, which gets the data as an array.
 
-    If the stream is for several replicas, a function is called once for each of them, and its
-    parameter `replica`, if it has one, gets the number of the replica.
+    If the stream is for several replicas, a function or `StreamCallback` is called once for each of
+    them. A parameter `replica` of the function or of the callback's methods gets the number of the
+    replica.
 
     :raises StreamConnectionError: if `sink` cannot be connected to the stream.
     """
@@ -421,7 +425,11 @@ _DRY = object()
 
 
 def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
-    """Return the feed for an iterator of arrays."""
+    """Return the feed for an iterator of arrays.
+
+    If the iterator ends before the program's last transfer, the feed raises
+    `StreamConnectionError`.
+    """
     num_taken = 0
 
     def next_transfer() -> Array:

@@ -10,9 +10,11 @@ They cover:
 * dense and sparse matrix products, convolutions, pooling, norms, losses and optimisers;
 * random numbers, and collectives over several IPUs.
 
-Every function has the form `fn(graph, inputs…, prog, debug_context="")`. It appends programs to the
-Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. The
-functions only build the graph, and an `Engine` runs it. Wrong arguments raise `PoplibsError`.
+A function that computes has the form `fn(graph, inputs…, prog, debug_context="…")`. It appends
+programs to the Sequence `prog`, and creates and maps its own temporaries. It returns the output
+tensor, or None if it writes to an operand. The functions only build the graph, and an `Engine` runs
+it. Most wrong arguments raise `PoplibsError`. Numbers that are out of range of their dtype raise
+`TensorCreationError`, and tensors without a tile mapping raise `InvalidTileMappingError`.
 """
 
 from sys import modules as _modules

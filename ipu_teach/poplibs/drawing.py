@@ -76,7 +76,7 @@ def _picture(marks: Sequence[str], width: float, height: float, caption: str) ->
 def _matrix(matrix: DrawnMatrix, x: float, y: float, width: float, height: float) -> list[str]:
     """Return the SVG elements of a rectangle with lines between its blocks.
 
-    If a direction has more than `_MOST_LINES` blocks, the rectangle is shaded instead.
+    A direction with more than `_MOST_LINES` blocks has no lines, and the rectangle is then shaded.
     """
     across = matrix.across
     down = matrix.down

@@ -290,6 +290,8 @@ class VoidFunction(_GraphFunction):
         """Append a call of the function with the tensors `args` to `prog`.
 
         The shapes, dtypes and order of the tensors must be those of the signature.
+
+        :raises PoplibsError: if the tensors do not fit the signature.
         """
         self._append(args, prog)
 
@@ -312,7 +314,10 @@ class TensorFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
-        """Append a call of the function with the tensors `args`; return its result."""
+        """Append a call of the function with the tensors `args`; return its result.
+
+        :raises PoplibsError: if the tensors do not fit the signature.
+        """
         result = self._append(args, prog)
         assert result is not None
         return result
@@ -335,7 +340,10 @@ class ProgramFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args) -> Steps:
-        """Return a program that calls the function with the tensors `args`."""
+        """Return a program that calls the function with the tensors `args`.
+
+        :raises PoplibsError: if the tensors do not fit the signature.
+        """
         steps = Steps()
         self._append(args, steps)
         return steps

@@ -226,9 +226,10 @@ def shared(
 
 
 def linear(graph: Graph, dtype: type[DType], shape: Sequence[int], name: str | None) -> Tensor:
-    """Return a new variable, mapped linearly.
+    """Return a new variable, mapped by `poputil.map_tensor_linearly`.
 
-    Its elements are distributed over the tiles in order, in nearly equal numbers.
+    Its elements are distributed over the tiles in order, in nearly equal numbers; a small variable
+    uses only some tiles.
     """
     variable = graph.add_variable(dtype, shape, name)
     map_tensor_linearly(graph, variable)

@@ -312,11 +312,14 @@ def _check(
     tensors: dict[str, Wants],
     advised_classes: Arguments,
 ) -> None:
-    """Raise `PoplibsError` unless the arguments meet the requirements of a library function.
+    """Check that the arguments meet the requirements of a library function.
 
     The requirements are those that `_wants` returns. If `appends` is true, `prog` must be a
     Sequence. The arguments in `flags` must be flags. `tensors` and `advised_classes` map names of
     arguments to the requirements on tensors and on instances of classes.
+
+    :raises PoplibsError: if an argument does not meet them.
+    :raises InvalidTileMappingError: if a tensor that must be mapped has unmapped elements.
     """
     has_graph = "graph" in arguments or hasattr(arguments.get("self"), "_graph")
     if has_graph:

@@ -63,6 +63,7 @@ class _Step:
     are the names of the state's tensors. `restored` is the state from an earlier call, or None.
 
     :raises PoplibsError: if an argument is invalid.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
     def __init__(
@@ -194,10 +195,11 @@ def sgd(
 
     Here w is `parameter`, and g is `slope` plus `weight_decay` times w. This is torch.optim.SGD
     without dampening. With `scaled_velocity`, the step is v = momentum v + rate g, then w = w - v,
-    as in Keras; the results differ only if the rate changes. The returned state contains "velocity"
-    (v), and is empty without momentum.
+    as in Keras; apart from rounding, the results differ only if the rate changes. The returned
+    state contains "velocity" (v), and is empty without momentum.
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(
@@ -383,6 +385,7 @@ def adam() -> None:
     instead of (1 - beta2) (g g).
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
 
@@ -394,6 +397,7 @@ def adamw() -> None:
     torch.optim.AdamW. The step, the state and the other parameters are those of `adam`.
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
 
@@ -420,6 +424,7 @@ def lars(
     "velocity" (v). torch has no such optimiser.
 
     :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}

@@ -30,6 +30,9 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     """Partition `count` items into `parts` consecutive intervals (begin, end) of nearly equal size.
 
     The sizes differ by at most one.
+
+    :raises PoplibsError: if `count` is negative, or if there are less than 1 or more than 2**22
+        parts.
     """
     if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
         raise PoplibsError(f"""balanced_partition() was given {shown(count)} items in
@@ -137,7 +140,7 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
     6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2
     block are neighbours.
 
-    :raises PoplibsError: if a factor does not divide its dimension.
+    :raises PoplibsError: if an argument is wrong, or if a factor does not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -183,7 +186,7 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
     num_dims + i, which becomes the inner one. For example, shape (4, 3, 1, 2, 4) with num_dims 2
     from dimension 0 becomes (4, 6, 4).
 
-    :raises PoplibsError: if the tensor has too few dimensions.
+    :raises PoplibsError: if an argument is wrong, or if the tensor has too few dimensions.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -223,6 +226,8 @@ class TensorUseTracker:
 
     Every element is mapped to a tile that uses it. Elements that several tiles use are distributed
     evenly over these tiles, in multiples of the grain size.
+
+    :raises PoplibsError: if `num_tiles` is not an integer of at least 1.
     """
 
     def __init__(self, num_tiles: int) -> None:
@@ -256,8 +261,8 @@ class TensorUseTracker:
         """Map every recorded element to a tile that uses it.
 
         Elements that are used by the same tiles are distributed over these tiles, in whole groups
-        of `grain_size` elements. A tile gets at least `min_elements_per_tile` of these elements,
-        unless there are fewer.
+        of `grain_size` elements. A tile gets none of these elements or at least
+        `min_elements_per_tile`, unless there are fewer.
 
         :raises PoplibsError: if an argument is wrong.
         """

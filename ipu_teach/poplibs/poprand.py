@@ -288,6 +288,7 @@ class _Call:
     """The arguments that all functions for random numbers have in common.
 
     :raises PoplibsError: if the seed or its modifier is invalid.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
     def __init__(
@@ -347,10 +348,11 @@ def set_seed(
 
     Stochastic rounding and random numbers without a seed use these generators. The stream of random
     numbers of a worker depends on `master_seed`, `seed_modifier`, the tile and the worker, but not
-    on the number of tiles. No two workers have the same stream. Cycles are PopLibs' estimate for
-    SetSeed.
+    on the number of tiles. It is extremely improbable that two workers have the same stream. Cycles
+    are PopLibs' estimate for SetSeed.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
@@ -372,12 +374,12 @@ def uniform(
 ) -> Tensor:
     """Return uniformly distributed numbers of the dtype `out_type`.
 
-    `out_type` is FLOAT, HALF, INT or UNSIGNED_INT. FLOAT numbers are at least `min_val` and below
-    `max_val`. HALF numbers are rounded from FLOAT, so they may be equal to `max_val`. Integers are
-    from `min_val` to `max_val`, both included. The result has the shape and tile mapping of
-    `reference`.
+    `out_type` is FLOAT, HALF, INT or UNSIGNED_INT. FLOAT and HALF numbers are from `min_val` to
+    below `max_val`, but rounding can turn a number into `max_val`. Integers are from `min_val` to
+    `max_val`, both included. The result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
@@ -407,6 +409,7 @@ def log_uniform(
     rounded at the end. The result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -432,10 +435,11 @@ def normal(
     """Return normally distributed numbers; `out_type` is FLOAT or HALF.
 
     `mean` is the mean and `std_dev` the standard deviation. As on the hardware, the distance of a
-    number from the mean is a multiple of 1/32 of the standard deviation, and at most 5.8 standard
-    deviations. The result has the shape and tile mapping of `reference`.
+    number from the mean is a multiple of 1/32 of the standard deviation, and at most 5.8125
+    standard deviations. The result has the shape and tile mapping of `reference`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -463,6 +467,7 @@ def truncated_normal(
     replaced by numbers with a triangular distribution.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -485,7 +490,10 @@ def bernoulli(
     """Return a tensor whose elements are 1 with the probability `prob`, and otherwise 0.
 
     `out_type` is FLOAT, HALF or INT. The probability is rounded to a multiple of 1 / 65,536. The
-    result has the shape and tile mapping of `reference`. Raises `PoplibsError`.
+    result has the shape and tile mapping of `reference`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
@@ -506,13 +514,14 @@ def dropout(
 ) -> Tensor:
     """Return x with each element multiplied by `scale`, or replaced by 0.
 
-    An element is kept with the probability `keep_probability`. With a `scale` of 1 /
-    keep_probability, the mean of the elements is preserved. x and the result are FLOAT or HALF.
-    `reference` has the shape of x, and its tile mapping is that of the result. The mask depends
-    only on the seed, the modifier and the tile mapping of `reference`, so the backward pass can
-    generate the same mask again.
+    An element is kept with the probability `keep_probability`, rounded to a multiple of 1 / 65,536.
+    With a `scale` of 1 / keep_probability, the mean of the elements is preserved. x and the result
+    are FLOAT or HALF. `reference` has the shape of x, and its tile mapping is that of the result.
+    The mask depends only on the seed, the modifier, the probability and the tile mapping of
+    `reference`, so the backward pass can generate the same mask again.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     check_dtype("x", x, FLOAT, HALF)
@@ -537,12 +546,14 @@ def shaped_dropout(
     """Return x times a random mask of the shape of `reference`, which is broadcast to x.
 
     With a mask [rows, 1], for example, whole rows are multiplied by `scale` or replaced by 0. An
-    element of the mask keeps its elements of x with the probability `keep_probability`. x and the
-    result are FLOAT or HALF, and the result has the tile mapping of x. The mask depends only on the
-    seed, the modifier and the tile mapping of `reference`. As in PopLibs, there are two compute
-    sets, for the mask and for the product.
+    element of the mask keeps its elements of x with the probability `keep_probability`, rounded to
+    a multiple of 1 / 65,536. x and the result are FLOAT or HALF, and the result has the tile
+    mapping of x. The mask depends only on the seed, the modifier, the probability and the tile
+    mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for the
+    product.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=f"{debug_context}/mask")
     check_dtype("x", x, FLOAT, HALF)
@@ -583,6 +594,7 @@ def _finite(
     """Return `value` as a float; `argument` is its name in the error.
 
     :raises PoplibsError: if it is not finite, or not from `minimum` to `maximum`.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not minimum <= number <= maximum:

@@ -86,10 +86,12 @@ def calc_linear_tile_mapping(
 ) -> Mapping:
     """Return the linear tile mapping of a tensor of `shape`; do not apply it.
 
-    The result contains, for each tile, a list of intervals (begin, end). Elements keep their order
-    and are distributed as evenly as possible. Groups of `grain_size` elements stay on one tile; by
-    default, a group is one vector of the data path, 2 FLOAT or 4 HALF. A tile gets at least
-    `min_elements_per_tile` elements (default: 128 bytes), so that small tensors use fewer tiles.
+    The result contains, for each tile, a list of intervals (begin, end). Elements keep their order.
+    Groups of `grain_size` elements stay on one tile; by default, a group is one vector of the data
+    path, such as 2 FLOAT or 4 HALF. As few tiles as possible are used, and the elements are
+    distributed over them as evenly as possible. The limit of a tile is `min_elements_per_tile`
+    elements (default: 128 bytes), or an even share of all tiles if that is more. Small tensors
+    therefore use fewer tiles.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -172,7 +174,10 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return a view of `tensor` broadcast to `shape`, without checking the arguments' types."""
+    """Return a view of `tensor` broadcast to `shape`, without checking the arguments' types.
+
+    :raises PoplibsError: if `tensor` does not broadcast to `shape`.
+    """
     num_new_dims = len(shape) - tensor.rank
     is_broadcastable = num_new_dims >= 0 and all(
         size in (1, wanted_size)
@@ -255,6 +260,8 @@ def clone_n(
     """Return a tensor [n, *shape] that consists of `n` new variables like `tensor`.
 
     Each variable has the shape and tile mapping of `tensor`, and its dtype unless `dtype` is given.
+
+    :raises PoplibsError: if `n` is not an integer from 1 to 1,000,000.
     """
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:
@@ -267,6 +274,8 @@ def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_i
     """Return a new variable like `tensor` on the IPU with the number `ipu`.
 
     Each element has the same tile number within its IPU as in `tensor`.
+
+    :raises PoplibsError: if there is no such IPU.
     """
     return _on_ipu(graph, tensor, ipu, name)
 
@@ -291,6 +300,8 @@ def copy_to_ipu(
     """Return a new variable like `tensor` on IPU number `ipu`, and append a copy to it.
 
     Each element has the same tile number within its IPU as in `tensor`.
+
+    :raises PoplibsError: if there is no such IPU.
     """
     copy = _on_ipu(graph, tensor, ipu, debug_context)
     prog.add(Copy(tensor, copy))

@@ -4,10 +4,12 @@ Compared with `tiny`, which uses numpy's element types, the module `dtypes` has 
 names, sizes and ranges. All graphs but those of `tiny` use them. The other modules are functions on
 numpy arrays and know nothing of graphs:
 
-* `half`: rounding to half precision as the chip does it, to nearest or stochastically
+* `rounding`: rounding to a format with few bits, to nearest or stochastically
+* `half`: rounding to half precision as the chip does it
 * `quarter`: 8-bit floats and their scales
 * `generator`: the random number generator of the worker threads, bit for bit
 * `numbers`: the values that a dtype would lose, and the best scale for them
+* `regions`: regions of vertices that plain numpy arrays cannot represent
 """
 
 from ipu_teach.types.dtypes import (

@@ -300,8 +300,13 @@ def to_host_array(
     """Return `values` as a new numpy array of `dtype`.
 
     Floats are rounded to nearest if the dtype is a narrower float type. For a QUARTER, uint8 values
-    are codes. Raises `error`, which names `subject`, for integers out of range, for floats that are
-    not integers if the dtype is an integer type, and for finite numbers that would become infinite.
+    are codes. Otherwise the function raises `error`, which names `subject`:
+
+    - for values that are not numbers, or rows of different lengths;
+    - for integers out of range, and for numbers other than 0 and 1 if the dtype is BOOL;
+    - for floats that are not integers if the dtype is an integer type;
+    - for finite numbers that would become infinite, and for infinities and too large numbers if the
+      dtype is a QUARTER.
     """
     try:
         array = np.asarray(values)

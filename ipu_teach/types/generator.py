@@ -62,10 +62,12 @@ def worker_states(seed: int, tiles: int, workers: int) -> Array:
 def keyed(*keys: ArrayLike) -> Array:
     """Return a state for each combination of keys: uint64[..., 2].
 
-    The keys are integers of at most 64 bits, which are broadcast. They identify a stream by its
-    purpose, and not by a worker. Each key in turn is added to the bits so far, and the sum is mixed
-    by SplitMix64 (Steele, Lea and Flood, 2014). SplitMix64's next two words are the state, as Vigna
-    advises for this family of generators.
+    The keys are integers of at most 64 bits, which are broadcast. For example, the numbers of a
+    seed, a tile and a worker identify the worker's stream for this seed. Each key in turn is added
+    to the bits so far, and the sum is mixed by SplitMix64 (Steele, Lea and Flood, 2014).
+    SplitMix64's next two words are the state, as Vigna advises for this family of generators.
+    Unlike the streams of `worker_states`, two of these streams may overlap, but that is extremely
+    improbable.
     """
     bits = key(*keys)
     return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
@@ -83,9 +85,9 @@ def counted(keys: Array, first: ArrayLike, count: int) -> Array:
     """Return `count` 32-bit words of the stream of each key: uint32[..., count].
 
     The words begin at the stream's 64-bit word number `first`, which is the same for all keys or an
-    array with a number for each key. `keys` is uint64 of any shape, as `key` returns it. Word i of
-    a key is the word of SplitMix64 after i steps from the key, low half first, so a word depends
-    only on its key and number.
+    array with a number for each key. `keys` is uint64 of any shape, as `key` returns it. 64-bit
+    word number i of a key is the word of SplitMix64 after i steps from the key, so it depends only
+    on the key and on i. Its low half comes first.
     """
     word_numbers = np.arange(-(-count // 2), dtype=np.uint64)
     bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + word_numbers * _GOLDEN
@@ -119,8 +121,8 @@ def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.
 
     The result is float32[..., count], and `state` is advanced. Each word gives two numbers, from
     its low half first, as in jameshanlon/prng-testing. A number is the upper 24 of 32 bits, which
-    single precision represents exactly; the rounding of the hardware is not published. If
-    `high - low` is not a power of two, the result is rounded and can be `high`.
+    single precision represents exactly; the rounding of the hardware is not published. With another
+    range than 0 to 1, the result is rounded and can be `high`.
     """
     half_words = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (half_words >> 8).astype(np.float32) * np.float32(2.0**-24)

@@ -53,8 +53,10 @@ class QuarterMetadata:
     """The format and the scale of an 8-bit tensor.
 
     The value of a byte is its number in the format times 2**scale. (PopART's `log2_scale` has the
-    opposite sign, as it multiplies before the cast.) Raises `TensorMetadataError` if the scale is
-    not an integer from -32 to 31.
+    opposite sign, as it multiplies before the cast.)
+
+    :raises TensorMetadataError: if `format` is not a `QuarterFormat`, or if the scale is not an
+        integer from -32 to 31.
     """
 
     format: QuarterFormat = QuarterFormat.F143

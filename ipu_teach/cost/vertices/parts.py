@@ -66,9 +66,10 @@ def bit(n: Size, value: int) -> Size:
 
 
 def loop(n: Size, width: int, cycles: int) -> Size:
-    """Return the cycles of a loop with `cycles` for every `width` elements, rounded up.
+    """Return the cycles of a loop with `cycles` for every `width` elements.
 
-    Source: popops/PerformanceEstimation.cpp, basicOpLoopCycles.
+    The result is cycles * (n + width - 1) / width, rounded down. Source:
+    popops/PerformanceEstimation.cpp, basicOpLoopCycles.
     """
     return cycles * (n + width - 1) // width
 

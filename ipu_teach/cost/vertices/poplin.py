@@ -7,7 +7,8 @@ units, and its depth is 4 loads (16 HALF, 8 FLOAT). First the weights of a panel
 the rows of the other operand stream past it, shared among the workers, one row every 4 cycles
 (FLOAT: 8 cycles).
 
-A worker takes longer for two rows than for three, as PopLibs measured.
+In PopLibs' newer vertex for HALF, a worker takes longer for two rows than for three, as PopLibs
+measured.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, i
     """Return the tile cycles in which all workers together process `rows` rows.
 
     `worker[n]` are the cycles of a worker with n rows, for n from 0 to 3. `further` is the number
-    of cycles for each further row. As in PopLibs, `idle` cycles are added to the worker with the
-    fewest rows, and the slowest worker determines the result.
+    of cycles for each further row. Some workers have one row more than the others. As in PopLibs,
+    `idle` cycles are added to the faster of these two kinds of workers, and the slower one
+    determines the result.
     """
     workers = target.num_worker_contexts
 

@@ -47,8 +47,9 @@ def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
 def _optimistic_width(dtype: type[DType]) -> int:
     """Return the vector width in PopLibs' estimates of Uniform and Bernoulli, which is too large.
 
-    PopLibs divides 64 by the bytes of a number (4 or 2), but should divide it by the bits of a
-    number. So the estimates of both vertices are too low.
+    PopLibs divides the 64 bits of the data path by 4 for HALF and by 2 for other types. These are
+    the numbers of elements in the data path. The correct divisors are the bits of a number, 16 and
+    32. So the estimates of both vertices are too low.
     """
     return 16 if dtype is HALF else 32
 
@@ -56,7 +57,8 @@ def _optimistic_width(dtype: type[DType]) -> int:
 def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of Uniform for `n` random numbers.
 
-    Like PopLibs' estimate, they are too low.
+    Like PopLibs' estimate, they are too low. Integers cost as much as FLOAT, although PopLibs has a
+    formula of its own for INT.
     """
     width = _optimistic_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 4)

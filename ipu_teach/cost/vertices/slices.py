@@ -106,7 +106,8 @@ def sequence_slice(
 ) -> Size:
     """Return the tile cycles of SequenceSlice, which copies `pieces` groups of consecutive rows.
 
-    `rows` is the number of rows of all groups together, and of the smaller tensor.
+    `rows` is the number of rows of the smaller tensor. The estimate assumes that all groups
+    together have as many rows.
     """
     if not pieces:
         return 40

@@ -17,7 +17,8 @@ __all__ = ["CollectiveOperator", "CommGroup", "CommGroupType"]
 class CollectiveOperator(Enum):
     """The operation that combines the values of replicas.
 
-    MEAN divides the result of ADD by the number of replicas in the group.
+    MEAN divides the result of ADD by the number of replicas in the group. No collective accepts
+    SQUARE_ADD, as in PopLibs.
     """
 
     ADD = "ADD"

@@ -83,7 +83,7 @@ class Ranks(ABC, Generic[V]):
         """Return new tensors of `count` elements, one for each rank, mapped to its tiles.
 
         The mapping is linear: the elements are distributed over the tiles in order, in nearly equal
-        numbers.
+        numbers. Small tensors use only some tiles.
         """
 
     @abstractmethod
@@ -182,8 +182,7 @@ class Ranks(ABC, Generic[V]):
         positions in the group.
 
         :raises PoplibsError: if the elements cannot be divided into equal parts, or if the caller
-            gave
-            more than one tensor per rank.
+            gave more than one tensor per rank.
         """
         rows = self.rows(value := self.one())
         part_length, num_left_over = divmod(rows[0].num_elements, self.size)
@@ -215,8 +214,7 @@ class Ranks(ABC, Generic[V]):
         """Return, on each rank, a copy of the tensor of rank number `root` of its group.
 
         :raises PoplibsError: if a group has no such rank, or if the caller gave more than one
-            tensor per
-            rank.
+            tensor per rank.
         """
         if not is_whole(root) or not 0 <= root < self.size:
             raise as_given(root, "root_replica", f"give a number from 0 to {self.size - 1}.")

@@ -137,10 +137,11 @@ def mat_mul_acc() -> None:
 
     a [m, k] and b [k, n] are operands of `mat_mul`, and the keywords are those of `mat_mul`. c is
     FLOAT or HALF. The factor k is a number, or a tensor of one element with c's dtype. The product
-    a @ b has c's dtype. `popops.scaled_add_to` then multiplies the product by k and rounds, and
-    adds it to c and rounds.
+    a @ b has c's dtype. `popops.scaled_add_to` then adds k times the product to c, and rounds as
+    described there.
 
     :raises PoplibsError: if a shape, dtype or factor does not fit, or if no plan fits on a tile.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
 

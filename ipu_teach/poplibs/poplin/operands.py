@@ -184,6 +184,7 @@ def mat_mul_report_plan() -> None:
     plan is printed on the screen.
 
     :raises PoplibsError: if an argument is invalid, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
 
 

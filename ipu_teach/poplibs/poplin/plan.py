@@ -102,6 +102,7 @@ class MatMulPlan:
     A product may be computed in several consecutive steps, each of which multiplies some columns or
     a part of the inner dimension. Print the plan, or show it in a notebook.
 
+    - `product`: the sizes and dtypes of the product.
     - `row_blocks`: the number of blocks of rows.
     - `inner_blocks`: the number of blocks of the inner dimension in each step.
     - `column_blocks`: the number of blocks of columns in each step.
@@ -111,7 +112,7 @@ class MatMulPlan:
     - `method`: "AMP" for vertices of ConvPartial1x1, which use the matrix-multiply unit, or "HMAC"
       for vertices of ConvPartialHorizontalMac, which do not.
     - `cycles`: the modelled cycles of all supersteps.
-    - `parts`: a pair (label, cycles) for each activity, including syncs.
+    - `parts`: a pair (label, cycles) for each activity that takes cycles, including syncs.
     - `temporary_bytes`: the bytes of blocks and sums on the fullest tile. The variables of the
       operands and of the result, which are also partly on this tile, are not included.
     - `num_tiles`: the number of tiles of the machine.
@@ -262,18 +263,19 @@ def plan_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> MatMulPlan:
-    """Return the plan for [groups, m, k] x [groups, k, n] with the fewest modelled cycles.
+    """Return the plan for [groups, m, k] x [groups, k, n]: the fastest one with the fewest steps.
 
+    It has the fewest modelled cycles of all plans that fit into memory with the fewest steps.
     `target` is the machine. The dtypes and options are those of `mat_mul`. `transpose_a` and
     `transpose_b` tell whether an operand is a transposed view, as in the backward pass of a layer.
-    They do not change the partition, but the plan's cycles then include the transposes that tiles
-    may need.
+    They do not change the partition, but the plan's cycles and temporary bytes then include the
+    transposes that tiles may need.
 
     Temporary data is limited to `available_memory_proportion` of a tile's memory. If no plan is
     within this limit, the plan that needs the least memory is returned. Plans are cached.
 
-    :raises PoplibsError: if a size is below 1, if a dtype is not supported, or if even the smallest
-        blocks do not fit on a tile.
+    :raises PoplibsError: if a size is below 1, if a dtype or the memory proportion is invalid, or
+        if even the smallest blocks do not fit on a tile.
     :raises InvalidOptionError: if an option is invalid.
     """
     check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
@@ -494,11 +496,13 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
 
 def _all_cuts(product: Product, num_tiles: int) -> Costs:
-    """Return all partitions with at most one block per tile, as a dict of arrays int64[partitions].
+    """Return the partitions to compare, as a dict of arrays int64[partitions].
 
     The keys are "groups", "rows", "inner" and "columns". An array contains, for each partition, the
-    number of blocks into which this dimension is divided. On a machine with more than
-    `MOST_EXHAUSTIVE` tiles, only some partitions are returned.
+    number of blocks into which this dimension is divided. A partition has at most one block per
+    tile. If several numbers of blocks lead to equally large largest blocks, only the smallest of
+    them is compared. On a machine with more than `MOST_EXHAUSTIVE` tiles, at most `THINNED` numbers
+    are compared for each dimension.
     """
     dim_sizes = {
         "groups": product.groups,
@@ -549,8 +553,8 @@ def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
     """Return int64[partitions]: the maximum number of bytes of temporary data on a tile.
 
     They are the sums that the tile computes, and in addition either the blocks that it multiplies
-    or the sums that it receives from other tiles, whichever are larger. `block_sizes` is the result
-    of `_sizes`.
+    or the sums that it receives from other tiles, whichever are larger. Sums that are the result
+    itself do not count. `block_sizes` is the result of `_sizes`.
     """
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     operand_bytes = groups * inner * (rows + columns) * product.dtype.size

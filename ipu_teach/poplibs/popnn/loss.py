@@ -69,10 +69,10 @@ def cross_entropy(
 
     `outputs` [rows, classes] are probabilities times `outputs_scale`; the first column is the class
     `first`. `expected` [rows] contains the number of the expected class. The loss [rows] is minus
-    the logarithm of the probability of the expected class. The deltas [rows, classes] are `scale`
-    times the gradient with respect to the scores before softmax: the probability, or the
-    probability minus 1 for the expected class. Both are 0 for rows of the class
-    `MASKED_LABEL_CODE`.
+    the logarithm of the probability of the expected class; a number in `ADDED` is added to its
+    output first. The deltas [rows, classes] are `scale` times the gradient with respect to the
+    scores before softmax: the probability, or the probability minus 1 for the expected class. Both
+    are 0 for rows of the class `MASKED_LABEL_CODE`.
     """
     added_number = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
@@ -267,14 +267,16 @@ def calc_loss(
     * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
       the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
-      most 87.3 (16.6 for HALF). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0.
-      If another class number is too large, the loss is that of an output of 0.
-    * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`.
+      most 87.3 (16.6 for HALF) without `model_output_scaling`. In rows of the class
+      `MASKED_LABEL_CODE`, loss and gradient are 0. If another class number is too large, the loss
+      is that of an output of 0.
+    * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`. The loss is half
+      the sum of the squared errors.
 
     `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small
     gradients of HALF from becoming 0. `model_output_scaling` is the factor by which the outputs are
-    larger than probabilities, as after SOFTMAX_SCALED; it does not change loss and gradient. Both
-    are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element.
+    larger than probabilities, as after SOFTMAX_SCALED; loss and gradient are still those of the
+    probabilities. Both are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element.
 
     `num_correct` is an INT tensor of one element. The number of correct rows is added to it,
     counted as in `calc_accuracy`.
@@ -283,6 +285,7 @@ def calc_loss(
     PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction if rows are divided.
 
     :raises PoplibsError: if a shape, dtype, factor or `loss_type` does not fit.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     valid_type = _loss_type(loss_type)
     is_squared = valid_type is LossType.SUM_SQUARED_LOSS
@@ -365,6 +368,7 @@ def _factors(
     `is_squared` is whether the loss is SUM_SQUARED_LOSS.
 
     :raises PoplibsError: if a factor is invalid, or not possible with SUM_SQUARED_LOSS.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     scale = check_factor(graph, "deltas_scale", deltas_scale, FLOAT)
     outputs_scale = check_factor(graph, "model_output_scaling", model_output_scaling, FLOAT)

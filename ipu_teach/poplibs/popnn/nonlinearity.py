@@ -193,7 +193,7 @@ def non_linearity_input_gradient(
 
     As in PopLibs, the result has the tile mapping of `act`. One reason is that `out_gradient` may
     be a repeating view on few tiles; the other is that norms need gradients on the tiles of the
-    activations.
+    activations. For SOFTMAX and SOFTMAX_STABLE, the result is that of `softmax_input_gradient`.
 
     :raises PoplibsError: if `kind` is unknown or SOFTMAX_SCALED, or if the tensors do not fit.
     """

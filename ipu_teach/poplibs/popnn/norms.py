@@ -7,8 +7,8 @@ norms, a group is a part of one sample: some channels (`gn`), all channels (`ln`
 
 The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
 elementwise operations round to x's dtype, sums of HALF are accumulated in FLOAT, and the returned
-statistics have x's dtype. All operations between two reductions are fused into one `popops.map`. If
-x is HALF, the results are more precise than in PopLibs in three places:
+statistics have x's dtype. The elementwise operations that compute one tensor are fused into one
+`popops.map`. If x is HALF, the results are more precise than in PopLibs in three places:
 
 * Without `stable_algo`, the variance is computed from a mean that is still FLOAT.
 * The gradients of gamma and beta are FLOAT.

@@ -155,10 +155,12 @@ def _best(
 
 
 def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
-    """Return all partitions into at most `num_tiles` blocks: int64[partitions, dimensions].
+    """Return the partitions to compare, with at most `num_tiles` blocks: int64[partitions,
+    dimensions].
 
     A row of the result contains the number of parts of each dimension. `sizes` are the lengths of
-    the dimensions.
+    the dimensions. If several numbers of parts lead to equally large largest parts, only the
+    smallest of these numbers is compared.
     """
     partitions = np.ones((1, 0), np.int64)
     for size in sizes:
@@ -241,11 +243,11 @@ def channels_side_by_side(x: Tensor) -> int:
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
     """Return `(rows, pieces, elements)`, each int64[workers]: the work of each worker on a block.
 
-    The workers divide the block's elements evenly in row-major order, so a worker may get parts of
-    rows. `rows` counts the rows of which the worker has elements. `pieces` counts, for each of
-    these rows, the positions of the window that contribute to the worker's part of it. `elements`
-    counts the elements to which these positions contribute. `work` and `ranges` are the parameters
-    of `PoolPlan.cycles`.
+    The counts are those of one channel of the block. The workers divide the field positions of all
+    samples evenly in row-major order, so a worker may get parts of rows. `rows` counts the rows of
+    which the worker has positions. `pieces` counts, for each of these rows, the positions of the
+    window that contribute to the worker's part of it. `elements` counts the elements to which these
+    positions contribute. `work` and `ranges` are the parameters of `PoolPlan.cycles`.
     """
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)

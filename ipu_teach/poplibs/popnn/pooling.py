@@ -549,6 +549,7 @@ def pool(
     of HALF are accumulated in FLOAT; they are rounded to HALF once, at the end.
 
     :raises PoplibsError: if x does not have the shape and dtype of `params`.
+    :raises InvalidTileMappingError: if x is not mapped to tiles.
     """
     _check(graph, params, "x", x, shape="input_shape")
     is_maximum = params.kind is PoolingType.MAX
@@ -588,6 +589,7 @@ def pool_input_gradient(
 
     :raises PoplibsError: if a tensor does not fit `params`, or if the other arguments do not fit
         its kind of pooling.
+    :raises InvalidTileMappingError: if a tensor is not mapped to tiles.
     """
     _check_gradient(graph, params, x, pooled, dy=dy, is_scaled=use_scaled_gradient, ties=ties)
     is_maximum = params.kind is PoolingType.MAX
@@ -707,10 +709,13 @@ def _check_gradient(
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Raise `PoplibsError` unless `tensor` has a shape of `params`, and the dtype of `params`.
+    """Check that `tensor` is mapped, and has the dtype of `params` and one of its two shapes.
 
     `shape` is the name of that shape: "input_shape" or "output_shape". `name` is the name of the
     tensor in errors.
+
+    :raises PoplibsError: if `tensor` is not a tensor of the graph with this shape and dtype.
+    :raises InvalidTileMappingError: if it is not mapped to tiles.
     """
     wanted_shape: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted_shape),))

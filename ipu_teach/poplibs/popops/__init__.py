@@ -1,7 +1,7 @@
 """popops: elementwise operations, reductions, slices, sorting, constants and casts.
 
-Every function appends its program to the Sequence `prog`; an `Engine` runs it later. The docstring
-of the function or of its module describes the tile mapping of the result and the cost.
+A function that computes appends its program to the Sequence `prog`; an `Engine` runs it later. The
+docstring of the function or of its module describes the tile mapping of the result and the cost.
 
 Terms that the package uses throughout:
 
@@ -17,7 +17,7 @@ The modules:
     elementwise, ternary   operations with one, two and three operands; `operations` contains the
                            table of them, and `forms` the code that they share
     expr, fused            `map`: expressions of several operations in one vertex
-    reductions             `reduce` and its plans
+    reductions             `reduce`; `reduction_plan` and `reduction_places` plan it
     scaled                 a = a + k b, in place
     casts, fills           conversions; constants, ranges of numbers, one-hot rows
     dynamic, multi         slices whose offsets are known only at run time; `rows` contains the code

@@ -122,7 +122,8 @@ def cast(
     """Return x converted to `dtype`, with the tile mapping of x.
 
     Conversions between floats round to the nearest value. Conversions of floats to an integer dtype
-    truncate towards zero. If x is a view that repeats elements, the result is mapped linearly.
+    truncate towards zero. If x is a constant or a view that repeats elements, the result is mapped
+    linearly.
 
     Only HALF and FLOAT can be converted to and from an 8-bit float, `QUARTER[format, scale]`. A
     number that is too large for the 8-bit float becomes the largest number. With the option

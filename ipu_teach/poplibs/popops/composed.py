@@ -63,10 +63,10 @@ def walk(
 
 
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
-    """Append a compute set for each step of an expression; return the result.
+    """Append a compute set for each operation and conversion of an expression; return the result.
 
-    `code` contains the steps, separated by spaces, as returned by `Expr.code`. If the expression
-    contains only numbers, the result is a constant.
+    `code` contains the steps, separated by spaces, as returned by `Expr.code`. Steps on numbers
+    alone are computed at once. If the expression contains only numbers, the result is a constant.
     """
 
     def converted(
@@ -94,7 +94,7 @@ def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, n
 def write(
     graph: Graph, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str
 ) -> None:
-    """Write the result of an expression to `out`, with a compute set for each step and a copy.
+    """Write the result of an expression to `out`: compute sets for its steps, and a copy.
 
     `code` contains the steps, separated by spaces, as returned by `Expr.code`.
     """
@@ -115,8 +115,8 @@ def new(
     """Return the result of an expression, of the given `shape` and `dtype`.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
-    There is a compute set for each step. If the last compute set does not produce the shape, the
-    result is copied to a new tensor.
+    There is a compute set for each operation and conversion. If the last one does not produce the
+    shape, or if the expression has no operation, the result is copied to a new tensor.
     """
     result = compose(graph, code, tensors, prog, name=name)
     if result.shape == shape and "@" in code:

@@ -41,11 +41,11 @@ from ipu_teach.program import Sequence as Program
 P = ParamSpec("P")
 R = TypeVar("R")
 _KINDS = {
-    NUMBERS: "numeric",
+    NUMBERS: "of any numeric dtype except 8-bit floats",
     FLOATS: "FLOAT or HALF",
     WHOLE: "integer",
     BOOLS: "BOOL",
-    ANYTHING: "of any dtype",
+    ANYTHING: "of any dtype except 8-bit floats",
 }
 
 

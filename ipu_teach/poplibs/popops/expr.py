@@ -53,7 +53,9 @@ class Expr(ABC):
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """Return the dtype of the result for tensors with the dtypes `inputs`.
 
-        Return None for a constant that gets the dtype of the other operand. Raises `PoplibsError`.
+        Return None for a constant that gets the dtype of the other operand.
+
+        :raises PoplibsError: if the operands do not fit the operation.
         """
 
     @abstractmethod
@@ -145,7 +147,7 @@ ExprLike = Expr | float | int | bool
 class PlaceHolder(Expr):
     """A tensor in an expression: tensor number `number` of the list that is passed to `map`.
 
-    The numbers begin with 1.
+    The numbers are from 1 to 8.
     """
 
     def __init__(self, number: int) -> None:

@@ -91,11 +91,13 @@ class EncodeOneHot(SupervisorVertex):
 def fill(
     graph: Graph, x: Tensor, prog: Program, value: AnyNumber, debug_context: str = OWN
 ) -> None:
-    """Write `value`, which may be NaN or infinite, to every element of x.
+    """Write `value` to every element of x.
 
-    The modelled cycles are those of PopLibs' Fill, which uses one worker of each tile.
+    For FLOAT and HALF, `value` may be NaN or infinite. x must not have an 8-bit float dtype. The
+    modelled cycles are those of PopLibs' Fill, which uses one worker of each tile.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     number = check_number("value", value, x.dtype)
     per_tile(
@@ -107,7 +109,8 @@ def fill(
 def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """Write 0, or False for BOOL, to every element of x.
 
-    The modelled cycles are those of PopLibs' Fill, which uses one worker of each tile.
+    x must not have an 8-bit float dtype. The modelled cycles are those of PopLibs' Fill, which uses
+    one worker of each tile.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -122,6 +125,7 @@ def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = O
     of each element, on the element's tile.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     first_number = check_number("start", start, x.dtype)
@@ -144,10 +148,11 @@ def encode_one_hot(
     """Write `on` to column indices[i] of row i of `encoded` [rows, classes], and `off` elsewhere.
 
     `indices` [rows] is INT or UNSIGNED_INT. If an index is not the number of a column (such as
-    `MASKED_LABEL_CODE`), its whole row is `off`. `encoded` may have any dtype and keeps its tile
-    mapping; each tile receives the indices of the rows of which it has elements.
+    `MASKED_LABEL_CODE`), its whole row is `off`. `encoded` has any dtype except 8-bit floats, and
+    keeps its tile mapping; each tile receives the indices of the rows of which it has elements.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape

@@ -51,6 +51,7 @@ def checked(graph: Graph, operation: ElementwiseOperation, *operands: Operand) -
 
     :raises PoplibsError: unless at least one operand is a tensor, and all tensors have the same
         dtype, which the operation accepts.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     if operation.arity == 1:
         return [check_operand(graph, "its operand", operands[0], operation)]

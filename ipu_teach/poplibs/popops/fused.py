@@ -229,13 +229,15 @@ def map(
     `expression` is built with `popops.expr`, and determines the dtype of the result. `tensors`
     contains 1 to 8 tensors, which are broadcast to a common shape. The call adds one compute set
     with one vertex per tile. As in PopLibs, the result is mapped like the tensor of its shape that
-    has the fewest elements on its fullest tile, or linearly if no tensor has that shape.
+    has the fewest elements on its fullest tile. Constants and views that repeat elements are not
+    considered; if no tensor remains, the result is mapped linearly.
 
     `options` may contain "enableGenerateCodelet" (default True). If it is False, each operation is
     a separate library call with its own compute set and intermediate tensor. The results have the
     same bits, and the profile shows how much time and memory fusing saves.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
@@ -261,6 +263,7 @@ def map_in_place(
     first tensor.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
@@ -300,6 +303,7 @@ def map_with_output(
     value.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)

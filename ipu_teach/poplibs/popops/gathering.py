@@ -333,7 +333,9 @@ def select_scalar_from_rows(
     `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. An index beyond the last column gives NaN,
     and `MASKED_LABEL_CODE` gives 0. One compute set replaces all other elements by 0, and a
     reduction adds each row. PopLibs' SelectFromInterval reads only the selected elements; it is
-    cheaper if a row is on one tile. Raises `PoplibsError`.
+    cheaper if a row is on one tile.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _check_rows(x, indices)
     column_numbers = np.arange(x.shape[1])
@@ -363,7 +365,9 @@ def update_scalar_in_rows(
     `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. If x contains softmax probabilities, it
     then contains the gradient of the cross-entropy. An index beyond the last column changes
     nothing. One compute set evaluates a fused expression for every element; PopLibs'
-    UpdateIntervalDEC reads only the indexed elements. Raises `PoplibsError`.
+    UpdateIntervalDEC reads only the indexed elements.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _check_rows(x, indices)
     column_numbers = np.arange(x.shape[1])

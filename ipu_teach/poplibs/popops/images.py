@@ -31,6 +31,7 @@ def normalise_image(
     dtype of the offsets.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         if (

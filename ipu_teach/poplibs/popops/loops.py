@@ -28,7 +28,7 @@ def counted_loop(
     of one element on tile 0, which the body may read but must not write. `body` is called once,
     immediately, and returns a program. Each iteration costs an addition on tile 0.
 
-    :raises PoplibsError: if an argument is wrong, or the step leads away from `end`.
+    :raises PoplibsError: if an argument is wrong, or if the step is 0 or leads away from `end`.
     """
     check_name(debug_context)
     for name, argument in (("begin", begin), ("end", end), ("step", step)):

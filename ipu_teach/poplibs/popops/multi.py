@@ -44,8 +44,8 @@ def multi_slice(
 
     `slice_shape` is the shape of x, but with size `sizes[i]` in dimension `dims[i]`. `offsets`
     [slices, len(dims)] is UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result.
-    An element of the result is on the tile of the elements of x with the same indices in the other
-    dimensions, provided that these are all on one tile.
+    Without a plan, an element of the result is on the tile of the elements of x with the same
+    indices in the other dimensions, provided that these are all on one tile.
 
     One compute set looks up all slices. If there are many slices of single rows, x is divided as
     `embedding_plan` would divide it, provided that this is faster. With several `dims`, another

@@ -45,6 +45,7 @@ def check_operand(
     errors.
 
     :raises PoplibsError: if `tensor` does not fit.
+    :raises InvalidTileMappingError: if it has unmapped elements.
     """
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
@@ -95,8 +96,8 @@ def result_like(
     The operand is the most evenly distributed one, in PopLibs' order of preference
     (popops/ElementWiseUtil.cpp): the operand with the fewest elements on its fullest tile; among
     equals, the operand on the most tiles, then the operand with the fewest regions, then the first
-    operand. Views that repeat elements and constants are not considered. If no operand remains, the
-    result is mapped linearly.
+    operand. Views that repeat elements and constants are not considered, unless `shape` is (). If
+    no operand remains, the result is mapped linearly.
     """
     of_shape = [t for t in tensors if t.shape == shape]
     candidates = [t for t in of_shape if t.is_parallel_writeable()]
@@ -148,8 +149,9 @@ def check_factor(
     A tensor must be mapped, and have one element of `dtype` or of a dtype in `wider`. `argument` is
     the name of the factor in errors.
 
-    :raises PoplibsError: if `k` is a tensor that does not fit.
+    :raises PoplibsError: if `k` is not a number, or is a tensor that does not fit.
     :raises TensorCreationError: if `k` is a number that is out of range.
+    :raises InvalidTileMappingError: if `k` is an unmapped tensor.
     """
     if not isinstance(k, Tensor):
         number: Operand = check_number(

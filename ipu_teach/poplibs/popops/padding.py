@@ -52,6 +52,7 @@ def pad(
     can be read but not written.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     margins = [_checked(name, amounts, x) for name, amounts in (("lower", lower), ("upper", upper))]
     valid_value = check_number("value", value, x.dtype)

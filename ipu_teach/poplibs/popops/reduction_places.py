@@ -123,7 +123,8 @@ class Placement:
 def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
     """Return the `Placement` of `matrix` for a reduction of its rows, or None if it is not useful.
 
-    It is None if some elements are unmapped, or if no tile has two elements of a column.
+    It is None if there are no elements, if some elements are unmapped, or if no tile has two
+    elements of a column.
     """
     num_rows, num_columns = matrix.shape
     positions: Array = matrix.positions().reshape(-1)

@@ -221,7 +221,10 @@ def planned(
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """Return the number of results on the fullest tile if `columns` results are mapped linearly."""
+    """Return the number of results on the fullest tile if `columns` results are mapped linearly.
+
+    The number is an estimate, because a linear mapping does not divide vectors.
+    """
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 

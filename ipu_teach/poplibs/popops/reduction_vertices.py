@@ -66,7 +66,7 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
     """Return the number of parts into which the workers of a tile divide the rows of a matrix.
 
     The matrix is [rows, columns]. The number is six, one part for each worker, if there are few
-    columns with many rows, and otherwise one.
+    columns with many rows and the operation is ADD, SQUARE_ADD, MAX or MIN. Otherwise it is one.
     """
     is_one_column = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
     has_few_columns = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
@@ -169,7 +169,7 @@ def worker_cycles(
     across: bool = False,
     stride: int = 0,
 ) -> int:
-    """Return the cycles of a worker in the fastest version of PopLibs' Reduce for this reduction.
+    """Return the cycles of a worker in the version of PopLibs' Reduce for this reduction.
 
     The worker reduces `rows` rows of `columns` columns. `dtype` is the dtype of the rows, and `out`
     the dtype of the results. Two successive rows begin `stride` elements apart, or `columns`

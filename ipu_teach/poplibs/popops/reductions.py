@@ -143,9 +143,10 @@ def reduce(
       this tile, first to last. The results of the tiles are then reduced in the order of the tiles'
       first rows, either first to last, or in blocks whose results are reduced in another step.
 
-    On a tile, the six workers usually divide the columns between them. They divide the rows instead
-    if a vertex has at most 8 columns, and at least 32 times as many rows as columns (for
-    SQUARE_ADD, at least 32 rows). The division is that of `poputil.balanced_partition`, and the
+    On a tile, the six workers usually divide the columns between them. For ADD, SQUARE_ADD, MIN and
+    MAX, they divide the rows instead if there are few columns with many rows. Few means at most 8
+    for FLOAT and HALF, and 1 for integers. Many means at least 32 rows for each column, or for
+    SQUARE_ADD at least 32 in all. The division is that of `poputil.balanced_partition`, and the
     workers' results are reduced first to last. With the method by tiles, a worker may reduce whole
     columns instead. Sums of HALF are accumulated in FLOAT and rounded once, unless `options` set
     "accumType.inVertex" (the dtype of sums within a vertex) or "accumType.interTile" (the dtype of
@@ -157,6 +158,7 @@ def reduce(
     reductions with the same list run in parallel.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
@@ -185,6 +187,7 @@ def reduce_with_output(
     added to the values of `out`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
@@ -208,6 +211,7 @@ def reduce_many(
     created. `prog` and `options` are those of `reduce`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)

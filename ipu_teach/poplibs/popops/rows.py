@@ -494,6 +494,7 @@ def dims_of(x: Tensor, dims: Sequence[int]) -> list[int]:
     """Return `dims` as non-negative dimensions of x.
 
     :raises PoplibsError: if there are no dimensions, or a dimension is repeated.
+    :raises PoplarIndexError: if x has no such dimension.
     """
     is_sequence = isinstance(dims, Sequence) and not isinstance(dims, str)
     valid_dims = [x._axis(d) for d in dims] if is_sequence else []

@@ -184,6 +184,7 @@ def scaled_add_to(
       relative error than this, the sum is computed in FLOAT and rounded once, which is slower.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     valid_options = settled(OPTIONS, options)
@@ -233,6 +234,7 @@ def scaled_subtract_from(
     effect here.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     valid_options = settled(OPTIONS, options)
@@ -270,6 +272,7 @@ def axpby_to(
     `scaled_subtract_from`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
     valid_options = settled(OPTIONS, options)

@@ -145,9 +145,9 @@ def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPl
 def _chunks(n: int, target: Target) -> list[int]:
     """Return the numbers of chunks to compare, ascending.
 
-    The candidates are the powers of 2, the midpoints between them, and the number of tiles of an
-    IPU, as far as they exceed neither `n` nor that number of tiles. Each candidate is replaced by
-    the number of chunks that are not empty if all chunks but the last have the same length.
+    The candidates are the powers of 2, the midpoints between them, and the limit itself. The limit
+    is the number of tiles of an IPU, or `n` if that is less. Each candidate is replaced by the
+    number of chunks that are not empty if all chunks but the last have the same length.
     """
     num_tiles = max(1, min(n, target.tiles_per_ipu))
     powers_of_two = [2**i for i in range(num_tiles.bit_length())]

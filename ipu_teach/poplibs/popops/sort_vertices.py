@@ -1,7 +1,8 @@
 """The codelets that order rows: they sort chunks, merge sorted runs, and compute ranks.
 
-A run is a sorted group of elements. Equal elements keep their order. NaN is larger than any number.
-The module `ipu_teach.cost.vertices.order` contains the cycles.
+A run is a sorted group of elements. Equal elements keep their order, or have the reverse order if
+the result is reversed (see `order_of`). NaN is larger than any number. The module
+`ipu_teach.cost.vertices.order` contains the cycles.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ WORDS = {True: "largest", False: "smallest"}
 def order_of(keys: Array, k: int, largest: bool, descending: bool) -> Array:
     """Return the columns of the k largest or smallest keys of each row: int64[rows, k].
 
-    `keys` is [rows, n]. The keys in the returned columns are in descending or ascending order.
+    `keys` is [rows, n]. The keys in the returned columns are in descending or ascending order. The
+    largest keys are selected in descending order, and the smallest in ascending order; in both,
+    equal keys keep their order. If the other order is requested, the result is reversed.
     """
     row_length = keys.shape[1]
     ascending_order = np.argsort(keys, axis=1, kind="stable")

@@ -2,8 +2,10 @@
 
 A long row is divided into chunks, which are sorted on different tiles and merged. The module
 `sort_plan` chooses the number of chunks and how they are merged. Many rows are distributed evenly
-over the tiles. Equal elements keep their order, also in descending order. NaN is larger than any
-number. The module `extremes` searches for the largest or smallest element.
+over the tiles. Equal elements keep their order if the largest are returned in descending order, or
+the smallest in ascending order; otherwise their order is reversed. In an order, NaN is larger than
+any number. The module `extremes` searches for the largest or smallest element, and returns NaN if a
+row contains NaN.
 """
 
 from __future__ import annotations
@@ -74,9 +76,9 @@ def top_k(
 ) -> Tensor:
     """Return a tensor [..., k]: the k largest or smallest elements of each row of x.
 
-    A row is a vector along the last dimension of x, which may have any numeric dtype. `params`
-    contains k, whether the largest or smallest elements are selected, and their order. The result
-    is on the tiles that compute it.
+    A row is a vector along the last dimension of x, which may have any numeric dtype except 8-bit
+    floats. `params` contains k, whether the largest or smallest elements are selected, and their
+    order. The result is on the tiles that compute it.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -96,7 +98,8 @@ def top_k_key_value(
     """Return `(keys, values)`: the k largest or smallest keys of each row, and their values.
 
     The first tensor is the result of `top_k` for `keys`. The second contains the elements of
-    `values` at the same positions. `values` has the shape of `keys` and any dtype.
+    `values` at the same positions. `values` has the shape of `keys`, and any dtype except 8-bit
+    floats.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -124,7 +127,8 @@ def top_k_with_permutation(
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return x in ascending order along the dimension `dim`, in a new tensor.
 
-    Raises `PoplibsError`.
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype.
+    :raises PoplarIndexError: if x has no dimension `dim`.
     """
     return _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)[0]
 
@@ -135,7 +139,8 @@ def sort_in_place(
 ) -> None:
     """Sort x in ascending order along the dimension `dim`, and copy the result back to x.
 
-    Raises `PoplibsError`.
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype.
+    :raises PoplarIndexError: if x has no dimension `dim`.
     """
     out, _ = _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(out, x))
@@ -147,7 +152,7 @@ def sort_key_value(
 ) -> Tensor:
     """Return a new tensor: `values` in the order that sorts `keys` in ascending order along `dim`.
 
-    `values` has the shape of `keys` and any dtype.
+    `values` has the shape of `keys`, and any dtype except 8-bit floats.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -160,7 +165,8 @@ def sort_key_value_in_place(
 ) -> None:
     """Sort `keys` in ascending order along `dim`, and reorder `values` in the same way.
 
-    `values` has the shape of `keys` and any dtype. Both results are copied back to the two tensors.
+    `values` has the shape of `keys`, and any dtype except 8-bit floats. Both results are copied
+    back to the two tensors.
 
     :raises PoplibsError: if an argument is wrong.
     """
@@ -172,7 +178,11 @@ def sort_key_value_in_place(
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the position of the largest element of each row of x, as UNSIGNED_INT.
 
-    A row is a vector along the last dimension of x.
+    A row is a vector along the last dimension of x. If several elements are equal to the largest,
+    the result is the first of their positions. If a row contains NaN, it is the position of the
+    first NaN.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     return _extreme(graph, x, True, prog, name=debug_context)[0]
 
@@ -181,7 +191,11 @@ def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the position of the smallest element of each row of x, as UNSIGNED_INT.
 
-    A row is a vector along the last dimension of x.
+    A row is a vector along the last dimension of x. If several elements are equal to the smallest,
+    the result is the first of their positions. If a row contains NaN, it is the position of the
+    first NaN.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     return _extreme(graph, x, False, prog, name=debug_context)[0]
 
@@ -192,7 +206,9 @@ def max_and_arg_max(
 ) -> tuple[Tensor, Tensor]:
     """Return `(elements, positions)` of the largest element of each row of x.
 
-    A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x. The positions are those of `arg_max`.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     place, best = _extreme(graph, x, True, prog, name=debug_context)
     return best, place
@@ -204,7 +220,9 @@ def min_and_arg_min(
 ) -> tuple[Tensor, Tensor]:
     """Return `(elements, positions)` of the smallest element of each row of x.
 
-    A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x. The positions are those of `arg_min`.
+
+    :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
     place, best = _extreme(graph, x, False, prog, name=debug_context)
     return best, place

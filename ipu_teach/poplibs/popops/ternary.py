@@ -44,6 +44,7 @@ def select(
     fused expression if an operand is a number.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, name=debug_context)
 
@@ -57,6 +58,7 @@ def select_in_place(
     The requirements on the operands are those of `select`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _in_place(graph, "SELECT", (a, b, mask), prog, name=debug_context)
 
@@ -76,6 +78,7 @@ def select_with_output(
     The requirements on the operands are those of `select`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _with_output(graph, "SELECT", (a, b, mask), out, prog=prog, name=debug_context)
 
@@ -92,6 +95,7 @@ def clamp(
     the cycles of PopLibs' Clamp, or of a fused expression if a bound is a number.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     return _new(graph, "CLAMP", (x, low, high), prog, name=debug_context)
 
@@ -105,6 +109,7 @@ def clamp_in_place(
     The requirements on the operands are those of `clamp`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _in_place(graph, "CLAMP", (x, low, high), prog, name=debug_context)
 
@@ -124,6 +129,7 @@ def clamp_with_output(
     The requirements on the operands are those of `clamp`.
 
     :raises PoplibsError: if an argument is wrong.
+    :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _with_output(graph, "CLAMP", (x, low, high), out, prog=prog, name=debug_context)
 

@@ -2,9 +2,9 @@
 
 The sparse matrix is divided into rectangular parts of whole blocks. Each part has a *bucket*, which
 is a number of slots on a tile; a slot can store one block. A bucket has 30 % more slots
-(`OVERSIZE`) than it would need if the greatest permitted number of blocks were distributed evenly.
-If a part has more blocks than its bucket has slots, the remaining blocks *spill*: they are stored
-in the nearest bucket with an empty slot.
+(`OVERSIZE`) than it would need if the greatest permitted number of blocks were distributed evenly,
+but not more than its part has blocks. If a part has more blocks than its bucket has slots, the
+remaining blocks *spill*: they are stored in the nearest previous bucket with an empty slot.
 
 On the device, the buckets move around a ring of all parts, one part per step, until every spilled
 block has reached the tile of its own part. One program therefore works for any pattern that does
@@ -60,7 +60,7 @@ class MatMulParams:
     ) -> MatMulParams:
         """Return parameters for at most `nz_ratio` of the m x k values of the sparse operand.
 
-        `nz_ratio` is above 0 and at most 1.
+        `nz_ratio` is above 0 and at most 1. The number of values is rounded up to whole blocks.
 
         :raises PoplibsError: if an argument is wrong.
         """
@@ -167,11 +167,11 @@ def cut_for(
 ) -> Cut:
     """Return the partition with the fewest modelled cycles for a product with sums of FLOAT.
 
-    The partitions of `_partitions` with at most one part per tile are compared, with full buckets.
-    Only partitions whose temporary data fits into the share `proportion` (0 to 1) of a tile's
-    memory are considered. If there is none, the result is the one with the least temporary data.
+    The partitions of `_partitions` are compared, with full buckets. Only partitions whose temporary
+    data fits into the share `proportion` (0 to 1) of a tile's memory are considered. If there is
+    none, the result is the one with the least temporary data.
 
-    :raises PoplibsError: if no partition has at most one part per tile.
+    :raises PoplibsError: if every partition has a part that is too large for 16-bit positions.
     """
     b = params.block[0]
     bytes_per_cycle = target.exchange_bytes_per_cycle
@@ -237,8 +237,9 @@ def _partitions(
 
     The arrays contain an entry for each partition: the numbers of parts into which the rows and
     columns of the sparse operand, and the columns of the dense operand, are divided. If several
-    numbers have equally large largest parts, only the smallest is used. The sparse operand has
-    `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
+    numbers have equally large largest parts, only the smallest is used. The number of sparse parts,
+    and the numbers of rows and columns of blocks in a part, are below `EMPTY`. The sparse operand
+    has `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
     `num_vectors` vectors of the data path.
 
     :raises PoplibsError: if there is no such partition.
@@ -403,7 +404,8 @@ class Partitioner:
 
         `encode` returns such arrays. `nz_values` may also contain gradients of the values instead.
 
-        :raises PoplibsError: if the arrays have other shapes than those that `encode` returns.
+        :raises PoplibsError: if `meta_info` has another shape than `encode` returns, or `nz_values`
+            another number of elements.
         """
         cut = self.cut
         b = self.cut.b
@@ -426,7 +428,10 @@ class Partitioner:
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """Return all buckets, filled with the blocks of `csr`; pictures show them."""
+        """Return all buckets, filled with the blocks of `csr`; pictures show them.
+
+        The errors are those of `encode`.
+        """
         cut = self.cut
         meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
         buckets = []

@@ -224,7 +224,7 @@ def create_sparse_dense_mat_mul_lhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_lhs",
 ) -> SparseTensor:
-    """Return a sparse operand of FLOAT or HALF that can store `params.num_blocks` blocks.
+    """Return a sparse operand of FLOAT or HALF that can store at least `params.num_blocks` blocks.
 
     Its tensors have no initial values: write them before a program reads them.
 
@@ -511,7 +511,7 @@ def _ring(
     """Return two variables `(bucket, inbox)` with entries of `shape`, mapped by `_on_tiles`.
 
     The entries of `bucket` move around the ring of buckets. A step copies each entry to `inbox` on
-    the next tiles, and then from `inbox` to `bucket` there.
+    the tiles of a neighbouring bucket, and then from `inbox` to `bucket` there.
     """
     bucket = _on_tiles(graph, cut, dtype, shape, name=f"{name}/bucket")
     return bucket, _on_tiles(graph, cut, dtype, shape, name=f"{name}/inbox")

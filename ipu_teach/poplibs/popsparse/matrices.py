@@ -134,7 +134,11 @@ class SparseMatrix:
         )
 
     def same_pattern(self, other: SparseMatrix) -> bool:
-        """Return whether both matrices have the same shape and blocks at the same positions."""
+        """Return whether both matrices have the same shape and blocks of one size at the same
+        positions.
+
+        :raises PoplibsError: if `other` is not a sparse matrix.
+        """
         if not isinstance(other, SparseMatrix):
             raise PoplibsError(
                 f"same_pattern() was given {shown(other)}, which is not a sparse matrix.",

@@ -117,8 +117,7 @@ class Pieces(NamedTuple):
     - `run`: the number of the run that contains the piece.
     - `start`: the index of the piece's first block in `SparsePlan.order`.
     - `place`: the index of the piece's partial sum. The partial sums are sorted by the number of
-      pieces
-      of their row, then by row, and then by run.
+      pieces of their row, then by row, and then by run.
     """
 
     row: Array

@@ -7,8 +7,9 @@ order of rows. The blocks on one tile are called a *run*. If several tiles have 
 row, these tiles also add the row's partial sums.
 
 The plan has the numbers of parts and bands that PopLibs' planner expects to be best for blocks that
-are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). The model computes
-the cycles of all combinations of 1 to 32 parts and 1 to 128 bands at once.
+are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). There are at most
+32 parts and 128 bands, and at least two tiles for each pair of them. The model computes the cycles
+of all such combinations at once.
 """
 
 from __future__ import annotations
