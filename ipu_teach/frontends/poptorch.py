@@ -1005,13 +1005,12 @@ class PoplarExecutor(WithoutSome):
 
     @property
     def report(self) -> Report:
-        """The report of all runs of the current program; raises `ModelError` before there is one.
-        """
+        """The report of all runs of the current program. Raises `ModelError` without a program."""
         return self._compiled().run.engine.report
 
     @property
     def program(self) -> Program:
-        """The program as a tree, for `show.program`; raises `ModelError` before there is one."""
+        """The program as a tree, for `show.program`. Raises `ModelError` without a program."""
         return self._compiled().run.low.program
 
     def cycleCount(self) -> int:
