@@ -173,6 +173,8 @@ def test_what_was_trained_is_saved_and_asked(tmp_path: Path) -> None:
     assert asked.getReport().total_cycles > 0
     with pytest.raises(ModelError, match="change only defaultLearningRate"):
         made.updateOptimizerFromHost(popart.Adam({"defaultLearningRate": (0.1, False)}))
+    with pytest.raises(ModelError, match="change only defaultLearningRate"):
+        made.updateOptimizerFromHost(popart.SGD({"lossScaling": (4.0, False)}))
 
 
 def test_operations_are_those_of_onnx(tmp_path: Path) -> None:

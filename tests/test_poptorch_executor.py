@@ -222,6 +222,25 @@ def test_a_changed_list_or_object_compiles_again() -> None:
         torch.testing.assert_close(executor(X, array), X * factor)
 
 
+def test_a_large_constant_buffer_compiles_again_only_if_it_changes() -> None:
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("numbers", torch.arange(70_000))
+
+        def forward(self, x: Any) -> Any:
+            return x + self.numbers[:6]
+
+    module = Shifted()
+    executor = poptorch.inferenceModel(module, options())
+    for _ in range(2):
+        torch.testing.assert_close(executor(X), X + torch.arange(6))
+    assert executor.compiles == 1
+    module.numbers.numpy()[:6] = 7  # torch does not notice this change
+    torch.testing.assert_close(executor(X), X + 7)
+    assert executor.compiles == 2
+
+
 def test_tensors_are_matched_by_name() -> None:
     class Two(nn.Module):
         def forward(self, x: Any, y: Any, batch: Any = None) -> Any:

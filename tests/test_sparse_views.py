@@ -101,8 +101,11 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         "show.sparse() was given 7, which is not a Partitioner.\n  next:  give it one, and a pattern: "
         "show.sparse(Partitioner(params, FLOAT, target), csr)."
     )
-    for given in ({}, {"a": {0.5: 1, 0.25: 1}}, {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 1: 1}}):
-        assert "a dict of two to six curves" in option_error(lambda g=given: show.crossing(g))
+    many = {f"product {i}": {0.5: 1 + i, 0.25: 1} for i in range(8)}
+    two_densities = {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 1: 1}}
+    for given in ({}, {"a": {0.5: 1, 0.25: 1}}, two_densities, many):
+        assert "a dict of two to seven curves" in option_error(lambda g=given: show.crossing(g))
+    assert len(show.crossing(dict([*many.items()][:7])).scene.stills) == 2
     bad = {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 0.25: float("nan")}}
     assert "show.crossing() was given {'a'" in option_error(lambda: show.crossing(bad))
 

@@ -292,9 +292,10 @@ def _nll(
 ) -> Value:
     """Return the negative log likelihood of probabilities `x`, or of log probabilities.
 
-    If `x` is the result of a softmax, the loss is computed from the softmax's input, in FLOAT.
-    Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7 (in FLOAT16 as 6.104e-5), so a
-    loss is at most 16.1.
+    If `x` is the result of a softmax (or a log softmax), the loss is computed from the softmax's
+    input, in FLOAT. Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7, so a loss is
+    at most 16.2. In FLOAT16 the bound is 6.104e-5, and a loss is at most 9.71. Log probabilities
+    have no bound.
     """
     scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if scores is not None:
@@ -613,10 +614,11 @@ class SessionOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """The choice of micro-batches whose results a run returns for an output.
+    """The choice of steps whose results a run returns for an output.
 
-    `kind` is "ALL", "FINAL" for the last micro-batch, "SUM" for the sum over all micro-batches, or
-    "EVERYN" for every `n`-th micro-batch.
+    A step is an update, or in inference a micro-batch. `kind` is "ALL", "FINAL" for the last step,
+    "SUM" for the sum over all steps, or "EVERYN" for every `n`-th step. The results of the
+    micro-batches and replicas of a selected step are all returned.
     """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
@@ -735,7 +737,8 @@ class PyStepIOCallback:
 
     `input(id, is_prefetch)` returns the next micro-batch of an input, and `output(id)` returns an
     array to which the next output is written. `input_complete(id)` is called after each input, and
-    `output_complete(id)` after each output.
+    `output_complete(id)` after each output. The outputs of all micro-batches are written, whatever
+    the `AnchorReturnType`.
     """
 
     input: Callable[[str, bool], HostArray]
@@ -989,9 +992,12 @@ class TrainingSession(InferenceSession):
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:
         """Change the learning rate, without compiling again.
 
-        :raises ModelError: if `optimizer` differs in anything else than the learning rate.
+        :raises ModelError: if `optimizer` differs in anything else than the learning rate, or
+            before `prepareDevice` is called.
         """
-        if (optimizer.kind, optimizer.numbers) != (self._optimizer.kind, self._optimizer.numbers):
+        previous = self._optimizer
+        settings = optimizer.kind, optimizer.scale, optimizer.numbers
+        if settings != (previous.kind, previous.scale, previous.numbers):
             raise ModelError("""updateOptimizerFromHost() was given an optimiser that differs from
                 the session's optimiser in more than the learning rate.
                 next:  change only defaultLearningRate, or create a new TrainingSession.""")

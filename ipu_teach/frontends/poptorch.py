@@ -166,7 +166,8 @@ class ShardedExecution:
 class PipelinedExecution:
     """The execution strategy in which stages work on different micro-batches at the same time.
 
-    `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`.
+    `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`. With the
+    schedule "sequential", only one stage works at a time.
     """
 
     def __init__(self, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> None:
@@ -224,7 +225,7 @@ class _Training(_OptionSet):
     reduction = ReductionType.Mean
 
     def gradientAccumulation(self, count: Count) -> _Training:
-        """Set the number of micro-batches whose gradients are combined in one update."""
+        """Set how many micro-batches' gradients each replica combines in one update."""
         self.accumulation = count
         return self
 
@@ -248,7 +249,9 @@ class _Precision(_OptionSet):
     def setPartialsType(self, dtype: object) -> _Precision:
         """Set the dtype of the partial sums of matrix products and convolutions.
 
-        :raises InvalidOptionError: if `dtype` is neither torch.float nor torch.half.
+        `dtype` is torch.float, torch.half or the name of one of them, such as "half".
+
+        :raises InvalidOptionError: if `dtype` is any other value.
         """
         names = {"float32": "float", "float16": "half", "float": "float", "half": "half"}
         name = str(dtype).removeprefix("torch.")
@@ -293,7 +296,10 @@ class Options(_OptionSet):
         self.TensorLocations = _TensorLocations()
 
     def deviceIterations(self, count: Count) -> Options:
-        """Set the number of steps in a call: batches in inference, updates in training."""
+        """Set the number of steps in a call.
+
+        In training, a step is an update. In inference, each replica runs one micro-batch in a step.
+        """
         self.iterations = count
         return self
 
@@ -337,7 +343,7 @@ class Options(_OptionSet):
         return self
 
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
-        """Set the fraction of a tile's memory that a matrix product may use.
+        """Set the fraction of a tile's memory for the temporary data of a product or a convolution.
 
         `proportion` is a number, or a dict with a number for each IPU, such as `{"IPU0": 0.6}`. The
         smallest number of a dict applies to all IPUs.
@@ -382,7 +388,8 @@ def DataLoader(
     `batch_size` is the number of examples in a micro-batch. `settings` are further arguments of
     torch's DataLoader.
 
-    :raises ModelError: if `drop_last` is False and the examples do not fill the last batch.
+    :raises ModelError: if there are fewer examples than a batch needs, if `drop_last` is False and
+        the examples do not fill the last batch, or if torch does not accept an argument.
     """
     factors = options.factors(training=True)
     examples_per_call = batch_size * prod(factors.values())
@@ -408,8 +415,8 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
     """Mark the loss of a module and return it: the mean or sum of `x`, or `x` itself for "none".
 
     A module's forward may return the marked loss at any position. Without a mark, the last output
-    is the loss. If a module marks several losses, each must be computed from all losses marked
-    before it; otherwise the capture raises `ModelError`.
+    is the loss. If a module marks several losses, the last of them is the loss. It must be computed
+    from all others; otherwise the capture raises `ModelError`.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
@@ -447,8 +454,9 @@ def custom_op(
 ) -> list[Tensor]:
     """Return the results of the operation `name`, which `ir.register(name, Row(…))` has added.
 
-    The results have the shapes and dtypes of `example_outputs`. Plain torch does not have the
-    operation, so the results are copies of `example_outputs` when forward runs in torch.
+    The results have the shapes and dtypes of `example_outputs`. `domain` and `domain_version` have
+    no effect. Plain torch does not have the operation, so the results are copies of
+    `example_outputs` when forward runs in torch.
     """
     return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
@@ -456,7 +464,8 @@ def custom_op(
 class Block:
     """A context manager that places operations on an IPU: `with Block("second", ipu_id=1):`.
 
-    Operations after the block stay on its IPU until another block begins.
+    `ipu_id` is the number of the IPU in each replica; None means 0. Operations after the block stay
+    on its IPU until another block begins. `user_id` has no effect.
     """
 
     def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
@@ -477,9 +486,9 @@ class Block:
 
 
 def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
-    """Return `layer`, and place its operations on the IPU `ipu_id`.
+    """Return `layer`, and place its operations on the IPU `ipu_id`; None means IPU 0.
 
-    Operations after the layer stay on that IPU until another block begins.
+    Operations after the layer stay on that IPU until another block begins. `user_id` has no effect.
     """
     block = Block(user_id, ipu_id)
 
@@ -541,7 +550,7 @@ class _Compiled:
     - `captured`: the graph of the module's operations.
     - `mirror`: the connection between the module's tensors and the device's variables.
     - `reads`: the names of the attributes that forward has read, by module.
-    - `description`: everything on which the program depends except shapes and constants.
+    - `description`: the Python values and settings on which the program depends.
     - `constants`: the fingerprint of the module's tensors that are constants in the program.
     - `shapes`: the shapes and dtypes of the tensors among the arguments.
     - `inputs`: the names of these tensors, in the order of the captured inputs.
@@ -571,8 +580,9 @@ class PoplarExecutor(WithoutSome):
     After each call, the module's tensors and the optimiser's state have the device's values. If the
     host changes them, the next call uses the changed values.
 
-    Ctrl-C stops after the current step and copies the weights to the host. A second Ctrl-C stops
-    immediately.
+    Ctrl-C takes effect at the end of a call, when all its steps are complete and the weights are on
+    the host. A second Ctrl-C stops immediately. The host then has the weights from before the call,
+    and the next call continues with these.
     """
 
     not_here = {
@@ -622,12 +632,13 @@ class PoplarExecutor(WithoutSome):
         return self in _attached
 
     def compile(self, *args: Argument, **kwargs: Argument) -> None:
-        """Capture and compile the module for the given arguments, without running it.
+        """Capture and compile the module for the given arguments, and attach it to the device.
 
-        Pass the same arguments as to a call: the tensors contain the batch of a whole call.
+        Pass the same arguments as to a call: the tensors contain the batch of a whole call. The
+        program does not run.
 
-        :raises ModelError: if the module cannot be captured. Errors of PopLibs functions are not
-            caught.
+        :raises ModelError: if the module cannot be captured, or as in `attachToDevice`. Errors of
+            PopLibs functions are not caught.
         """
         self._prepare(Arguments(self.module, args, kwargs))
         if not self.isAttachedToDevice():
@@ -636,8 +647,8 @@ class PoplarExecutor(WithoutSome):
     def attachToDevice(self) -> None:
         """Copy the module's weights to the device.
 
-        :raises ModelError: before the first compilation, and if another attached executor uses one
-            of these tensors and either executor changes it.
+        :raises ModelError: before the first compilation, and if another attached executor uses a
+            tensor of this module and one of the two executors changes the tensor.
         """
         self._compiled()
         self._refuse_shared()
@@ -734,9 +745,10 @@ class PoplarExecutor(WithoutSome):
 
     @property
     def rng_state(self) -> list[int]:
-        """The state of the device's random numbers: two 32-bit words, or [] before compilation.
+        """The state of the device's random numbers: two 32-bit words.
 
-        Assign an earlier state to continue with the same random numbers.
+        It is [] before compilation, and for a program that draws no random numbers, unless a state
+        was assigned. Assign an earlier state to continue with the same random numbers.
         """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
@@ -766,8 +778,9 @@ class PoplarExecutor(WithoutSome):
         learning-rate scheduler does not need this function, because each call reads the learning
         rates of the executor's optimiser.
 
-        :raises ModelError: if the two optimisers differ in more than their learning rates, and for
-            an inferenceModel.
+        :raises ModelError: for an inferenceModel, if the device does not implement the optimiser,
+            and if a program is compiled and the two optimisers differ in more than their learning
+            rates.
         """
         if not self.training:
             raise ModelError(f"""setOptimizer() was called on the {self.name}, which does not
@@ -802,7 +815,10 @@ class PoplarExecutor(WithoutSome):
     # --- the program ---
 
     def _description(self, call: Arguments, names: Reads) -> Hashable:
-        """Return everything except shapes on which the program depends, to compare with ==."""
+        """Return the Python values and settings on which the program depends, to compare with ==.
+
+        They do not include the shapes of the arguments and the module's constant tensors.
+        """
         settings = dict(vars(self.options))
         # These options only select outputs, so the program does not depend on them.
         del settings["mode"], settings["every"]
@@ -823,8 +839,9 @@ class PoplarExecutor(WithoutSome):
     def _check_batch(self, call: Arguments) -> int:
         """Return the number of micro-batches in a call.
 
-        :raises ModelError: if the batch does not divide into micro-batches, or if a tensor's shape
-            or dtype differs from the one that the program was compiled for.
+        :raises ModelError: if a tensor has no elements, if the batch does not divide into
+            micro-batches, or if the tensors differ in name, shape or dtype from those for which the
+            program was compiled.
         """
         factors = self.options.factors(self.training)
         num_micro_batches = prod(factors.values())
@@ -922,7 +939,11 @@ class PoplarExecutor(WithoutSome):
     def __call__(self, *args: Argument, **kwargs: Argument) -> Argument:
         """Run the program on a batch, and return forward's outputs for the selected micro-batches.
 
-        :raises ModelError: if the arguments do not fit. Errors of PopLibs functions are not caught.
+        The module is first compiled if no program fits the call.
+
+        :raises ModelError: if the arguments do not fit, or if the module cannot be captured. Errors
+            of PopLibs functions are not caught.
+        :raises InvalidOptionError: if the output mode does not suit the outputs.
         """
         call = Arguments(self.module, args, kwargs)
         arrays = self._prepare(call)
@@ -961,7 +982,8 @@ class PoplarExecutor(WithoutSome):
     def _mode(self) -> OutputMode:
         """Return the output mode, where `OutputMode.Default` is replaced by `Final` or `All`.
 
-        :raises InvalidOptionError: if the mode cannot be used with the outputs.
+        :raises InvalidOptionError: if the mode selects no micro-batch, or if it adds outputs of
+            BOOL.
         """
         options = self.options
         mode = options.mode
@@ -983,16 +1005,19 @@ class PoplarExecutor(WithoutSome):
 
     @property
     def report(self) -> Report:
-        """The report of all runs of the current program."""
+        """The report of all runs of the current program. Raises `ModelError` without a program."""
         return self._compiled().run.engine.report
 
     @property
     def program(self) -> Program:
-        """The program as a tree, for `show.program`."""
+        """The program as a tree, for `show.program`. Raises `ModelError` without a program."""
         return self._compiled().run.low.program
 
     def cycleCount(self) -> int:
-        """Return the modelled cycles of a call: the mean over all calls of the current program."""
+        """Return the modelled cycles of a call: the mean over all calls of the current program.
+
+        :raises ModelError: before the first compilation.
+        """
         return int(self.report.total_cycles) // max(self._calls, 1)
 
 
@@ -1028,9 +1053,9 @@ def _captured(
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:
-    """Return the PopLibs options that `options` sets.
+    """Return the PopLibs options of products and convolutions that `options` sets.
 
-    They are options of matrix products, of convolutions and of rounding.
+    They also contain "stochasticRounding" if it is enabled.
     """
     precision = options.Precision
     flags: dict[str, str | float | bool] = {}
@@ -1119,7 +1144,8 @@ def _selected(out: Array, mode: OutputMode, options: Options) -> Array:
     """Return the outputs of the micro-batches that `mode` selects, concatenated along dimension 0.
 
     `out` is [micro-batches, …]. The micro-batches are ordered by step, then by their number in the
-    accumulation, then by replica.
+    accumulation, then by replica. Several scalar outputs become a vector. If only one output is
+    selected, it keeps its shape.
     """
     replicas = options.replicas
     if mode is OutputMode.Sum and out.dtype.kind in "iu":

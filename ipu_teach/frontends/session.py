@@ -38,7 +38,7 @@ Schedule = Annotated[str, Among(("", *SCHEDULES))]
 
 
 def is_schedule(value: object) -> bool:
-    """Return whether `value` is the name of a pipeline schedule, in upper or lower case."""
+    """Return whether `value` is the name of a pipeline schedule, in upper, lower or mixed case."""
     return isinstance(value, str) and value.lower() in SCHEDULES
 
 
@@ -181,7 +181,7 @@ def compile_graph(
 
     The machine has one IPU for each stage and replica; the number of IPUs of `model` is not used.
     `label` names the graph in the progress message, `steps` is the number of steps in a run, and
-    `options` contains the PopLibs options of matrix products and convolutions.
+    `options` are the options of `Lowering`.
     """
     sized_model = copy(model)
     sized_model.num_ipus = graph.stages * graph.replicas
@@ -220,8 +220,8 @@ def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
 def without_unused(graph: Ir) -> Ir:
     """Return a copy of the graph without the operations whose results are never used.
 
-    A result is used if another operation reads it or if it is an output of the graph. Operations
-    that print or that change a variable are kept.
+    A result is used if an operation that is kept reads it, or if it is an output of the graph.
+    Operations that print or that change a variable are kept.
     """
     read = set(graph.outputs.values())
     ops = []

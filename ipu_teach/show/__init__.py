@@ -1,7 +1,7 @@
 """The pictures of programs and runs that a notebook shows.
 
-Compared with `tiny`, which prints text, each public function of this package, such as
-`bsp(report)`, takes a report, a recording, a tensor or a target, and returns a `View`. A view
+Compared with `tiny`, which prints text, most public functions of this package, such as
+`bsp(report)`, take a report, a recording, a tensor or a device, and return a `View`. A view
 contains a `Scene`: the picture as data. Three renderers draw every scene: an SVG file, a matplotlib
 figure for slides, and a live player that needs no kernel. Every picture comes with a sentence and a
 table that contain the same numbers.

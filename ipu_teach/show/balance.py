@@ -80,7 +80,7 @@ def balance(
     superstep.
 
     :raises InvalidOptionError: if an argument is not a report, if nothing that takes time has run,
-        or if no frame shows `at`.
+        or if no frame shows `at`. It is also raised if `why` is not a chain of causes.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -175,7 +175,10 @@ class _Run:
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """Return the phase in which tiles wait most; None if IPUs wait longer for each other."""
+        """Return the phase in which tiles wait most, or None.
+
+        It is None if no tile waits in a phase, or if IPUs wait at least as long for each other.
+        """
         lost_by_phase = [
             (int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)
         ]
@@ -186,7 +189,8 @@ class _Run:
     def last_tiles(self, lost: _Lost) -> Array:
         """Return int64: the numbers of the slowest tiles in the phase in which tiles wait most.
 
-        It is empty if IPUs wait for the last IPU, or if at least half of the tiles are equally
+        It is empty if there is no such phase, or if IPUs wait for the last IPU. It is also empty if
+        no tile is at work during the whole phase, or if at least half of the tiles are equally
         slow.
         """
         none: Array = np.zeros(0, np.int64)

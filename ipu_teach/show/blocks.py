@@ -26,7 +26,9 @@ class Blocks:
     """The profiled blocks of some tiles in the first `total` cycles of a run.
 
     `tiles` is a tile number or a list of them, and `which` are the filters of `Execution.blocks`.
-    The errors of `Execution.blocks` are raised.
+
+    :raises InvalidOptionError: if there are no tiles or too many, or no profiled blocks on them.
+        The errors of `Execution.blocks` are raised too.
     """
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:

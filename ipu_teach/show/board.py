@@ -190,7 +190,10 @@ def _tiles(scene: Scene, board: Board, places: Places, state: Array) -> Iterator
 
 
 def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
-    """Yield a rim around the cells of each tensor in a tile, then the count of undrawn elements."""
+    """Yield a rim around the cells of each tensor in a tile, then the count of undrawn elements.
+
+    A board with a single tensor has no such rims.
+    """
     rest = []
     for row, rim_code in enumerate(board.rims):
         for box in range(len(board.tiles)):
@@ -304,8 +307,7 @@ def _width(text: str) -> float:
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board as packets, which contain a number or the
-    bytes.
+    """Yield the messages between the boxes of a board as packets with a number or the bytes.
 
     `paint_board` has drawn their lines, and the arrows if there are many messages.
     """
@@ -419,7 +421,8 @@ def _corners(x: float, y: float, wide: float, high: float) -> Iterator[Shape]:
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     """Yield the cells of the focused box as a list.
 
-    A number that has just changed is followed by its previous value.
+    The previous value of a number that has just changed is struck through, to the left of the new
+    one.
     """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)

@@ -104,8 +104,10 @@ def bsp(
     several IPUs, it rests where the waiting of the IPUs adds up to the most cycles. The title is
     about that frame.
 
-    :raises InvalidOptionError: if `run` or `other` is not a report or contains no step, if `paired`
-        is given without a second run on the same number of tiles, or if no frame shows `at`.
+    :raises InvalidOptionError: if `run` or `other` is not a report, contains no step or takes no
+        modelled time, or if no frame shows `at`. It is also raised if `paired` is given without a
+        second run on the same number of tiles, if `at` is given with two runs, or if `why` is not a
+        chain of causes.
     """
     shown_run, contents = report_of(run)
     report = checked(shown_run, "bsp")

@@ -85,11 +85,11 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     use.
 
     Most vertices of a library have no Python lines: a formula or an estimate gives their cycles.
-    For such a codelet, the view shows the formula. For any codelet, it says how many of the
+    For such a codelet, the view shows the formula. For a report, it also says how many of all
     vertices that ran have no lines, and which share of all vertex cycles they took.
 
-    :raises InvalidOptionError: if `what` is not a report, if no vertex of the codelet ran, or if
-        the operations of its lines could not be counted.
+    :raises InvalidOptionError: if `what` is not a report, or is one that was loaded from a file, if
+        no vertex of the codelet ran, or if the operations of its lines could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)

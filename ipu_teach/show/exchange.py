@@ -53,14 +53,14 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     * many to many: none of these.
 
     On a machine of more than 64 tiles, several tiles share a column and a row. At most 40 exchanges
-    are shown, those in which the most bytes arrive, and fewer if the scene would be larger than 150
-    kB. A note below the picture says what is left out.
+    are shown, those in which the most bytes arrive in one execution, and fewer if the scene would
+    be larger than 150 kB. A note below the picture says what is left out.
 
     `at` is where the picture rests: the number of a superstep of the run, or the name of a step. By
     default, it rests at the exchange in which the most bytes arrive during the run or, with several
-    IPUs, the most bytes from other IPUs. `largest` is the number of bytes of the darkest colour, by
-    default the maximum from a tile to a tile. Pictures with the same value of `largest` can be
-    compared.
+    IPUs, the most bytes from other IPUs. `largest` is the number of bytes of the darkest colour. By
+    default, and at least, it is the maximum of a square of the matrix. Pictures with the same value
+    of `largest` can be compared, unless it is below the maximum of one of them.
 
     :raises InvalidOptionError: if `run` is not a report, if no tile sends to another, if no frame
         shows `at`, or if `largest` is not a positive whole number.

@@ -83,12 +83,13 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 
     The result is a picture with sliders, which is built again when a slider moves. `build` is
     called with a value for each setting, as keyword arguments, and returns a view, such as
-    `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
-    step) of numbers, or a list of choices. Its initial value is the default of that parameter of
-    `build`, or else the lowest or first value.
+    `show.bsp(engine.report)`. A setting is (lowest, highest, step), (lowest, highest), or a list of
+    at least two choices. The default step is 1 for whole numbers, and a hundredth of the range for
+    others. Its initial value is the default of that parameter of `build`, or else the lowest or
+    first value.
 
-    :raises InvalidOptionError: if a setting has another form, if a default is outside its setting,
-        or if `build` does not return a view.
+    :raises InvalidOptionError: if there is no setting, if one has another form, if a default is
+        outside its setting, or if `build` does not return a view.
     """
     if not settings:
         raise InvalidOptionError("""explore() was given no setting, so it has no slider to show.

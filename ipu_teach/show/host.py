@@ -40,8 +40,8 @@ def host(report: Report) -> View:
     measured on your computer. At most 512 supersteps are shown, and fewer if the scene would be
     larger than 150 kB. A note below the picture says so.
 
-    :raises InvalidOptionError: if `report` is not a report, or if nothing was transferred between
-        host and device.
+    :raises InvalidOptionError: if `report` is not a report, or if nothing was transferred from or
+        to the host or streaming memory.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run without transfers between host and

@@ -80,13 +80,15 @@ def liveness(
     that are always live. With `axis="cycles"`, a step is as wide as the modelled cycles of one
     execution, so that you can compare two programs in time.
 
-    In programs of more than 2,000 steps, and of fewer if the scene would be larger than 150 kB,
-    several steps share a column, which shows the fullest of them. A note below the picture says so.
-    `at` is where the picture of one report rests: the number of a superstep of the run, or the name
-    of a step. By default, it rests where the most bytes are live.
+    The axis has at most 2,000 columns, or 300 with `axis="cycles"`, and fewer if the scene would be
+    larger than 150 kB. If several steps share a column, it shows the fullest of them. Except with
+    `axis="cycles"`, a note below the picture says so. `at` is where the picture of one report
+    rests: the number of a superstep of the run, or the name of a step. By default, it rests where
+    the most bytes are live.
 
     :raises InvalidOptionError: if an argument is not a report, if the programs contain no step, if
-        the step `at` did not run, or if `axis` is unknown.
+        the step `at` did not run, or if `axis` is unknown. It is also raised if `at` is given with
+        two reports, or if the axis has cycles but no step takes modelled time.
     """
     refuse_at_of_two("liveness", other, at)
     if axis not in AXES:

@@ -65,8 +65,8 @@ class Step:
         origins: the origins of the new values of the written elements.
         comes: maps (sending tile, receiving tile) to the elements that are sent before the step
             computes.
-        goes: maps (sending tile, receiving tile) to the elements that the step writes and then
-            sends.
+        goes: maps (sending tile, receiving tile) to the elements that are sent after the step
+            computes, or that the host receives.
         after: whether the elements in `comes` get their values at the end of the step.
         by_host: whether the host sends or receives.
         copied: maps (sending tile, receiving tile) to the elements that copies move in a step that

@@ -79,8 +79,9 @@ class Panels:
     ) -> None:
         """Place a mark between the x coordinates `left` and `right`.
 
-        Its upper edge is `down` units below the current `y`, and its height is `high`. A mark that
-        already has a width or height keeps it. `drawing` contains the bars of the mark.
+        Its upper edge is `down` units below the current `y`, and its height is `high`. `Cells` and
+        `Painted` keep their width and height, and `Rows` keep their height. `drawing` contains the
+        bars of the mark.
         """
         y = self.y + down
         place_fields: dict[str, Any] = {"x": left, "y": y}

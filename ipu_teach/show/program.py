@@ -241,7 +241,8 @@ def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
     """Return the title of each part, by the `id` of its place.
 
-    Neighbouring steps with the same title are numbered, such as "Copy 2 of 3".
+    Steps with the same title in the same part are numbered, such as "Copy 2 of 3". Parts with the
+    same title in the same part get titles that list their steps.
     """
     titles = {id(place): place.title for place in places}
     for place in places:
@@ -264,8 +265,8 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 def _by_content(place: WalkPlace) -> str:
     """Return a title that lists the steps of a part, such as "Sequence: forward0, backward3".
 
-    A name such as "forward0/multiply" is represented by its first word. If the name of the part, or
-    all of its steps, contain that word, the next word is used.
+    A name such as "forward0/multiply" is represented by its first word. If the first word of all
+    steps is the name of the part, the next word is used.
     """
     steps = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     executed = [step.removeprefix("Execute ") for step in steps if step.startswith("Execute ")]

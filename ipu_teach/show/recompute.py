@@ -2,7 +2,7 @@
 
 On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
 a dot for each choice: a lower dot means less memory, and a dot further left means less time. A line
-joins the choices that no other choice improves in both.
+joins the choices for which no other choice is at least as good in both, and better in one.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def recompute(
     the fullest tile and the modelled cycles. Without reports, the costs are the maximum number of
     live inputs and the number of recomputed layers.
 
-    :raises InvalidOptionError: if `kept` does not contain 1 to 64 choices, or `reports` has other
-        names.
+    :raises InvalidOptionError: if `kept` does not contain 1 to 64 choices, or if `layers` or a
+        choice is invalid for `schedules.recompute`. It is also raised if `reports` has other names,
+        or something other than the report of a run.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
         raise InvalidOptionError(f"""show.recompute() was given kept={shown(kept)}, which is not

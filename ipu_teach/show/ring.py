@@ -332,9 +332,7 @@ class _Messages:
         )
 
     def title(self) -> str:
-        """Return the title: the round after which the sums are complete, or else the number of
-        rounds.
-        """
+        """Return the title: the round that completes the sums, or else the number of rounds."""
         complete = self.complete
         rounds = counted(len(self.rounds), "round")
         if True in complete and (first := complete.index(True)):

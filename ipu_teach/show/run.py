@@ -407,9 +407,10 @@ class _Picture:
 
 
 def _variables(names: Sequence[str]) -> str:
-    """Return the names of variables in quotes for a title: at most two, then how many more.
+    """Return the names of variables in quotes for a title.
 
-    The replicas of a variable have one name.
+    If there are more than two, it has the first name and the number of the others. The replicas of
+    a variable have one name.
     """
     plain = list(dict.fromkeys(without_replica(name)[0] for name in names))
     quoted = [f"'{label(name, 40)}'" for name in plain[: 2 if len(plain) < 3 else 1]]

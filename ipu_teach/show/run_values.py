@@ -85,7 +85,7 @@ class CellValues:
         `spans` has the range of each tensor's values as a text, and `bounds` has the values that
         separate its colours. Both cover all recorded elements, drawn or not, over the whole
         recording. Each tensor has a scale of its own. If there are values below zero, the middle
-        colour, white, stands for values near zero.
+        colour stands for values near zero.
         """
         recorded = [_range(track) for track in self.tracks]
         ranges = [ends or (0.0, 0.0) for ends in recorded]

@@ -10,9 +10,9 @@ the messages, and the texts. A *still* is one state of all channels. A frame is 
 still, so a still that a program repeats is stored only once.
 
 The recorded values of a run change even between frames that show the same still, so they are stored
-in `CellTexts`: the texts in the first frame, and the changes frame by frame. A renderer caches all
-texts every few frames. An `Aside` is a mark that shows details of the item that the reader chose in
-another mark.
+in `CellTexts`: the texts in the first frame, and the changes frame by frame. The player caches all
+texts of every 32nd frame. An `Aside` is a mark that shows details of the item that the reader chose
+in another mark.
 
 Lengths are in units of the drawing, which is 720 units wide. A frame lasts for the modelled cycles
 of its still.
@@ -44,7 +44,7 @@ LONGEST_LABEL = 80  # A label has at most this many characters.
 MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
 MOST_PERIODS = 64  # The search for the period of a run tries at most this many.
 WORDS = ("label", "note", "say")  # The fields of a still that are texts.
-SHORT = 8  # A shorter text is stored wherever it occurs, because its index would save nothing.
+SHORT = 8  # Shorter texts, and those of this length, are not replaced by an index.
 FEW_FRAMES = 16  # The strip of a run with at most this many frames is not divided into columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
@@ -659,7 +659,8 @@ class Scene:
         """The edges of the columns of a long run's strip, in cycles: float[columns + 1].
 
         It is None if no sequence of frames repeats. Otherwise, either each repetition has the same
-        number of columns, or each column has the same number of repetitions.
+        number of columns, or each column has the same number of repetitions, except that the last
+        may have fewer.
         """
         first_frame, period, num_rounds = _rounds(self.frames)
         if not num_rounds:
@@ -819,7 +820,11 @@ COPIES = re.compile(r"(?:\bCopy )?\b([\d,]+) copies: (.*), …$")
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """Return a text without unprintable characters, in one line of at most `longest` characters."""
+    """Return a text without unprintable characters, in one line of at most `longest` characters.
+
+    The name of a step with several copies becomes shorter: "3 copies: a, …" is "3 copies, the first
+    a".
+    """
     line = " ".join(
         "".join(character if character.isprintable() else " " for character in str(text)).split()
     )
@@ -964,7 +969,10 @@ def _still(still: Still) -> dict[str, Any]:
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
-    """Return the texts that occur in several stills, and replace each in `stills` by its index."""
+    """Return the texts that occur in several stills, and replace each in `stills` by its index.
+
+    Texts of at most `SHORT` characters stay in the stills.
+    """
     count_by_text = Counter(still[key] for still in stills for key in WORDS if still.get(key))
     shared = [text for text, count in count_by_text.items() if count > 1 and len(text) > SHORT]
     numbers = {text: number for number, text in enumerate(shared)}

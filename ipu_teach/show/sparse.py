@@ -362,8 +362,8 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     product, and has a frame for each density. All products are compared with the first one:
     `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.
 
-    :raises InvalidOptionError: unless there are two to six products, with positive numbers for the
-        same 2 to 32 densities.
+    :raises InvalidOptionError: unless there are two to seven products, with positive numbers for
+        the same 2 to 32 densities.
     """
     names, curves = _checked_curves(cycles)
     at = sorted(curves[0], reverse=True)
@@ -418,8 +418,8 @@ def _checked_curves(
 ) -> tuple[list[str], list[dict[float, float]]]:
     """Return `(names, curves)`: the names of the products, and the cycles of each by density.
 
-    :raises InvalidOptionError: unless there are two to six products, with positive numbers for the
-        same 2 to 32 densities.
+    :raises InvalidOptionError: unless there are two to seven products, with positive numbers for
+        the same 2 to 32 densities.
     """
     names = list(cycles) if isinstance(cycles, Mapping) else []
     curves = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
@@ -427,7 +427,7 @@ def _checked_curves(
     good = good and all(curve.keys() == curves[0].keys() for curve in curves)
     if not good or not all(_above_0(n) for curve in curves for pair in curve.items() for n in pair):
         raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}, which is not a dict
-            of two to six curves with positive numbers for the same 2 to 32 densities.
+            of two to seven curves with positive numbers for the same 2 to 32 densities.
             next:  give the cycles of each product by density:
             {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
     return names, curves

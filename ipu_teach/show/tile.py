@@ -96,7 +96,8 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     is the slowest tile in it. At most 24 steps are shown, those that cost the tile the most cycles;
     a note below the picture says so.
 
-    :raises InvalidOptionError: if `report` is not a report, or no vertex ran.
+    :raises InvalidOptionError: if `report` is not a report, or is one that was loaded from a file,
+        if no vertex ran, or if `step` is not a step that executes vertices.
     :raises PoplarIndexError: if there is no tile with that number.
     """
     model = model_of(report, "tile")

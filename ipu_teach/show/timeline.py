@@ -79,9 +79,10 @@ def timeline(
     """Where in a run does the time go?
 
     The view shows the run in `report` on an axis of modelled time, with the programs above and the
-    tiles below. The run in `other` is shown below it on the same scale. In a run of more than 100
-    supersteps, only one iteration is visible at first: one of the outermost Repeat with iterations
-    of at most 100 supersteps. A key or a button shows the whole run.
+    tiles below. The run in `other` is shown below it on the same scale. In a single run of more
+    than 100 supersteps on one IPU, only one iteration is visible at first, unless `blocks` is
+    given: one of the outermost Repeat with iterations of at most 100 supersteps. A key or a button
+    shows the whole run.
 
     `at` is the superstep at which the picture of one run rests: its number, counted from 0, the
     name of a step, or a kind of phase that takes most of the superstep. By default, the picture
@@ -98,8 +99,10 @@ def timeline(
     share 64 lanes: in each phase they are sorted by their time, and a lane shows a mean. Programs
     nested more than 12 levels deep are left out. A note below the picture says what is left out.
 
-    :raises InvalidOptionError: if an argument is not a report, if no step in it takes time, if
-        blocks are filtered but no tile is given, or if no frame shows `at`.
+    :raises InvalidOptionError: if an argument is not a report, if no step in it takes time, or if
+        no frame shows `at`. It is also raised if `at` or `blocks` is given with two reports, or if
+        a filter is unknown or given without `blocks`. The tiles in `blocks` must be one to eight,
+        with at least one profiled block.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but it

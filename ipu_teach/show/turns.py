@@ -138,7 +138,7 @@ def _sentence(
 ) -> str:
     """Return a sentence about a vertex: its cycles, iterations, and the last writer of `place`.
 
-    `who` is the name of the vertex. The table shows `num_rows` iterations from number `start` on.
+    `who` is the name of the vertex. The picture shows `num_rows` iterations from number `start` on.
     """
     cost = (
         f"{number(observation.cycles)} modelled cycles"

@@ -172,7 +172,7 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """Return the table of a scene as an HTML `<details>` element, followed by the scene's notes.
+    """Return the table of a scene, with the scene's notes below it, as an HTML `<details>` element.
 
     HTML allows rows and cells without end tags, which makes the element a tenth smaller.
     """

@@ -102,8 +102,8 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
     """Add the gradients of the operations in `ops` that depend on `targets` to the graph.
 
     At the call, `grads` contains the gradients of the final results, such as the loss. This
-    function adds the gradients of all other values to `grads`. It processes the operations from
-    last to first.
+    function adds the gradients of the other values that depend on `targets`, and of the targets, to
+    `grads`. It processes the operations from last to first.
 
     :raises ModelError: if an operation has no gradient, or if a gradient has another shape than its
         input.
@@ -177,12 +177,12 @@ def optimise(
 ) -> Ir:
     """Return the graph with an update of each variable in `grads` at its end.
 
-    `grads` maps variables to their gradients. `kind` is "sgd", "momentum", "adam", "adamw" or
-    "lars", and `numbers` are the optimiser's settings, as in `poplibs.optim`. "sgd" with a momentum
-    becomes "momentum". The optimiser's state is stored in new variables, such as "weight.first" for
-    the variable "weight". If `rate` is a number, it becomes the initial value of a variable "rate",
-    which the host may write. Gradients are divided by `scale`, in FLOAT, to undo the scale of
-    `autodiff`.
+    `grads` maps variables to their gradients; keys that are not variables are skipped. `kind` is
+    "sgd", "momentum", "adam", "adamw" or "lars", and `numbers` are the optimiser's settings, as in
+    `poplibs.optim`. "sgd" with a momentum becomes "momentum". The optimiser's state is stored in
+    new variables, such as "weight.first" for the variable "weight". If `rate` is a number, it
+    becomes the initial value of a variable "rate", which the host may write. Gradients are divided
+    by `scale`, in FLOAT, to undo the scale of `autodiff`.
 
     :raises ModelError: for an unknown setting, or a value of another graph.
     """

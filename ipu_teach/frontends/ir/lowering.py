@@ -63,9 +63,10 @@ def body_ops(op: Op) -> Body:
 class Lowering:
     """The program that runs `iterations` steps of a graph `ir`, on the Poplar graph `whole`.
 
-    Each stage of the model has a virtual graph with the tiles of one IPU. A variable gets the tile
-    mapping that its first reader prefers, if that is a matrix product, a convolution or a look-up.
-    `options` are the PopLibs options of matrix products and convolutions.
+    Each stage of the model has a virtual graph with the tiles of one IPU. A variable or an input
+    gets the tile mapping that the first of its readers with a preference prefers, such as a matrix
+    product, a convolution or a look-up. Without a preference, it is mapped linearly. `options` are
+    the PopLibs options of matrix products and convolutions, and "stochasticRounding".
 
     The table `OPS` contains a `Row` for each kind of operation, whose function `lower` adds the
     PopLibs calls. This function may use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`,
@@ -179,8 +180,8 @@ class Lowering:
     def _check(self) -> None:
         """Raise `ModelError` if the device cannot run the graph.
 
-        A tensor must not be larger than the memory of an IPU. If one stage changes a variable with
-        each micro-batch, no other stage may read the variable.
+        The result of an operation, except a view, must not be larger than the memory of an IPU. If
+        one stage changes a variable with each micro-batch, no other stage may read the variable.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -700,8 +701,8 @@ class Run:
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
         """Return the host's data for an input as a flat array in the input's dtype.
 
-        :raises ModelError: for another shape, for floats where the input contains integers, and for
-            integers out of the input's range.
+        :raises ModelError: for another shape, for anything but integers where the input contains
+            integers, and for integers out of the input's range.
         """
         array = np.asarray(numbers)
         num_micro_batches = self.micro_batches
@@ -731,7 +732,8 @@ class Run:
     def _checked_integers(self, value: Value, array: Array) -> Array:
         """Return the integers that the host passes for an input, as int64.
 
-        The label that a loss ignores is replaced by the device's code for ignored labels.
+        If the input is UNSIGNED_INT, the label that a loss ignores is replaced by the device's code
+        for ignored labels.
 
         :raises ModelError: if an integer is out of range.
         """
@@ -828,8 +830,8 @@ class Run:
         """Set the elements of a variable in all replicas.
 
         `array` has the shape of the variable, or [replicas, …] for a sharded variable. The number
-        of the replica is added to the variable "seed", so that each replica draws different random
-        numbers.
+        of the replica is added to the second word of the variable "seed", so that each replica
+        draws different random numbers.
 
         :raises ModelError: for an unknown name, or an array of another shape.
         """

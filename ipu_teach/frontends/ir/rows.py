@@ -150,7 +150,7 @@ def axes(x: Value, dims: Ints) -> list[int]:
 
 
 def no_gradients(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
-    """Return None for each input: the result is piecewise constant, or not a float."""
+    """Return None for each input, because no gradient passes through the operation."""
     return [None] * len(op.inputs)
 
 
@@ -900,7 +900,7 @@ def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
     """Return this replica's part of `x`, after dividing `x` into `count` equal parts.
 
-    The last part is padded with zeros.
+    `x` is first flattened, and zeros are added at its end until it is divisible.
     """
     share_length = -(-x.num_elements // count)
     padding_after = [share_length * count - x.num_elements]
@@ -930,8 +930,9 @@ OPS |= {
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
     """Return the definition of an operation that changes its first input, a variable, in place.
 
-    The second input has the shape of the variable. `lays` becomes the attribute `Row.lays`: a
-    function that returns a new variable with the tile mapping that the operation prefers.
+    If there is a second input, it has the shape of the variable. `lays` becomes the attribute
+    `Row.lays`: a function that returns a new variable with the tile mapping that the operation
+    prefers.
     """
 
     def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:

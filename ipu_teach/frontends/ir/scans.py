@@ -436,8 +436,8 @@ class _Backward:
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
     """Make a scan also return the values `values` of its body.
 
-    Return a dict that maps each of these values, and each output of the body, to the result of the
-    scan that contains it for all steps: [steps, …].
+    Return a dict with the result of the scan, [steps, …], that contains all steps of a value. Its
+    keys are these values, and the outputs of the body except the carried values.
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]

@@ -72,13 +72,13 @@ def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
 
 
 def _key(op: Op) -> Hashable:
-    """Return a key that is equal for two operations with the same stage and the same results."""
+    """Return a key of an operation. Equal keys mean the same stage and the same results."""
     inputs = tuple(_bits_key(value) if value.kind == CONSTANT else value for value in op.inputs)
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
 
 def _bits_key(item: Value | Attribute) -> Hashable:
-    """Return a key that is equal for two attributes or constants of equal type and bits."""
+    """Return a key of an attribute or constant. Equal keys mean the same type and the same bits."""
     if isinstance(item, Value):
         return item.dtype, item.shape, _bits_key(item.initial)
     if isinstance(item, np.ndarray):
@@ -255,12 +255,12 @@ RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
 
 
 def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
-    """Simplify the operations of `ir` that change variables, in place.
+    """Simplify the operations of `ir` that change variables. The graph is changed in place.
 
     If a variable is set to old * (1 - momentum) + new * momentum, the operations of this running
-    mean become a single operation "blend" at the position of the sum. A copy of a variable is
-    removed if no operation reads it after the variable has changed. `later` contains the operations
-    that run after the graph.
+    mean become a single operation "blend" at the position of the sum. A copy of a variable that the
+    graph changes is removed if all operations that read the copy run before the change. `later`
+    contains the operations that run after the graph.
     """
     _Blends(ir, later).fuse()
     _remove_copies(ir, later)
@@ -353,9 +353,10 @@ class _Blends:
 
 
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
-    """Remove the copies of variables that no operation reads after the variable has changed.
+    """Remove the copies of changed variables that are read only before the variable changes.
 
-    `later` contains the operations that run after the operations of the graph.
+    A copy that is an output, or that has a view which is one, is kept. `later` contains the
+    operations that run after the operations of the graph.
     """
     ops = [*ir.ops, *later]
     outputs = set(ir.outputs.values())

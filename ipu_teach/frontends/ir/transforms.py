@@ -58,10 +58,11 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Valu
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
     """Return the graph with each operation on the stage that `stages` assigns to its module.
 
-    `stages` maps the paths of modules to stages. The longest path decides that is the module of the
-    operation or contains it, such as "encoder" for "encoder.layer1". Without such a path, an
-    operation is on the stage of the operation before it. An operation that changes a variable is on
-    the stage of the first operation that reads the variable.
+    `stages` maps the paths of modules to stages. A path applies to the module's operations and to
+    those of its submodules: "encoder" also applies to "encoder.layer1". If several paths apply to
+    an operation, the longest of them decides. If none applies, the operation is on the stage of the
+    operation before it. An operation that changes a variable is on the stage of the first operation
+    that reads the variable.
 
     Call this function before `autodiff`.
     """
@@ -96,8 +97,8 @@ def recompute(
     at most once.
 
     If `keep` is "standard", the n operations of the forward pass are divided into about sqrt(n)
-    groups. From each group, the values are saved that are still needed after one of its operations:
-    the operation after which these values have the fewest bytes.
+    groups. From each group except the last, the values are saved that the forward pass still needs
+    after one of its operations: the operation after which these values have the fewest bytes.
 
     Values that another stage or phase reads are always saved, and so are results of operations that
     read a variable which the forward pass changes.
@@ -163,9 +164,9 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values that "standard" recomputation keeps in memory.
 
-    The forward pass of n operations is divided into about sqrt(n) groups. From each group, the
-    values are kept that are still needed after one of its operations. It is the operation after
-    which these values have the fewest bytes.
+    The forward pass of n operations is divided into about sqrt(n) groups. From each group except
+    the last, the values are kept that the forward pass still needs after one of its operations. It
+    is the operation after which these values have the fewest bytes.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {
@@ -274,7 +275,8 @@ def replicate(
 def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> Ir:
     """Return the graph as a pipeline: its stages work on different micro-batches at the same time.
 
-    `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`.
+    `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`. With the
+    schedule "sequential", only one stage works at a time.
 
     :raises InvalidOptionError: if the number of accumulated micro-batches does not suit the
         schedule.
@@ -287,8 +289,9 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 def sharded(ir: Ir) -> Ir:
     """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica receives a part of the summed gradients, updates the same part of the parameters,
-    and sends its new elements to the other replicas. Call this function after `replicate`.
+    Each replica receives a part of the reduced gradients, which are their sum or mean. It updates
+    the same part of the parameters, and sends its new elements to the other replicas. Call this
+    function after `replicate`. With a single replica, nothing changes.
 
     :raises ModelError: for the optimiser "lars", which needs complete parameters.
     """
@@ -374,7 +377,8 @@ def phased(ir: Ir) -> Ir:
 
     `Ir.at(phase=…)` sets the phase of operations. Each phase loads its parameters from streaming
     memory, and stores the values there that a later phase reads. The forward and the backward pass
-    of the same phase also exchange values through streaming memory.
+    of the same phase, and the stages, also exchange values through streaming memory. The
+    optimiser's state is in streaming memory, too.
     """
     body = [op for op in ir.ops if op.part != UPDATE]
     changed_variables = {op.inputs[0] for op in body if OPS[op.kind].in_place}

@@ -211,9 +211,10 @@ class Row:
     - `shape`: `shape(*values, **attrs)` returns an `Out`, or a list with an `Out` for each result.
       It raises `Unfit` if the values or attributes do not fit.
     - `lower`: `lower(lowering, *tensors, **attrs)` adds PopLibs calls to the program, and returns
-      the result as a tensor, or the results as a list of tensors.
+      the result as a tensor, the results as a list of tensors, or None if there is no result.
     - `grad`: `grad(graph, op, *result_gradients)` returns a list with the gradient of each input,
-      or None for an input without a gradient. If `grad` is None, no input has a gradient.
+      or None for an input without a gradient. If `grad` is None, `autodiff` raises `ModelError`
+      when it needs a gradient of an input.
     - `view`: whether the result shares memory with the input.
     - `in_place`: whether the operation changes its first input, a variable, and has no result.
     - `numbers`: whether `lower` accepts Python numbers in place of tensors.
@@ -352,8 +353,8 @@ class Ir:
         `initial` contains its initial elements. If `dtype` is None, their dtype is used. A `remote`
         variable is in streaming memory.
 
-        :raises ModelError: if the device does not support the dtype, or if the name is empty or
-            already used.
+        :raises ModelError: if the device does not support the dtype, if the name is empty or
+            already used, or if there are more than `MAX_ELEMENTS` elements.
         """
         array = np.asarray(initial)
         variable_dtype = dtype or dtype_of(array, name)
@@ -374,7 +375,8 @@ class Ir:
 
         `shape` is the shape of a micro-batch.
 
-        :raises ModelError: if the name is empty or already used.
+        :raises ModelError: if the name is empty or already used, or if there are more than
+            `MAX_ELEMENTS` elements.
         """
         sizes = tuple(map(int, shape))
         return self._named(Value(sizes, dtype, name, INPUT, family=self.family), self.inputs)
@@ -423,7 +425,9 @@ class Ir:
     ) -> Value:
         """Return a constant: an array, or one number for all elements of `shape`.
 
-        :raises ModelError: if an integer or bool `dtype` cannot represent the numbers exactly.
+        :raises ModelError: if an integer or bool `dtype` cannot represent the numbers exactly, if
+            the array has another shape than `shape`, or if there are more than `MAX_ELEMENTS`
+            elements.
         """
         host_values = np.asarray(value)
         if shape is not None and host_values.ndim and host_values.shape != tuple(shape):
@@ -543,7 +547,8 @@ class Ir:
     def _as_values(self, kind: str, inputs: Sequence[Value | ArrayLike]) -> tuple[Value, ...]:
         """Return the inputs of an operation, with numbers and arrays converted to constants.
 
-        These constants get the dtype of the first input that is not BOOL.
+        These constants get the dtype of the first value among the inputs that is not BOOL. If all
+        values are BOOL, the constants are BOOL. Without any value, they are FLOAT.
 
         :raises ModelError: if an input belongs to another graph or is not numeric.
         """

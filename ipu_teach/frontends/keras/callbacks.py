@@ -1,4 +1,4 @@
-"""Callbacks: objects whose methods `fit` calls before and after training and each epoch."""
+"""Callbacks: objects whose methods `fit` calls during a training, such as after each epoch."""
 
 from __future__ import annotations
 
@@ -119,11 +119,12 @@ class _Watch(Callback):
 class EarlyStopping(_Watch):
     """A callback that ends a training when a loss or metric stops improving.
 
-    The training ends after `patience` epochs without an improvement. An epoch improves the value
-    with the name `monitor` if it is better than the best value by more than `min_delta`. Higher
-    values are better in the mode "max", and lower values in "min". "auto" means "max" for names
-    that contain "acc", and "min" for all others. If `restore_best_weights`, the model gets the
-    weights of the best epoch at the end.
+    The training ends after `patience` epochs without an improvement, or after one such epoch if
+    `patience` is 0. An epoch improves the value with the name `monitor` if it is better than the
+    best value by more than `min_delta`. Higher values are better in the mode "max", and lower
+    values in "min". "auto" means "max" for names that contain "acc", and "min" for all others. If
+    `restore_best_weights` and a callback has ended the training, the model gets the weights of the
+    best epoch. They are not restored after the last of all epochs.
     """
 
     monitor: str = "val_loss"

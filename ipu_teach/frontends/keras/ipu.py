@@ -39,7 +39,7 @@ class PoplarOptions(CheckedOptions):
 class IPUConfig(CheckedOptions):
     """The configuration of the machine: the number of IPUs, their version, and the PopLibs options.
 
-    A Keras model with a single stage runs on all IPUs: each IPU has a replica.
+    A Keras model with a single stage is trained on all IPUs: each IPU has a replica.
     """
 
     auto_select_ipus: Count = 1
@@ -77,7 +77,8 @@ _stages: list[int] = []  # The stages of the open PipelineStage blocks, innermos
 class IPUStrategy:
     """A strategy, whose scope `with IPUStrategy().scope():` sets the machine of models.
 
-    Models that are created in the `with` block run on the machine that was configured last.
+    Models that are created in the `with` block run on the strategy's machine: the machine that was
+    configured last when the strategy was created.
     """
 
     def __init__(self) -> None:

@@ -101,7 +101,7 @@ class Model:
     `compiles` contains a sentence about each compilation for the device.
 
     :raises ModelError: if the output does not depend on the input, or also depends on another
-        input.
+        input, and if two layers have the same name.
     """
 
     def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
@@ -232,9 +232,9 @@ class Model:
         gradient_accumulation_steps_per_replica: Count = 1,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Set the number of batches in an update, and where the optimiser's state is stored.
+        """Set how many batches of a replica an update uses, and where the optimiser's state is.
 
-        If `offload_weight_update_variables`, the state is stored in streaming memory.
+        If `offload_weight_update_variables`, the optimiser's state is stored in streaming memory.
         """
         count = gradient_accumulation_steps_per_replica
         self._options["accumulation"] = count
@@ -249,8 +249,9 @@ class Model:
     ) -> None:
         """Run the stages as a pipeline: they work on different batches at the same time.
 
-        `pipeline_schedule` is the name of a pipeline schedule, in upper or lower case. The other
-        arguments have the same meaning as in `set_gradient_accumulation_options`.
+        `pipeline_schedule` is the name of a pipeline schedule, in upper or lower case. With the
+        schedule "sequential", only one stage works at a time. The other arguments have the same
+        meaning as in `set_gradient_accumulation_options`.
         """
         self._options["schedule"] = pipeline_schedule.lower()
         self.set_gradient_accumulation_options(
@@ -424,9 +425,12 @@ class Model:
     ) -> History:
         """Train the model, and return a record of the mean loss and metrics of each epoch.
 
+        The epochs have the numbers `initial_epoch` to `epochs` - 1. `steps_per_epoch` is the number
+        of batches in an epoch; the default is all. `validation_data` is evaluated after each epoch.
         Ctrl-C ends the training after the current run, and the model has the weights of that run.
 
-        :raises ModelError: if the samples do not fill complete runs, or before `compile` is called.
+        :raises ModelError: if the samples do not fill complete runs, before `compile` is called,
+            and if the model was created outside of an IPUStrategy's scope.
         """
         data = _dataset(x, y, batch_size, shuffle)
         steps = _steps(self._factors(FIT), data, steps_per_epoch)
@@ -599,7 +603,11 @@ class Model:
 
     @property
     def report(self) -> Report:
-        """The report of the program that ran last. Raises `ModelError` before the first run."""
+        """The report of the program that ran last.
+
+        :raises ModelError: before the first run, and until the next run after `compile` or a change
+            of an option.
+        """
         if self._current_run is None:
             raise ModelError("""The model has no report, because it has not run yet.
                 next:  call fit(), evaluate() or predict() first.""")

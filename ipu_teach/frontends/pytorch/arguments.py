@@ -93,8 +93,8 @@ class Arguments:
     def _refuse_hidden(self, name: str, leaf: Argument) -> None:
         """Raise `ModelError` if an argument contains tensors in the attributes of its objects.
 
-        `pytree` flattens only tuples, lists and dicts, so it does not find these tensors. `leaf` is
-        an element of the flattened argument `name`.
+        `pytree` flattens only tuples, lists, dicts and registered classes, so it does not find
+        these tensors. `leaf` is an element of the flattened argument `name`.
         """
         if not has_tensor(leaf):
             return

@@ -67,9 +67,15 @@ class _Equality:
 def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hashable:
     """Return a hashable copy of a value. The copies before and after a change are different.
 
-    - Numbers are compared by type and bits, arrays by their bytes, and functions by identity.
-    - Containers and dataclasses are compared by their elements.
-    - Other objects are compared by identity and attributes, or by `==` if they have no attributes.
+    - Numbers are compared by type and bits, and functions and classes by identity.
+    - Arrays and tensors are compared by their bytes. A tensor with more than `LARGEST` elements is
+      compared by its identity and version.
+    - Containers are compared by their elements. A container with more than `LONGEST` elements is
+      compared by its identity and length, so a change of an element is not noticed.
+    - Other objects are compared by their attributes. They are also compared by identity, unless
+      their class defines `==`.
+    - Objects without attributes are compared by `==` if their class defines it, and otherwise by
+      identity.
 
     `memo` maps the `id` of each object that has been visited to a number.
     """
@@ -121,7 +127,10 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object by name, or None if its class has no attributes."""
+    """Return the attributes of an object by name.
+
+    Return None if its class has neither `__slots__` nor a `__dict__` for them.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
     slots = [n for c in type(value).__mro__ for n in _slots(c)]
@@ -149,9 +158,10 @@ def _parts(module: torch.nn.Module) -> tuple[list[dict[str, object]], list[torch
 
 
 def _of_tensor(tensor: torch.Tensor) -> Hashable:
-    """Return the fingerprint of a tensor that is neither a parameter nor a buffer.
+    """Return the fingerprint of a tensor.
 
-    Small tensors are compared by their bytes, and large tensors by their identity and version.
+    Tensors with up to `LARGEST` elements are compared by their bytes, and larger tensors by their
+    identity and version.
     """
     layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided

@@ -28,8 +28,9 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
 
     `product` is a text for errors that explains how `count` is computed.
 
-    :raises ModelError: for a `batch_sampler` or an unknown argument; if there are fewer than
-        `count` examples; and if `drop_last` is False and the last batch would be incomplete.
+    :raises ModelError: for a `batch_sampler`, and for other arguments that torch's DataLoader does
+        not accept; if there are fewer than `count` examples and no sampler; and if `drop_last` is
+        False and the last batch would be incomplete.
     """
 
     def __init__(

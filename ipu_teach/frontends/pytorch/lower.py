@@ -181,7 +181,8 @@ class Lowerer:
     def _result(self, node: torch.fx.Node) -> Argument:
         """Add the operations of a torch node to the graph, and return the node's result.
 
-        If all arguments of the node are constants, torch computes the result immediately.
+        If all arguments of the node are constants, and it draws no random numbers, torch computes
+        the result immediately.
         """
         if node.target is getitem:
             source = self._read(node.args[0])

@@ -30,7 +30,8 @@ class Marks:
 
     - `stage`: the stage (IPU) of the operations that follow.
     - `kept`: the tensors that `recomputationCheckpoint` has marked.
-    - `losses`: the tensors that `identity_loss` has marked.
+    - `losses`: the tensors that `identity_loss` has marked, except those from which a later one was
+      computed.
     """
 
     stage: int = 0

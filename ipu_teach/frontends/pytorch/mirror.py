@@ -96,7 +96,11 @@ def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
 
 
 def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
-    """Return the names of the tensors in `first` that share memory with a tensor in `second`."""
+    """Return the names of the tensors in `first` whose memory overlaps with a tensor in `second`.
+
+    The memory of a tensor extends from its first to its last element, including elements of other
+    tensors between them.
+    """
     other_spans = sorted(_spans(list(second.values())))
     other_begins = [begin for begin, _ in other_spans]
     largest_ends = (
@@ -163,9 +167,11 @@ class Mirror:
             for tensor_name, tensor in tensors.items()
             if first_names[id(tensor)] not in names
         }
+        # Arrays are compared by their bytes, whatever their size. A tensor whose elements cannot be
+        # read is compared by its identity, so a new program is compiled, which refuses the tensor.
         return fingerprint(
             {
-                tensor_name: tensor.detach().clone()
+                tensor_name: array(tensor) if _is_readable(tensor) else tensor
                 for tensor_name, tensor in constant_tensors.items()
             }
         )
@@ -273,6 +279,11 @@ def _tensor(values: Array) -> torch.Tensor:
     """Return an array as a tensor. The dtype uint32, which torch lacks, is converted to int64."""
     values = values.astype(np.int64) if values.dtype == np.uint32 else values
     return torch.from_numpy(np.ascontiguousarray(values).reshape(values.shape))
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    """Return whether the elements of a tensor are in the CPU's memory, as a dense array."""
+    return tensor.device.type == "cpu" and tensor.layout is torch.strided
 
 
 def _is_same(values: Array, known: Array | None) -> bool:

@@ -179,7 +179,10 @@ def returns_alias(target: Target) -> bool:
 
 
 def has_gradient(operation: Operation) -> bool:
-    """Return whether a library's operation has a gradient, registered with `register_autograd`."""
+    """Return whether a library's operation has a gradient.
+
+    The gradient is registered with `register_autograd`, or as a kernel for autograd.
+    """
     name = operation._schema.name
     defined = torch._library.custom_ops.OPDEFS.get(name)
     if defined is not None:

@@ -36,7 +36,7 @@ def record_reads() -> Iterator[Reads]:
 def attribute_values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
     """Return the values of the attributes in `names`, by name, from a module or its class.
 
-    Methods, parameters, buffers and submodules are left out.
+    Methods and properties are left out. Parameters, buffers and submodules have the value None.
     """
     attributes = private.attributes_of_module(module)
     result: dict[str, object] = {}

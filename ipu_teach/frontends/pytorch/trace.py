@@ -373,8 +373,9 @@ class _Rerun:
         self.label = Label()
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        """Return the results of the recorded graph; `tensors` are its parameters, buffers and
-        inputs.
+        """Return the results of the recorded graph.
+
+        `tensors` are its parameters, buffers and inputs.
         """
         inputs = iter(tensors)
         values: dict[torch.fx.Node, Argument] = {}

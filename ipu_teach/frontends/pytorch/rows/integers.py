@@ -1,7 +1,7 @@
 """Lowering functions for integers: division, remainder, shifts and other operations on bits.
 
-The dtypes int8 to int64 are all INT on the device, which has 32 bits. Results of int8, int16 and
-uint8 are wrapped to their width.
+The dtypes uint8 and int8 to int64 are all INT on the device, which has 32 bits. Results of int8,
+int16 and uint8 are wrapped to their width.
 """
 
 from __future__ import annotations

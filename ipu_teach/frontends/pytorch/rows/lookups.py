@@ -1,8 +1,9 @@
 """Lowering functions of look-ups by index: gather, scatter and embeddings.
 
 The operations of `frontends.ir` take unsigned indices. In torch, negative indices are allowed only
-in subscripts (`x[index]`, `x[index] = y`), where they count from the end. The host checks the
-indices that it copies to the device. Indices that the device computes are not checked.
+in subscripts (`x[index]`, `x[index] = y`) and in `take` and `put_`, where they count from the end.
+The host checks the indices that it copies to the device. Indices that the device computes are not
+checked.
 """
 
 from __future__ import annotations
