@@ -389,7 +389,7 @@ def test_runs_of_rows(zero: bool, dtype: type[DType], tail: tuple[int, ...]) -> 
         np.asarray(rng.integers(-99, 99, (n, *tail))).astype(dtype.numpy) for n in (12, 9)
     )
     counts, starts, places = (
-        np.array(v, np.uint32) for v in ([2, 3, 0, 4], [10, 0, 3, 9], [0, 4, 2, 7])
+        np.array(v, np.uint32) for v in ([2, 3, 0, 4, 2], [10, 0, 3, 9, 11], [0, 4, 2, 7, 5])
     )
     a, b = bench.variable(source, dtype), bench.variable(result, dtype)
     runs = [bench.variable(v, UNSIGNED_INT) for v in (counts, starts, places)]

@@ -248,6 +248,7 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.dropout(101, HALF, IPU2), 6 + 144 + 2 * 104 // 4 + 9),
     (vertices.dropout(101, FLOAT, IPU2), 6 + 144 + 102 + 1),
     (vertices.set_seed(IPU2), 14 + 162),
+    (vertices.uniform(101, INT, IPU2), 4 + 6 * 50 + 2 + 132),
     (vertices.uniform(100, FLOAT, IPU2), 4 + 4 * 131 // 32 + 132 + 4),
     (vertices.uniform(96, HALF, IPU2), 4 + 4 * 111 // 16 + 144),
     (vertices.bernoulli(100, FLOAT, IPU2), 4 + 4 + 126 + 9),

@@ -40,12 +40,15 @@ class SequenceSlice(SupervisorVertex):
             num_rows, first_source, first_target = (
                 field[run].astype(np.int64) for field in (self.count, self.start, self.to)
             )
+            of_group = row_numbers - first_target + first_source
             source_rows = np.where(
-                (row_numbers >= first_target) & (row_numbers < first_target + num_rows),
-                row_numbers - first_target + first_source,
+                (row_numbers >= first_target)
+                & (row_numbers < first_target + num_rows)
+                & (of_group < len(self.src)),
+                of_group,
                 source_rows,
             )
-        is_inside = ((source_rows >= 0) & (source_rows < len(self.src))).reshape((len(self.dst), 1))
+        is_inside = (source_rows >= 0).reshape((len(self.dst), 1))
         taken = np.take(self.src, source_rows, axis=0, mode="clip")
         self.dst = np.where(
             is_inside, taken, np.zeros((), self.dst.dtype) if self.zero else self.dst
