@@ -815,8 +815,8 @@ def dropout(graph, x, seed, keep, program):
 
 # %% 03.5: the mask of a tile for all its rows
 # clause: each number
-# not yet: of the mask equals the mask 13 rows further expected: about 50 % why: several numbers share one
-#   random decision
+# not yet: of the mask equals the mask 13 rows further expected: about 50 % why: several numbers
+#   share one random decision
 def dropout(graph, x, seed, keep, program):
     from ipu_teach import concat
 
