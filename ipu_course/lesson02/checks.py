@@ -188,7 +188,7 @@ def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
             for (_, tile), (_, sorted_tile) in zip(sorted(begins), begins, strict=True)
             if tile != sorted_tile
         )
-        advice = "begin the interval of each tile where the interval of the tile before ends."
+        advice = "begin the interval of each tile where the interval of the previous tile ends."
         raise NotYet(
             description,
             f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
@@ -417,10 +417,7 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
             why=f"neighbouring rows on the same tile share one interval: row {row} is in the "
             "interval "
             f"of row {row - 1}.",
-            next_step=(
-                "give the whole list of graph.get_tile_mapping(a) to set_tile_mapping, or map all "
-                "(end - begin) // columns rows of an interval."
-            ),
+            next_step="map all (end - begin) // columns rows of each interval.",
             draws=partial(show.tiles, a, b.transpose()),
         )
 
@@ -611,10 +608,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
         description = f"the program with mapped={mapped}, written={written}"
         error = _fired(answer, mapped, written, description)
         if error is None:
-            why = (
-                f"in this case {omission}, so the machine should report an error, but it reported "
-                "none."
-            )
+            why = "in this case the error must occur, but the program works without an error."
             raise NotYet(
                 description,
                 "no error",
@@ -623,7 +617,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 next_step=ONLY_IF[error_type],
             )
         if not isinstance(error, error_type):
-            why = f"a different error occurred. In this case only one thing is missing: {omission}."
+            why = f"a different error occurred. In this case the only fault may be that {omission}."
             raise NotYet(
                 description,
                 f"{type(error).__name__}: {getattr(error, 'tried', error)}",
@@ -634,7 +628,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
     description = "the program with mapped=True, written=True"
     error = _fired(answer, True, True, description)
     if error is not None:
-        why = "if source is mapped and written, no error may occur."
+        why = "with mapped=True and written=True, no error may occur."
         raise NotYet(
             description,
             f"{type(error).__name__}: {getattr(error, 'tried', error)}",
@@ -904,7 +898,7 @@ def _to_zero(answer: Answer) -> Passed:
             run.trial.tried,
             f"from {starts[0]}: {starts[0] - taken[0]} left",
             expected="0 left",
-            why=f"the program subtracts 1 {taken[0]} times, for any number in left.",
+            why=f"the program runs the subtraction {taken[0]} times, for any number in left.",
             next_step=(
                 "return RepeatWhileTrue(Sequence(), left, body): it looks at left on the device."
             ),

@@ -674,7 +674,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.5: always mapped
 # clause: With `mapped=False` the first error must occur
-# not yet: in this case source is on no tile
+# not yet: in this case the error must occur
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     graph.set_tile_mapping(source, 0)
@@ -685,7 +685,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: always written
 # clause: with `written=False` the second one
-# not yet: in this case nothing is written into source
+# not yet: in this case the error must occur
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     graph.set_initial_value(source, values)
@@ -912,7 +912,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: three times
-# not yet: subtracts 1 3 times, for any number in left
+# not yet: runs the subtraction 3 times, for any number in left
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -944,7 +944,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: a large number of times
 # clause: for any number from 0 on
-# not yet: subtracts 1 1000 times, for any number in left
+# not yet: runs the subtraction 1000 times, for any number in left
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)

@@ -118,9 +118,7 @@ def _right(
         why = why or rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
         if special and not why:
-            why = (
-                f"the other inputs give right results. What is special about this input: {special}."
-            )
+            why = f"the other inputs give right results. This input is special: {special}."
         raise NotYet(description, where, why=why, next_step=advice)
     return run
 
@@ -149,9 +147,9 @@ def _scores() -> dict[str, Array]:
     alone[:, 2] += 300
     cases["one number in each row is 300 above the others"] = alone
     ends = np.array([[1], [-1]]) * [1, 0.875, 0.75, 0.625, 0.5]
-    cases["they reach the ends of FLOAT"] = np.float32(np.finfo(np.float32).max) * ends.astype(
-        np.float32
-    )
+    cases["the numbers reach the ends of FLOAT"] = np.float32(
+        np.finfo(np.float32).max
+    ) * ends.astype(np.float32)
     cases["there is one row"] = _drawn(307, 1, 6)
     cases["there is one number in a row"] = _drawn(308, 7, 1)
     return cases
@@ -314,10 +312,7 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
     why = "the addition adds these two elements, so one of them has to be sent."
     advice = "map a[i, j] and a[j, i] to the same tile."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why = (
-            "each row or column is on one tile. a[i, j] and a[j, i] are in different rows and "
-            "columns."
-        )
+        why = "each row (or column) is on one tile, and a[i, j] and a[j, i] are in different ones."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "elements with the same j - i are on the same tile. But for a[j, i] it is i - j."
         advice = "compute the tile from a number that stays the same if you exchange i and j."
@@ -671,10 +666,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
     share = float(masks[0].mean())
     error = float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
-        why = (
-            f"with {count:,} numbers and probability {keep}, the share is nearly always closer to "
-            "it."
-        )
+        why = f"with {count:,} numbers, this share is nearly always closer to {100 * keep:g} %."
         advice = "draw once for each number, with probability keep that the number stays."
         if abs(1 - share - keep) <= ERRORS * error:
             why = "the numbers that should stay become 0, and the others stay."

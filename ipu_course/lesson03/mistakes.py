@@ -118,7 +118,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: cut off below
-# not yet: What is special about this input: they reach the ends of FLOAT
+# not yet: This input is special: the numbers reach the ends of FLOAT
 def softmax(graph, x, program):
     x = popops.map(graph, expr.Max(expr._1, -1e30), [x], program)
     largest = popops.reduce(graph, x, [1], program, "MAX").reshape((x.shape[0], 1))
@@ -195,8 +195,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: 10,000 taken away
-# why:  this subtracts 10,000 from every row. In other rows, exp is then 0 or infinite everywhere,
-#   and the quotient is not a number.
+# why:  this subtracts 10,000 from every row. If the numbers of a row are far from 10,000, exp is 0
+#   or infinite, and the quotient is not a number.
 # next: subtract the largest number of each row: popops.reduce(graph, x, [1], program, "MAX").
 def softmax(graph, x, program):
     powers = popops.exp(graph, popops.sub(graph, x, 10_000, program), program)
@@ -228,7 +228,7 @@ def softmax(graph, x, program):
 
 # %% 03.2: by rows
 # clause: the addition sends nothing at all
-# not yet: each row or column is on one tile
+# not yet: each row (or column) is on one tile
 def place(graph, a):
     for i in range(a.shape[0]):
         graph.set_tile_mapping(a[i], i % 13)
@@ -760,7 +760,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: half of them
-# not yet: probability 0.75, the share is nearly always closer
+# not yet: is nearly always closer to 75 %
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 0.5, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
