@@ -48,7 +48,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: deals the grains out in turn
-# clause: The elements are in the order of
+# clause: Keep the elements in the order of
 # not yet: the elements are not in order
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -82,7 +82,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: rows for elements
-# clause: The elements are in the order of `tensor.flatten()`
+# clause: Keep the elements in the order of `tensor.flatten()`
 # why:  tensor has two dimensions, so tensor[a:b] selects rows, not elements.
 # next: map tensor.flatten()[a:b].
 def map_linearly(graph, tensor, grain):
