@@ -136,16 +136,18 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
         missing = int(np.argmin(covered))
         tail = bool(covered[:missing].all() and not covered[missing:].any()) and missing
         why = (
-            "the tail was left: dividing with // drops what does not come out even." if tail else ""
+            "the last elements are on no tile: // rounds down, so it drops the remainder."
+            if tail
+            else ""
         )
         raise NotYet(
             description,
             f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
             f"{missing}",
             why=why,
-            next_step="deal out -(-tensor.num_elements // grain) grains: the last may be short."
+            next_step="distribute -(-tensor.num_elements // grain) grains: the last may be short."
             if tail
-            else f"map element {missing}, too: graph.set_tile_mapping for a piece of "
+            else f"map element {missing}, too: call graph.set_tile_mapping for each part of "
             "tensor.flatten().",
         )
 
@@ -162,14 +164,14 @@ def _refuse_cut_grains(
                     description,
                     f"tile {tile} holds elements {begin} to {end - 1}",
                     expected=f"ranges that begin at a multiple of {grain}",
-                    why="a grain was cut in two"
+                    why="a grain is divided between two tiles"
                     + (
-                        ": the tiles got equal numbers of elements, and not of grains."
+                        ": the tiles have equal numbers of elements, but not whole grains."
                         if even
                         else "."
                     ),
-                    next_step="let each piece begin at a multiple of grain: count grains, then "
-                    "multiply by grain.",
+                    next_step="begin each part at a multiple of grain: count grains, then multiply "
+                    "by grain.",
                 )
 
 
@@ -178,15 +180,15 @@ def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
         why = (
-            "the elements lie in another order: a linear mapping gives each tile one piece, and "
-            "the pieces follow each other."
+            "the elements are not in order: in a linear mapping each tile has one interval, and "
+            "the next tile continues where it ends."
         )
         place = next(
             tile
             for (_, tile), (_, sorted_tile) in zip(sorted(begins), begins, strict=True)
             if tile != sorted_tile
         )
-        advice = "let the piece of each tile begin where the piece of the tile before it ends."
+        advice = "begin the interval of each tile where the interval of the previous tile ends."
         raise NotYet(
             description,
             f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
@@ -202,20 +204,20 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
         full = grains.index(max(grains))
         empty = grains.index(min(grains))
         share = -(-sum(grains) // len(grains))
-        why = "some tiles wait for others."
+        why = "the tile with the most grains makes the other tiles wait."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
-                "the number of grains per tile was rounded up, so the first tiles take all before "
-                "the last are reached."
+                "the number of grains per tile is rounded up, so the first tiles get all grains, "
+                "and the last tiles get too few or none."
             )
         if max(grains) == sum(grains):
-            why = "everything lies on one tile, and the others have nothing to do."
+            why = "all elements are on one tile, so the other tiles have no work."
         raise NotYet(
             description,
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
-            expected="numbers of grains that differ by 1 at most",
+            expected="numbers of grains that differ by at most 1",
             why=why,
-            next_step="give tile t the grains t * grains // tiles up to (t + 1) * grains // tiles.",
+            next_step="map grains t * grains // tiles up to (t + 1) * grains // tiles to tile t.",
         )
 
 
@@ -245,11 +247,13 @@ def _sums(answer: Callable[..., Program], values: Array) -> Ran:
         description = f"{run.trial.tried}, and one engine.run()"
         if not isinstance(broken.error, StreamConnectionError):
             raise Broken(description, broken.error) from None
-        message = f"{broken.error.tried} By then {counted(len(run.sent['sums']), 'sum')} had come."
+        message = (
+            f"{broken.error.tried} The program had sent {counted(len(run.sent['sums']), 'sum')}."
+        )
         why, advice = run.trial.reason(run, "02.2")
         if not why:
-            why = "the program takes more numbers than it sends sums."
-            advice = "let each round have one Copy from numbers and one Copy into sums."
+            why = "the program fetches more numbers than it sends sums."
+            advice = "use one Copy from numbers and one Copy into sums in each iteration."
         raise NotYet(description, message, why=why, next_step=advice) from None
     return run
 
@@ -268,12 +272,14 @@ def _running_sum(answer: Callable[..., Program]) -> Passed:
             raise _wrong_sums(run, values, partial(_off, answer, values))
         runs[count] = run
     why = (
-        "a Python loop wrote every round down. On the machine, each of them would take memory for "
-        "its code."
+        "a Python loop appends every iteration to the program, so the code of the program needs "
+        "memory for each of them."
     )
-    refuse_growing(built, "numbers", why, "write one round down, and say Repeat(count, round).")
+    refuse_growing(
+        built, "numbers", why, "write the program of one iteration, and return Repeat(count, body)."
+    )
     description = (
-        "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
+        "7, 23 and 1 numbers, each list in one engine.run(), with a program of constant size"
     )
     evidence = [run.report for run in runs.values()]
     return Passed(
@@ -304,22 +310,22 @@ def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     if len(actual) != count:
         if not steps["fetch"]:
             why = "nothing in the program fetches a number."
-            advice = "begin a round with Copy(numbers, number), for a variable number of one FLOAT."
+            advice = "begin the body with Copy(numbers, number), for a variable of one FLOAT."
         return NotYet(
             description,
             f"{len(actual)} of {counted(count, 'sum')}",
             why=why,
             next_step=advice
-            or "count the numbers that are fetched and the sums that are sent: each number that "
-            "comes in needs one Copy(total, sums).",
+            or "count the numbers that the program fetches and the sums that it sends: each number "
+            "needs one Copy(total, sums).",
         )
     off = actual - right
     if not why and (off == off[0]).all():
-        why = f"every sum is off by {number(off[0])}: the total does not begin at 0."
+        why = f"every sum is off by {number(off[0])}: the total does not start at 0."
         advice = "write 0 into the total before the loop: graph.set_initial_value(total, 0)."
     elif not why:
         why = rounding_or_logic(again)
-        follow = 'put PrintTensor("total", total) at the end of the round, and run it for 3, 1, 4.'
+        follow = 'add PrintTensor("total", total) at the end of the body, and run it for 3, 1, 4.'
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(
         description, difference(actual, right), expected=quoted(right), why=why, next_step=advice
@@ -346,13 +352,16 @@ def _no_exchange(answer: MapsB) -> Passed:
         if result is ...:
             raise NotAttempted
         if graph.get_tile_mapping(a) != before:
-            why = "a was moved. Others count on where it lies; only b is yours to place."
+            why = (
+                "your function changed the mapping of a. Other programs use this mapping: map "
+                "only b."
+            )
             raise NotYet(
                 description,
                 "another mapping of a",
-                expected="a where it was",
+                expected="the mapping of a unchanged",
                 why=why,
-                next_step="call set_tile_mapping for parts of b only.",
+                next_step="call set_tile_mapping only for b or parts of b.",
             )
         _whole_rows(graph, a, b, description)
         graph.create_host_read("check of 02.3", b)
@@ -370,9 +379,9 @@ def _no_exchange(answer: MapsB) -> Passed:
             bars = Bars(0, crossing, "bytes exchanged")
             draws = partial(show.tiles, a, b.transpose())
             raise NotYet(description, actual, why=why, next_step=advice, bars=bars, draws=draws)
-    minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
+    minimum = Bound(0, "bytes exchanged", "no program can send fewer than 0 bytes")
     return Passed(
-        "5 fixed matrices, whose rows are on irregular tiles",
+        "5 fixed matrices, whose rows are on tiles in no order",
         Bars(0, 0, minimum.unit),
         reports,
         bound=minimum,
@@ -405,12 +414,10 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
         raise NotYet(
             description,
             f"b[:, {row}] is on no tile",
-            why=f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
-            f"{row - 1}.",
-            next_step=(
-                "an interval has (end - begin) // columns rows; or pass the whole mapping on as "
-                "it is."
-            ),
+            why=f"neighbouring rows on the same tile share one interval: row {row} is in the "
+            "interval "
+            f"of row {row - 1}.",
+            next_step="map all (end - begin) // columns rows of each interval.",
             draws=partial(show.tiles, a, b.transpose()),
         )
 
@@ -421,8 +428,9 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     tiles_of_b = tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
     actual = (
-        f"{int((tiles_of_a != tiles_of_b.T).sum())} of {a.num_elements} elements cross, the first "
-        f"of them a[{i}, {j}]: it lies on tile {tiles_of_a[i, j]}, and b[{j}, {i}] on tile "
+        f"{int((tiles_of_a != tiles_of_b.T).sum())} of {a.num_elements} elements are sent, the "
+        "first "
+        f"of them a[{i}, {j}]: it is on tile {tiles_of_a[i, j]}, and b[{j}, {i}] is on tile "
         f"{tiles_of_b[j, i]}"
     )
 
@@ -434,14 +442,14 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     if not why and (tiles_of_b == tiles_of_b[0, 0]).all():
         return (
             actual,
-            "b lies on one tile, and everything has to come there.",
-            "put each part of b where its source lies.",
+            "all of b is on one tile, so the elements of a on other tiles are sent to it.",
+            "map each column of b to the tile of its row of a.",
         )
-    why = why or f"b[{j}, {i}] receives a[{i}, {j}], and the two lie on different tiles."
+    why = why or f"b[{j}, {i}] receives a[{i}, {j}], but the two are on different tiles."
     return (
         actual,
         why,
-        advice or "ask where a lies: graph.get_tile_mapping(a), or its rows one by one.",
+        advice or "use graph.get_tile_mapping(a): it returns the tiles of a.",
     )
 
 
@@ -469,14 +477,16 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
         if not looked:
             raise
         why = (
-            "Python would look once, while the program is written. left gets its number later, and "
-            "only the device sees it."
+            "Python would look at left only once, while you write the program. The host writes the "
+            "number later, and only the device sees it."
         )
-        advice = "let the device look before each round: RepeatWhileTrue(condition, left, round)."
+        advice = (
+            "use a loop that looks at left on the device: RepeatWhileTrue(Sequence(), left, body)."
+        )
         line = dict(broken.rows).get("line", "")
         raise NotYet(
             "a countdown",
-            f"left was looked at by Python, in {line}" if line else "",
+            f"Python looked at left, in {line}" if line else "",
             why=why,
             next_step=advice,
         ) from None
@@ -489,13 +499,13 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
         raise _counted_wrongly(wrong, run)
     if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(run.program)):
         why = (
-            "nothing in the program repeats for as long as the device says: the most rounds were "
-            "fixed when it was written."
+            "no loop of the program ends by a decision of the device: the largest number of "
+            "iterations is fixed in the program."
         )
-        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-        actual = "right numbers, from a program with an end of its own"
+        advice = "use a loop that looks at left: RepeatWhileTrue(Sequence(), left, body)."
+        actual = "right numbers, from a program with a fixed number of iterations"
         raise NotYet(
-            "a countdown", actual, expected="a loop that decides", why=why, next_step=advice
+            "a countdown", actual, expected="a loop that looks at left", why=why, next_step=advice
         )
     _refuse_ticks_at_once(answer)
     description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
@@ -513,19 +523,22 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
     ticks, left = int(run.came[0]["ticks"]), int(run.came[0]["left"])
     if abs(start - left - run.rounds) > 1:
         raise NotYet(
-            f"a countdown from {start:,}, stopped after {MOST_ROUNDS:,} rounds at most",
-            f"{start - left:,} taken from left in {counted(run.rounds, 'round')}",
-            expected="1 in each round",
-            why="the rounds are not counted: a round takes more than 1 from left, or none.",
-            next_step="take 1 from left and add 1 to ticks in the same round.",
+            f"a countdown from {start:,}, stopped after at most {MOST_ROUNDS:,} iterations",
+            f"{start - left:,} subtracted from left in {counted(run.rounds, 'iteration')}",
+            expected="1 in each iteration",
+            why=(
+                "an iteration must subtract exactly 1 from left, and this program subtracts "
+                "another number."
+            ),
+            next_step="subtract 1 from left and add 1 to ticks in the same iteration.",
         )
     if abs(ticks + left - start) > 1:
         raise NotYet(
-            f"a countdown from {start:,}, stopped after {run.rounds:,} rounds",
+            f"a countdown from {start:,}, stopped after {run.rounds:,} iterations",
             f"{ticks:,} ticks, and {left:,} left",
             expected=f"{start - left:,} ticks",
-            why="the ticks are not counted round by round.",
-            next_step="take 1 from left and add 1 to ticks in the same round.",
+            why="ticks does not grow by 1 in each iteration.",
+            next_step="subtract 1 from left and add 1 to ticks in the same iteration.",
         )
 
 
@@ -539,28 +552,30 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
     description = "countdowns one after another, from " + ", ".join(map(str, STARTS))
     endless = ticks > MOST_ROUNDS
     actual = f"from {start}: " + (
-        f"still running after {MOST_ROUNDS:,} rounds"
+        f"still running after {MOST_ROUNDS:,} iterations"
         if endless
         else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
     why, advice = run.trial.reason(
-        run, "02.4", advice=f"follow a countdown from {start} by hand.", nearest=True
+        run, "02.4", advice=f"trace a countdown from {start} by hand.", nearest=True
     )
     if run.steps["Repeat"] and len(wrong) > 1 and len({done for _, done, _ in wrong}) == 1:
         why = (
-            f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the "
-            "program was written."
+            f"the program runs {ticks} iterations for any number in left: the number of "
+            "iterations is "
+            "fixed in the program."
         )
-        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+        advice = "use a loop that looks at left: RepeatWhileTrue(Sequence(), left, body)."
     elif not why and endless:
-        why = f"from {start} the loop never ends: no look finds what would end it."
-        advice = f"write down the value of left at each look, for a countdown from {start}."
+        why = f"from {start} the loop never ends: its predicate never has the value that ends it."
+        advice = f"write down the value of the predicate in each iteration, from {start} on."
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
-            f"the smaller ones are right. A countdown from {start} needs more rounds than were "
-            "written down."
+            f"the smaller countdowns are right. A countdown from {start} needs more iterations "
+            "than "
+            "the program has."
         )
-        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+        advice = "use a loop that looks at left: RepeatWhileTrue(Sequence(), left, body)."
     return NotYet(
         description,
         actual,
@@ -573,19 +588,17 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
 # --- 02.5 -----------------------------------------------------------------------------------------
 
 FAULTS = {
-    (False, True): (InvalidTileMappingError, "source has no tile"),
-    (True, False): (UninitialisedReadError, "nothing was written into source"),
+    (False, True): (InvalidTileMappingError, "source is on no tile"),
+    (True, False): (UninitialisedReadError, "nothing is written into source"),
 }
 ONLY_IF: dict[type[Exception], str] = {
     InvalidTileMappingError: "map source only if mapped is true.",
-    UninitialisedReadError: "give source its values only if written is true.",
+    UninitialisedReadError: "write values into source only if written is true.",
 }
 WHENEVER: dict[type[Exception], str] = {
-    InvalidTileMappingError: (
-        "map source whenever mapped is true: graph.set_tile_mapping(source, 0)."
-    ),
+    InvalidTileMappingError: ("map source if mapped is true: graph.set_tile_mapping(source, 0)."),
     UninitialisedReadError: (
-        "give source its values whenever written is true: graph.set_initial_value(source, values)."
+        "write the values if written is true: graph.set_initial_value(source, values)."
     ),
 }
 
@@ -595,7 +608,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
         description = f"the program with mapped={mapped}, written={written}"
         error = _fired(answer, mapped, written, description)
         if error is None:
-            why = f"this is the case in which {omission}, and the machine had nothing to object to."
+            why = "in this case the error must occur, but the program works without an error."
             raise NotYet(
                 description,
                 "no error",
@@ -604,7 +617,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 next_step=ONLY_IF[error_type],
             )
         if not isinstance(error, error_type):
-            why = f"another error came. Only one thing may be missing here: {omission}."
+            why = f"a different error occurred. In this case the only fault may be that {omission}."
             raise NotYet(
                 description,
                 f"{type(error).__name__}: {getattr(error, 'tried', error)}",
@@ -615,7 +628,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
     description = "the program with mapped=True, written=True"
     error = _fired(answer, True, True, description)
     if error is not None:
-        why = "with both done, neither error may come."
+        why = "with mapped=True and written=True, no error may occur."
         raise NotYet(
             description,
             f"{type(error).__name__}: {getattr(error, 'tried', error)}",
@@ -627,7 +640,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
         description = f"the program with mapped={mapped}, written={written}, where {omission}"
         _refuse_more_missing(answer, mapped, written, description)
     return Passed(
-        "each error in turn, and then neither",
+        "each of the two errors, and then a run without an error",
         evidence=[error_type.__name__ for error_type, _ in FAULTS.values()],
     )
 
@@ -653,10 +666,11 @@ def _fired(
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = (
-                "this error comes from your function itself. The machine is to find the fault, in "
-                "a program that has it."
+                "this error occurs in your function itself. The function must return a program "
+                "with "
+                "the fault, and the machine must find it."
             )
-            advice = "leave out the line that would prevent it, and return the program."
+            advice = "leave out the line that prevents the error, and return the program."
             raise NotYet(
                 description, said_by(broken.error), expected="a program", why=why, next_step=advice
             ) from None
@@ -671,11 +685,13 @@ def _fired(
                 "variable 'source'" not in broken.error.tried
                 and "of 'source'" not in broken.error.tried
             ):
-                why = "the fault is to be in source, and in nothing else."
-                advice = "map target in any case: graph.set_tile_mapping(target, 0)."
+                why = "only source may have a fault, but another variable has one, too."
+                advice = "always map target: graph.set_tile_mapping(target, 0)."
                 if broken.error.tried.startswith("Copy to 'source' reads"):
-                    why = "this copies target into source, and nothing was written into target."
-                    advice = "the first of the two is read: Copy(source, target)."
+                    why = "this copies target into source, and nothing is written into target."
+                    advice = (
+                        "return Copy(source, target): the first tensor is copied into the second."
+                    )
                 raise NotYet(
                     description,
                     said_by(broken.error),
@@ -719,11 +735,11 @@ def _refuse_more_missing(
         if count < 7:
             raise NotYet(
                 description,
-                f"{name} has no tile, either"
+                f"{name} is on no tile, either"
                 if name == "target"
-                else "a part of source has no tile",
-                expected="nothing else that is missing",
-                next_step=f"map {name} in any case: graph.set_tile_mapping({name}, 0)."
+                else "a part of source is on no tile",
+                expected="only source is on no tile",
+                next_step=f"always map {name}: graph.set_tile_mapping({name}, 0)."
                 if name == "target"
                 else WHENEVER[InvalidTileMappingError],
             )
@@ -737,7 +753,7 @@ def _refuse_more_missing(
             f"{description}, and the check {done} source",
             f"target: {where}",
             expected=quoted(values),
-            next_step="return Copy(source, target) in any case.",
+            next_step="always return Copy(source, target).",
         )
 
 
@@ -754,7 +770,7 @@ def _refuse_partly(
             description,
             f"{counted(sum(end - begin for begin, end in pieces), 'element')} of source on a tile",
             expected="none of them",
-            why="a part of source was mapped.",
+            why="in this case no part of source may be mapped.",
             next_step=ONLY_IF[InvalidTileMappingError],
         )
     places = [
@@ -768,7 +784,7 @@ def _refuse_partly(
             description,
             f"{counted(filled, 'element')} of source with an initial value",
             expected="none of them",
-            why="a part of source was written.",
+            why="in this case no part of source may be written.",
             next_step=ONLY_IF[UninitialisedReadError],
         )
 
@@ -783,10 +799,10 @@ def _target_of(engine: Engine, description: str) -> Array:
     except UninitialisedReadError:
         raise NotYet(
             description,
-            "target has elements that nothing has written",
+            "target has elements that were never written",
             expected="a program that copies source into target",
-            why="nothing was written into target, or not all of it.",
-            next_step="return Copy(source, target) in any case.",
+            why="the program writes nothing into target, or only a part of it.",
+            next_step="always return Copy(source, target).",
         ) from None
 
 
@@ -796,19 +812,19 @@ def _refuse_other_target(engine: Engine, description: str, values: Array) -> Non
     if where := difference(actual, values, 0):
         blank = np.isnan(actual).all()
         turned = not difference(actual, values[::-1], 0)
-        sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
+        sentence = f"source is filled with {number(float(actual[0]))} instead of `values`."
         why = ""
         advice = "copy source into target: Copy(source, target)."
         if blank:
-            why = "nothing was written into target."
+            why = "the program writes nothing into target."
         elif turned:
-            why = "the order is turned round."
+            why = "the elements are in reverse order."
         elif (actual == actual[0]).all():
             why = sentence
-            advice = "where written is true: graph.set_initial_value(source, values)."
+            advice = "if written is true, call graph.set_initial_value(source, values)."
         elif np.array_equal(engine._peek("check source"), actual):
-            why = "target is a copy of source, and source holds other numbers than `values`."
-            advice = "where written is true: graph.set_initial_value(source, values)."
+            why = "target is a copy of source, but source has other numbers than `values`."
+            advice = "if written is true, call graph.set_initial_value(source, values)."
         raise NotYet(
             description,
             f"target: {where}",
@@ -833,15 +849,15 @@ def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Arra
         difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
     ):
         why = (
-            "target holds the values, and not because of a copy: with other values in source "
-            "it stays as it was."
+            "target has the values, but not from a copy of source: with other values in source, "
+            "target does not change."
         )
         raise NotYet(
             f"{description}, and then other values in source",
             f"target: {where}",
             expected=quoted(later),
             why=why,
-            next_step="Copy(source, target).",
+            next_step="return Copy(source, target).",
         )
 
 
@@ -864,8 +880,8 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 
     asks = (
         f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has "
-        f"{columns} rows and {rows} columns, and its row i lies on tile i too. How many bytes "
-        "travel between tiles in Copy(a.transpose(), b)?"
+        f"{columns} rows and {rows} columns, also with row i on tile i. How many bytes does "
+        "Copy(a.transpose(), b) send between tiles?"
     )
     return Drawn(asks, answer)
 
@@ -882,8 +898,10 @@ def _to_zero(answer: Answer) -> Passed:
             run.trial.tried,
             f"from {starts[0]}: {starts[0] - taken[0]} left",
             expected="0 left",
-            why=f"it is done {taken[0]} times, whatever left holds.",
-            next_step="let the device look: RepeatWhileTrue(Sequence(), left, body).",
+            why=f"the program runs the subtraction {taken[0]} times, for any number in left.",
+            next_step=(
+                "return RepeatWhileTrue(Sequence(), left, body): it looks at left on the device."
+            ),
         )
     return warmups.program("02.w3", DOWN, "left", _loops)(answer)
 
@@ -891,8 +909,8 @@ def _to_zero(answer: Answer) -> Passed:
 def _loops(answer: Answer, run: Ran) -> None:
     """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
     if not run.steps[RepeatWhileTrue.__name__]:
-        why = "nothing in the program goes on for as long as left is not 0."
-        advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
+        why = "the program has no loop that continues while left is not 0."
+        advice = "return RepeatWhileTrue(Sequence(), left, body): it looks at left on the device."
         raise NotYet(
             run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
         )
@@ -903,11 +921,11 @@ def _loops(answer: Answer, run: Ran) -> None:
     left = int(stopped.came[0]["left"])
     if abs(start - left - stopped.rounds) > 1:
         raise NotYet(
-            f"left from {start}, stopped after {counted(stopped.rounds, 'round')}",
+            f"left from {start}, stopped after {counted(stopped.rounds, 'iteration')}",
             f"{left} left",
             expected=f"{start - stopped.rounds}",
-            why="a round takes more than 1 away.",
-            next_step="popops.sub_in_place(graph, left, 1, body), and nothing else.",
+            why="an iteration subtracts more than 1.",
+            next_step="put only popops.sub_in_place(graph, left, 1, body) into the body.",
         )
 
 

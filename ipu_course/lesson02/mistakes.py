@@ -7,8 +7,8 @@ from ipu_teach.program import Copy, Repeat, RepeatWhileFalse, RepeatWhileTrue, S
 
 
 # %% 02.1: ignores the grain
-# clause: A grain must not be cut
-# not yet: tiles got equal numbers of elements
+# clause: All elements of a grain must be on one tile
+# not yet: tiles have equal numbers of elements
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     for t in range(tiles):
@@ -18,7 +18,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: leaves a tail
-# not yet: the tail was left
+# not yet: the last elements are on no tile
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     each = max(n // grain // tiles, 1) * grain
@@ -29,8 +29,8 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: rounds up
-# clause: no tile may hold more than one grain more than another
-# not yet: rounded up, so the first tiles take all
+# clause: the numbers of grains on any two tiles differ by at most one
+# not yet: rounded up, so the first tiles get all grains
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     each = -(-n // grain // tiles) * grain or grain
@@ -41,15 +41,15 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: all on one tile
-# not yet: everything lies on one tile
+# not yet: all elements are on one tile
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     graph.set_tile_mapping(flat, 0)
 
 
 # %% 02.1: deals the grains out in turn
-# clause: Element order is that of
-# not yet: the pieces follow each other
+# clause: Keep the elements in the order of
+# not yet: the elements are not in order
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     for g in range(-(-n // grain)):
@@ -71,7 +71,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: the short grain first
-# clause: except that the last may be short
+# clause: only the last grain may have fewer elements than `grain`
 # not yet: tile 0 holds elements 0 to 4
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -82,8 +82,8 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: rows for elements
-# clause: Element order is that of `tensor.flatten()`
-# why:  tensor[a:b] of two dimensions are rows a to b - 1, and not elements.
+# clause: Keep the elements in the order of `tensor.flatten()`
+# why:  tensor has two dimensions, so tensor[a:b] selects rows, not elements.
 # next: map tensor.flatten()[a:b].
 def map_linearly(graph, tensor, grain):
     tiles, count = graph.target.num_tiles, tensor.num_elements
@@ -95,7 +95,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: fails for a single element
-# clause: of any shape
+# clause: a tensor of any shape
 # not yet: special here: there is one element
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -119,9 +119,9 @@ def map_linearly(graph, tensor, grain):
 
 # %% 02.2: the loop on the host
 # clause: in *one*
-# why:  the program does one round, and nothing in it repeats: somebody would have to call run again
-#   and again.
-# next: put the round into Repeat(count, …).
+# why:  the program contains a single iteration and does not repeat it, so one engine.run()
+#   processes one number.
+# next: return Repeat(count, body), where body is the program of one iteration.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -134,8 +134,9 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: 0 in every round
-# why:  what came are the numbers themselves: the total begins at 0 in every round.
-# next: write the 0 once, before the Repeat: graph.set_initial_value(total, 0).
+# why:  the results are the incoming numbers themselves, because the program sets the total to 0 in
+#   every iteration.
+# next: write the 0 only once, before the Repeat: graph.set_initial_value(total, 0).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -149,8 +150,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: one round too many
-# why:  Repeat asks for more rounds than there are numbers.
-# next: repeat it count times.
+# why:  Repeat runs more iterations than there are numbers.
+# next: repeat the body count times: Repeat(count, body).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -164,8 +165,9 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: only the last sum
 # clause: For every number that comes in
-# why:  only the last sum came: the Copy into sums stands after the loop, and not in it.
-# next: put it into the round, after the addition.
+# why:  only the last sum is sent, because the Copy into sums is after the loop instead of inside
+#   it.
+# next: put Copy(total, sums) into the body of the loop, after the addition.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -177,9 +179,9 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: nothing is sent
-# clause: to the stream `sums`
-# why:  nothing in the program sends: there is no Copy into the stream sums.
-# next: end a round with Copy(total, sums).
+# clause: sends the sum so far to the stream `sums`
+# why:  the program sends nothing: it has no Copy into the stream sums.
+# next: end the body of the loop with Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -191,9 +193,11 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: the number is sent
-# clause: the sum of all so far goes out
-# why:  what came are the numbers themselves: what is sent has nothing of the rounds before in it.
-# next: end a round with popops.add_in_place(graph, total, number, round) and Copy(total, sums).
+# clause: it sends the sum of all numbers so far
+# why:  the results are the incoming numbers themselves: what the program sends does not include the
+#   earlier numbers.
+# next: end the body of the loop with popops.add_in_place(graph, total, number, body) and then
+#   Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -206,8 +210,9 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: sent too early
-# why:  each sum comes a round late: it is sent before the number is added.
-# next: send it after the addition.
+# why:  each sum is sent one iteration too late, because the program sends the total before it adds
+#   the number.
+# next: put Copy(total, sums) after the addition.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -220,8 +225,9 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: added to the number
-# why:  the total stays 0: nothing is added to it.
-# next: add_in_place(graph, total, number, round) changes total.
+# why:  the total stays 0, because the program adds the total to the number instead of the number to
+#   the total.
+# next: call popops.add_in_place(graph, total, number, body): it changes its first tensor, total.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -234,8 +240,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: one round too few
-# why:  what came is right, and the last round is missing.
-# next: repeat it count times.
+# why:  the sums are right, but the last one is missing: the loop has one iteration too few.
+# next: repeat the body count times: Repeat(count, body).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -248,7 +254,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: subtracts
-# why:  the numbers are taken away, and not added.
+# why:  the program subtracts the numbers instead of adding them.
 # next: use popops.add_in_place.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
@@ -262,8 +268,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: adds twice
-# why:  every sum is twice what it should be: each number is added twice.
-# next: append the addition once.
+# why:  every sum is twice as large as it should be, because the program adds each number twice.
+# next: append the addition to the body only once.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -277,9 +283,10 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: fetched in a Python loop, sent once
-# why:  only the last sum came: a Python loop wrote the rounds down, and the Copy into sums stands
-#   after it.
-# next: write one round down, with its Copy into sums, and say Repeat(count, round).
+# why:  only the last sum is sent: a Python loop appends the additions, and the Copy into sums is
+#   after this loop.
+# next: write the program of one iteration, with its Copy(total, sums), and return Repeat(count,
+#   body).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -293,8 +300,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: every round written down
-# clause: must not grow with the count
-# not yet: a Python loop wrote every round down
+# clause: must have the same size for any `count`
+# not yet: a Python loop appends every iteration
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -307,7 +314,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: no 0 at all
-# clause: the total has to begin at 0
+# clause: A total that starts at 0
 # error in the answer: UninitialisedReadError
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
@@ -377,7 +384,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: each sum a little too large
-# not yet: at the end of the round, and run it for 3, 1, 4
+# not yet: at the end of the body, and run it for 3, 1, 4
 def running_sum(graph, numbers, sums, count):
     number, total = (
         graph.add_variable(FLOAT, (1,), "number"),
@@ -394,15 +401,16 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.3: b in its own order
-# why:  b has the same tiles as a, in b's own order. But row i of a is column i of b.
-# next: b.transpose() has the shape of a. Map that view.
+# why:  b has the same tiles as a, but in the element order of b. The target of row i of a is column
+#   i of b.
+# next: give the mapping to b.transpose(), which has the shape of a.
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b, graph.get_tile_mapping(a))
 
 
 # %% 02.3: an interval for a row
-# clause: rows are on tiles of somebody else
-# not yet: neighbouring rows that lie on one tile are one interval
+# clause: somebody else chose the tiles of its rows
+# not yet: neighbouring rows on the same tile share one interval
 def place_beside(graph, a, b):
     for tile, intervals in enumerate(graph.get_tile_mapping(a)):
         for begin, _ in intervals:
@@ -411,9 +419,9 @@ def place_beside(graph, a, b):
 
 # %% 02.3: linear
 # clause: sends nothing
-# why:  column i of b lies on tile i, as if row i of a were on tile i. Somebody else has chosen its
-#   tile.
-# next: ask where a lies: graph.get_tile_mapping(a), or its rows one by one.
+# why:  this puts column i of b on tile i, as if row i of a were on tile i. But row i of a can be on
+#   any tile.
+# next: use graph.get_tile_mapping(a): it returns the tiles of a.
 def place_beside(graph, a, b):
     for i in range(b.num_elements):
         graph.set_tile_mapping(b.flatten()[i], i % 13)
@@ -421,21 +429,21 @@ def place_beside(graph, a, b):
 
 # %% 02.3: b on one tile
 # clause: the budget is 0
-# not yet: everything has to come there
+# not yet: all of b is on one tile
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b, 0)
 
 
 # %% 02.3: a moved
-# clause: The same Copy
-# not yet: a was moved
+# clause: Do the same Copy
+# not yet: your function changed the mapping of a
 def place_beside(graph, a, b):
     graph.set_tile_mapping(a, 0)
     graph.set_tile_mapping(b, 0)
 
 
 # %% 02.3: half of b
-# clause: You place `b`.
+# clause: You map all of `b`.
 # error in the answer: 39 of the 52 elements
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b[0], 0)
@@ -458,7 +466,7 @@ def place_beside(graph, a, b):
 
 # %% 02.3: rows of b beside rows of a
 # why:  row i of b is on the tile of row i of a. But row i of a is copied into column i of b.
-# next: map the columns: b[:, i] goes to the tile of a[i].
+# next: map the columns of b: b[:, i] must be on the tile of a[i].
 def place_beside(graph, a, b):
     mapping = [graph.get_tile_mapping(a[i]) for i in range(len(a))]
     tiles = [next(tile for tile, pieces in enumerate(row) if pieces) for row in mapping]
@@ -467,9 +475,11 @@ def place_beside(graph, a, b):
 
 
 # %% 02.4: looks too late
-# clause: until nothing is left
-# why:  the first tick comes before the first look, so a countdown from 0 goes wrong.
-# next: put the round into the body, which runs only after a look at left.
+# clause: until `left` is 0
+# why:  the program counts once before it looks at left for the first time, so a countdown from 0 is
+#   wrong.
+# next: put the subtraction and the addition into the body: the loop runs it only after it has
+#   looked at left.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -478,8 +488,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: endless
-# why:  what the loop looks at never becomes 0.
-# next: take 1 from left in every round.
+# why:  the loop looks at a number that never becomes 0.
+# next: use left as the predicate, and subtract 1 from left in every iteration.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.add_in_place(graph, ticks, 1, tick)
@@ -487,9 +497,9 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: counts up
-# clause: takes 1 from `left`
-# why:  RepeatWhileFalse goes on while left is 0, and here it is not.
-# next: use RepeatWhileTrue.
+# clause: subtracts 1 from `left`
+# why:  RepeatWhileFalse continues while left is 0, but left is not 0 at the start.
+# next: use RepeatWhileTrue: it continues while left is not 0.
 from ipu_teach.program import RepeatWhileFalse
 
 
@@ -502,8 +512,8 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: nobody counts
 # clause: adds 1 to `ticks`
-# why:  left goes down, and nobody counts.
-# next: add 1 to ticks in every round.
+# why:  left becomes 0, but ticks stays 0.
+# next: append popops.add_in_place(graph, ticks, 1, body) to the body of the loop.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -511,9 +521,9 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: counts one more
-# clause: counts the rounds in
-# why:  there is one tick too many each time.
-# next: count within the round, and nowhere else.
+# clause: counts the iterations in
+# why:  ticks is one too high in each run.
+# next: add 1 to ticks only in the body of the loop.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -524,15 +534,15 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: nothing is done
-# why:  nothing was done at all: no round comes to pass.
-# next: put the round into the body of the loop, and let the loop look at left.
+# why:  left and ticks do not change: the program never runs the subtraction and the addition.
+# next: put both operations into the body of RepeatWhileTrue(Sequence(), left, body).
 def countdown(graph, left, ticks):
     return Sequence()
 
 
 # %% 02.4: while it is 0
-# why:  RepeatWhileFalse goes on while left is 0, and here it is not.
-# next: use RepeatWhileTrue.
+# why:  RepeatWhileFalse continues while left is 0, but left is not 0 at the start.
+# next: use RepeatWhileTrue: it continues while left is not 0.
 from ipu_teach.program import RepeatWhileFalse
 
 
@@ -544,8 +554,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: takes away before it looks
-# why:  one tick is missing each time.
-# next: count in every round, the last one too.
+# why:  ticks is one too low in each run: the last iteration is not counted.
+# next: subtract from left and add to ticks in the same body, so that every iteration is counted.
 def countdown(graph, left, ticks):
     take, tick = Sequence(), Sequence()
     popops.sub_in_place(graph, left, 1, take)
@@ -554,8 +564,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: counts twice
-# why:  each round counts twice.
-# next: add 1 to ticks once in a round.
+# why:  each iteration adds 2 to ticks instead of 1.
+# next: append the addition of 1 to ticks only once.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -564,7 +574,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: a fixed Repeat
-# not yet: was fixed when the program was written
+# not yet: the number of iterations is fixed
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -583,7 +593,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: looks in Python
 # clause: only the machine sees it
-# not yet: while left: why: Python would look once
+# not yet: while left: why: Python would look at left only once
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -594,7 +604,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: compares in Python
-# not yet: if left != 0: why: Python would look once
+# not yet: if left != 0: why: Python would look at left only once
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -604,8 +614,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: as many Ifs as it takes
-# clause: compiled once and then tried with several numbers
-# not yet: repeats for as long as the device says
+# clause: compiled once, and then runs with several numbers
+# not yet: ends by a decision of the device
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -616,7 +626,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: Ifs for small numbers
-# not yet: the smaller ones are right
+# not yet: the smaller countdowns are right
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -652,8 +662,9 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: taken away before each look
-# why:  this subtracts 1 before each look, so that 0 becomes -1, and the loop never ends.
-# next: let the condition be an empty Sequence(), and do both in the body.
+# why:  the program subtracts 1 from left before it looks at it. A countdown from 0 then sees -1,
+#   and never ends.
+# next: use an empty Sequence() as the condition, and do both operations in the body.
 def countdown(graph, left, ticks):
     condition = Sequence()
     popops.sub_in_place(graph, left, 1, condition)
@@ -662,8 +673,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.5: always mapped
-# clause: With `mapped=False` it must end in the first error
-# not yet: source has no tile, and the machine
+# clause: With `mapped=False` the first error must occur
+# not yet: in this case the error must occur
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     graph.set_tile_mapping(source, 0)
@@ -673,8 +684,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: always written
-# clause: with `written=False` in the second
-# not yet: nothing was written into source, and
+# clause: with `written=False` the second one
+# not yet: in this case the error must occur
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     graph.set_initial_value(source, values)
@@ -684,7 +695,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: never mapped
-# not yet: another error came
+# not yet: a different error occurred
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if written:
@@ -693,8 +704,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: never written
-# clause: with both true it must work
-# not yet: with both done, neither error may come
+# clause: If both are true, the program must work
+# not yet: no error may occur
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -703,8 +714,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: mapped as a whole or not at all
-# clause: If not mapped, source has no tile
-# not yet: target has no tile, either
+# clause: If not mapped, source is on no tile
+# not yet: target is on no tile, either
 def copying(graph, source, target, values, mapped, written):
     if mapped:
         for tensor in (source, target):
@@ -716,7 +727,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: copies backwards
 # clause: copies `source` into `target`
-# not yet: the order is turned round
+# not yet: the elements are in reverse order
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -727,7 +738,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: raises the errors itself
-# not yet: comes from your function itself
+# not yet: occurs in your function itself
 def copying(graph, source, target, values, mapped, written):
     from ipu_teach.errors import InvalidTileMappingError, UninitialisedReadError
 
@@ -753,8 +764,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: the values put in place
-# clause: if not written, nothing is in it
-# not yet: and not because of a copy
+# clause: if not written, nothing is written into source
+# not yet: but not from a copy of source
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -773,7 +784,7 @@ def Copying(source, target, graph, values, written):
 
 
 # %% 02.5: the values copied past source
-# not yet: and not because of a copy
+# not yet: but not from a copy of source
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -805,8 +816,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: zeros for the values
-# clause: source holds `values`
-# not yet: source was filled with 0 in place of
+# clause: source has the values `values`
+# not yet: source is filled with 0 instead of
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -817,7 +828,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: no copy without a tile
-# not yet: return Copy(source, target) in any case
+# not yet: always return Copy(source, target)
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     program = Sequence()
@@ -830,67 +841,70 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.w1: without the last
-# clause: The last may be short.
-# why:  the last, short grain was left out.
+# clause: The last grain may have fewer elements.
+# why:  this does not count the last grain if it has fewer elements than the others.
 # next: round up: -(-count // grain).
 def grains_of(count, grain):
     return count // grain
 
 
 # %% 02.w1: one more in any case
-# why:  where it comes out even, there is no short grain: 8 elements are 2 grains of 4.
-# next: round up only what does not come out even.
+# why:  if count is a multiple of grain, this counts one grain too many: 8 elements are 2 grains of
+#   4.
+# next: use -(-count // grain): it rounds up only if there is a remainder.
 def grains_of(count, grain):
     return count // grain + 1
 
 
 # %% 02.w1: parts of a grain
 # clause: How many grains
-# why:  a part of a grain came out. A short one is a grain all the same.
+# why:  the result is not a whole number. A grain with fewer elements counts as one grain.
 # next: round up: -(-count // grain).
 def grains_of(count, grain):
     return count / grain
 
 
 # %% 02.w1: rounded to the nearest
-# why:  it was rounded to the nearest, and a short grain is a grain all the same.
+# why:  this rounds to the nearest whole number. But a last grain with few elements counts as one
+#   grain, too.
 # next: round up: -(-count // grain).
 def grains_of(count, grain):
     return round(count / grain)
 
 
 # %% 02.w1: the rest
-# why:  this is how many elements the short grain has.
-# next: divide, and round up.
+# why:  this is the number of elements in the last grain. The exercise asks for the number of
+#   grains.
+# next: divide count by grain, and round up.
 def grains_of(count, grain):
     return count % grain
 
 
 # %% 02.w2: the row of b
 # clause: from which b[i, j] gets its number
-# why:  this is where row i of a lies. b[i, j] gets a[j, i], which is in row j.
-# next: look up the row of a that b[i, j] gets its number from: j.
+# why:  this is the tile of row i of a. But b[i, j] gets a[j, i], which is in row j.
+# next: look up row j: rows[j].
 def source_tile(rows, i, j):
     return rows[i]
 
 
 # %% 02.w2: the row itself
-# why:  this is the number of the row, and not the tile on which it lies.
-# next: look it up in rows.
+# why:  this is the number of the row. The exercise asks for the tile of this row.
+# next: look up the row in the list rows.
 def source_tile(rows, i, j):
     return j
 
 
 # %% 02.w2: both added
-# why:  the tiles of two rows were added, which is the number of no tile in particular.
-# next: look up one row alone: b[i, j] gets a[j, i], of row j.
+# why:  this adds the tiles of two rows, and the sum is not the tile of either of them.
+# next: look up a single row: b[i, j] gets a[j, i], which is in row j.
 def source_tile(rows, i, j):
     return rows[i] + rows[j]
 
 
 # %% 02.w3: once
-# why:  it is done once, and not again and again.
-# next: put it into RepeatWhileTrue, as its body.
+# why:  the program subtracts 1 only once.
+# next: use the subtraction as the body of a RepeatWhileTrue.
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -898,7 +912,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: three times
-# not yet: it is done 3 times, whatever left holds
+# not yet: runs the subtraction 3 times, for any number in left
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -906,9 +920,9 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: counts up
-# clause: takes 1 from it
-# why:  it adds 1, and goes away from 0.
-# next: popops.sub_in_place(graph, left, 1, body).
+# clause: subtracts 1 from `left`
+# why:  the program adds 1 instead of subtracting 1, so left never becomes 0.
+# next: use popops.sub_in_place(graph, left, 1, body).
 def to_zero(graph, left):
     body = Sequence()
     popops.add_in_place(graph, left, 1, body)
@@ -917,8 +931,8 @@ def to_zero(graph, left):
 
 # %% 02.w3: while it is 0
 # clause: until it is 0
-# why:  this goes on while left is 0, and stops at any other number.
-# next: RepeatWhileTrue(Sequence(), left, body).
+# why:  this loop continues while left is 0, and stops at any other number.
+# next: return RepeatWhileTrue(Sequence(), left, body).
 from ipu_teach.program import RepeatWhileFalse
 
 
@@ -929,8 +943,8 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: a large number of times
-# clause: however large it is
-# not yet: it is done 1000 times, whatever left holds
+# clause: for any number from 0 on
+# not yet: runs the subtraction 1000 times, for any number in left
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -938,8 +952,9 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: takes away before it looks
-# why:  1 is taken away before each look, so that 0 becomes -1, and it never stops.
-# next: let the condition be an empty Sequence(), and take away in the body.
+# why:  the program subtracts 1 from left before it looks at it. From 0 it then sees -1, and never
+#   ends.
+# next: use an empty Sequence() as the condition, and subtract in the body.
 def to_zero(graph, left):
     condition = Sequence()
     popops.sub_in_place(graph, left, 1, condition)
@@ -947,8 +962,8 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: two taken away
-# why:  a round takes 2 away, and from 3 it passes 0 by.
-# next: append popops.sub_in_place(graph, left, 1, body) once.
+# why:  each iteration subtracts 2. From 3, left becomes 1 and then -1, so it is never 0.
+# next: append popops.sub_in_place(graph, left, 1, body) only once.
 def to_zero(graph, left):
     body = Sequence()
     for _ in range(2):

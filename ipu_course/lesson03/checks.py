@@ -29,7 +29,7 @@ from ipu_teach.types import Array, DType
 # The budget, as a multiple of a good answer's cost. An answer with expr.Square costs 10 % more.
 SLACK = 1.15
 MOST_SETS = 4  # Mean and variance need partial sums, their totals, and a step for each result.
-BY_HAND = "do a small row by hand, and look at what each call gives."
+BY_HAND = "calculate a small row by hand, and compare it with what each call returns."
 ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
 
 
@@ -58,12 +58,12 @@ def _are_near(a: Array, b: Array) -> bool:
 def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ...]]) -> Trial:
     """Return a trial of answers that append calls and return tensors of these `shapes`."""
     asks = "a tensor"
-    step = "return what the last call gave you."
+    step = "return the tensor that the last call returned."
     if len(shapes) > 1:
         asks = f"{len(shapes)} tensors"
-        step = "return both, with a comma between."
-    why = "a call that reduces takes the dimensions in its list away, and leaves the others."
-    advice = "give the call a list of the dimensions that have to go."
+        step = "return both, separated by a comma."
+    why = "popops.reduce removes the dimensions in its list from the shape, and keeps the others."
+    advice = "pass the list of the dimensions over which the call must add up or compare."
     form = appends(*shapes, asks=asks, step=step, why=why, advice=advice)
     return Trial(description, tensors, form=form)
 
@@ -74,7 +74,7 @@ def _ran(trial: Trial, answer: Answer) -> Ran:
     :raises NotYet: if the program changes the tensors that it received.
     """
     run = trial.of(answer)
-    run.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
+    run.refuse_changed("use calls that return a new tensor, without in_place in their names.")
     return run
 
 
@@ -118,7 +118,7 @@ def _right(
         why = why or rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
         if special and not why:
-            why = f"the ordinary numbers are right. What is special here: {special}."
+            why = f"the other inputs give right results. This input is special: {special}."
         raise NotYet(description, where, why=why, next_step=advice)
     return run
 
@@ -147,9 +147,9 @@ def _scores() -> dict[str, Array]:
     alone[:, 2] += 300
     cases["one number in each row is 300 above the others"] = alone
     ends = np.array([[1], [-1]]) * [1, 0.875, 0.75, 0.625, 0.5]
-    cases["they reach the ends of FLOAT"] = np.float32(np.finfo(np.float32).max) * ends.astype(
-        np.float32
-    )
+    cases["the numbers reach the ends of FLOAT"] = np.float32(
+        np.finfo(np.float32).max
+    ) * ends.astype(np.float32)
     cases["there is one row"] = _drawn(307, 1, 6)
     cases["there is one number in a row"] = _drawn(308, 7, 1)
     return cases
@@ -214,15 +214,15 @@ def _refuse_unmapped(description: str, graph: Graph, a: Tensor) -> None:
         return
     i, j = missing[0].tolist()
     why = ""
-    advice = f"map a[{i}, {j}], too: i and j each go from 0 to {len(a) - 1}, independently."
+    advice = f"map a[{i}, {j}], too: both i and j run from 0 to {len(a) - 1}."
     half = len(a) * (len(a) - 1) // 2
     for is_half, where in (
         (missing[:, 0] < missing[:, 1], "j > i"),
         (missing[:, 0] > missing[:, 1], "i > j"),
     ):
         if len(missing) == half and is_half.all():
-            why = f"the elements a[i, j] with {where} are on no tile, and all others are mapped."
-            advice = "map a[j, i] in the turn of the loop that maps a[i, j]."
+            why = f"the elements a[i, j] with {where} are on no tile; all others are mapped."
+            advice = "map a[j, i] in the same iteration that maps a[i, j]."
     raise NotYet(
         description,
         f"a[{i}, {j}] is on no tile, the first of {counted(len(missing), 'such element')}",
@@ -267,11 +267,12 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
         elements_per_tile = _held(graph, a)
         if max(elements_per_tile) > 2 * share:
             full = elements_per_tile.index(max(elements_per_tile))
-            why = "nothing crosses, and the other tiles wait for the fullest."
+            why = "nothing is sent, but the other tiles wait for the tile with the most numbers."
             if max(elements_per_tile) == n * n:
                 why = (
-                    "nothing crosses, for everything lies on one tile, and the others have nothing "
-                    "to do."
+                    "nothing is sent, but only because all numbers are on one tile: the others "
+                    "have no "
+                    "work."
                 )
             actual = (
                 f"tile {full} holds {max(elements_per_tile)} of {n * n} numbers; an even share is "
@@ -281,14 +282,14 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
             raise NotYet(
                 description,
                 actual,
-                expected=f"{2 * share} at most",
+                expected=f"at most {2 * share}",
                 why=why,
                 next_step="number the pairs a[i, j], a[j, i], and map pair k to tile k % tiles.",
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
         reports.append(run.report)
-    minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
+    minimum = Bound(0, "bytes exchanged", "no program can send fewer than 0 bytes")
     return Passed(
         f"square matrices of 31 x 31 to 7 x 7 numbers, on {OTHER} to 31 tiles",
         Bars(0, 0, minimum.unit),
@@ -305,16 +306,16 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
     """
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
-        f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
-        f"a[{j}, {i}] on {tiles[j, i]}"
+        f"{int((tiles != tiles.T).sum())} numbers are sent: a[{i}, {j}] is on tile {tiles[i, j]}, "
+        f"and a[{j}, {i}] is on tile {tiles[j, i]}"
     )
-    why = "these two are added to each other."
-    advice = "map a[i, j] and a[j, i] to one tile."
+    why = "the addition adds these two elements, so one of them has to be sent."
+    advice = "map a[i, j] and a[j, i] to the same tile."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why = "a whole line is on one tile, and a[i, j] and a[j, i] are in different lines."
+        why = "each row (or column) is on one tile, and a[i, j] and a[j, i] are in different ones."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
-        why = "numbers with the same j - i lie together; but i - j is another one."
-        advice = "choose the tile by something that is the same if i and j change places."
+        why = "elements with the same j - i are on the same tile. But for a[j, i] it is i - j."
+        advice = "compute the tile from a number that stays the same if you exchange i and j."
     return actual, why, advice
 
 
@@ -356,18 +357,20 @@ def _fused(answer: Callable[..., Tensor]) -> Passed:
         sets = _compute_sets(report)
         if sets != 1:
             why = (
-                "each operation is a call of its own. Between two of them a tensor is stored, and "
-                "all tiles wait."
+                "each operation is a separate call. Between two calls, the tiles store a tensor "
+                "and wait for each other."
             )
             if sets < 4:
                 why = (
-                    "some of it is fused. Before what is left a tensor is stored, and all tiles "
-                    "wait."
+                    "only some of the operations are fused. Between two calls, the tiles store a "
+                    "tensor and wait for each other."
                 )
-            advice = "write all four as one expression, for one call of popops.map."
+            advice = "write all four operations as one expression, for one call of popops.map."
             if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
-                why = "the expression was not fused: enableGenerateCodelet is off."
-                advice = "leave the options out."
+                why = (
+                    "the expression is not fused, because the option enableGenerateCodelet is off."
+                )
+                advice = "leave out the options of popops.map."
             budget = Bars(1, sets, "compute sets")
             raise NotYet(
                 description,
@@ -378,23 +381,25 @@ def _fused(answer: Callable[..., Tensor]) -> Passed:
                 bars=budget,
             )
         if crossing := _crossing(report):
-            why = "x and y lie beside each other, and the lengths could lie there too."
+            why = (
+                "row i of x and of y is on one tile, and row i of the lengths could be there, too."
+            )
             raise NotYet(
                 description,
-                f"{crossing} bytes cross",
+                f"{crossing} bytes are sent",
                 expected="0 bytes",
                 why=why,
-                next_step="leave the numbers where they are.",
+                next_step="call popops.map with x and y, and do not copy them to other tiles.",
             )
     description = f"{100 * TILES:,} arrows, 100 on a tile"
     bars = Bars(round(SLACK * fused_cycles(100)), int(runs[100].cycles), MODELLED)
     if bars.yours > bars.budget:
-        why = "it is one compute set, and does more for each arrow than four operations ask for."
+        why = "the expression does more work for each arrow than two products, a sum and a root."
         raise NotYet(
             description,
             "",
             why=why,
-            next_step="two products, a sum, a root: x * x costs less than a power.",
+            next_step="write the squares as products: expr._1 * expr._1 costs less than a power.",
             bars=bars,
         )
     reports = [run.report for run in runs.values()]
@@ -432,21 +437,21 @@ def _refuse_many_sets(description: str, report: Report) -> None:
     if sets > MOST_SETS:
         reducing = sum(p.executions for p in report.compute_sets if "reduce" in p.name)
         why = (
-            "each reduction took compute sets of its own, or the readings were gone through twice."
+            "each reduction takes compute sets of its own, or the program reads the readings twice."
         )
-        advice = "let one reduce_many make both sums; then one map."
+        advice = "compute both sums with one popops.reduce_many, and then use one popops.map."
         if reducing <= 2:
             calls = sets - reducing
             why = (
-                f"the reductions have {counted(reducing, 'compute set')}, and {calls} more "
-                "come after them: each call has one of its own."
+                f"the reductions take {counted(reducing, 'compute set')}, and the calls after them "
+                f"take {calls} more: one for each call."
             )
-            advice = "put those calls into one expression, for one popops.map."
+            advice = "put the calls after the reductions into one expression, for one popops.map."
         bars = Bars(MOST_SETS, sets, "compute sets")
         raise NotYet(
             description,
-            f"both right, in {sets} compute sets",
-            expected=f"{MOST_SETS} at most",
+            f"both results are right, in {sets} compute sets",
+            expected=f"at most {MOST_SETS}",
             why=why,
             next_step=advice,
             bars=bars,
@@ -482,18 +487,19 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
             cross = Bars(budget, crossing, "bytes exchanged")
             if crossing > budget:
                 why = (
-                    "that is more than two numbers from each tile: readings left their tiles, or "
-                    "were moved to be added up."
+                    "this is more than two numbers from each tile: the program sends readings to "
+                    "other "
+                    "tiles before it adds them up."
                 )
-                advice = "add up on the tile first, and send the sums."
+                advice = "add up the readings of each tile first, and send only the sums."
                 raise NotYet(
                     description,
-                    f"both right, and {crossing:,} bytes cross",
+                    f"both results are right, but {crossing:,} bytes are sent",
                     why=why,
                     next_step=advice,
                     bars=cross,
                 )
-    return Passed("4 sets of readings, the two sums side by side", cross, reports)
+    return Passed("4 sets of readings, at most two numbers sent from each tile", cross, reports)
 
 
 # --- 03.5 -----------------------------------------------------------------------------------------
@@ -505,12 +511,14 @@ HALF_A_ROW = "half a row further"
 def _refuse_infinite(description: str, results: list[Array]) -> None:
     """Raise `NotYet` if a result of dropout is infinite or nan."""
     if not all(np.isfinite(values).all() for values in results):
-        why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
-        advice = "multiply by the mask, and divide by keep."
+        why = (
+            "some results are infinite, because the program divides by the mask, which contains 0."
+        )
+        advice = "multiply x by the mask, and divide by keep."
         raise NotYet(
             description,
             "inf among the results",
-            expected="numbers and 0",
+            expected="only finite numbers",
             why=why,
             next_step=advice,
         )
@@ -529,24 +537,25 @@ def _refuse_fixed_masks(description: str, masks: list[Array], actual: list[Array
             f"with another {place} number in the seed, the same mask",
             expected="another mask",
             why=f"the mask does not depend on the {place} number of the seed.",
-            next_step="give the call the seed tensor as it is, with both numbers.",
+            next_step="pass the whole seed tensor to the call, with both numbers.",
         )
     if all(again):
         why = (
-            "the mask does not depend on the seed. What Python draws while the program is "
-            "made is the same in all runs, and so is a seed of your own."
+            "the mask does not depend on the seed. Random numbers from Python are drawn once, "
+            "while "
+            "the program is created, and a constant seed gives the same mask in every run."
         )
         if not masks[0].any() or masks[0].all():
-            dropped = "nothing" if masks[0].all() else "everything"
-            why = f"{dropped} is dropped, whatever the seed."
-        advice = "let the machine draw it: poprand.bernoulli, with the seed."
+            outcome = "stays" if masks[0].all() else "becomes 0"
+            why = f"every number {outcome}, for every seed."
+        advice = "let the machine draw the mask: call poprand.bernoulli with the seed tensor."
         if masks[0].all() and not np.array_equal(actual[0], actual[2]):
             raise NotYet(
                 description,
                 "no number became 0",
                 expected="0 where a number is dropped",
-                why="the draw changes the numbers, and drops none of them.",
-                next_step="write down what comes out where the mask is 0.",
+                why="the random numbers change the results, but none of the results is 0.",
+                next_step="multiply x by the mask, so that the result is 0 if the mask is 0.",
             )
         raise NotYet(
             description,
@@ -561,7 +570,9 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
     rows = 2 * TILES  # Two rows share a tile, and they need independent random numbers, too.
     for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
-        description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
+        description = (
+            f"{shape[0]} x {shape[1]} numbers, each of which stays with probability {keep}"
+        )
         x = _drawn(351, *shape)
         second_input = _drawn(352, *shape)
         trial = _dropping(description, keep, [x, second_input, x, x], [SEEDS[0], *SEEDS])
@@ -575,15 +586,17 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
             _refuse_fixed_masks(description, masks, actual)
         if not np.array_equal(masks[0], masks[1]) or not np.array_equal(masks[0], masks[4]):
             why = (
-                "what draws goes on from run to run, or looks at the numbers: the seed alone does "
-                "not decide."
+                "the mask depends on more than the seed: on the run before, or on the numbers in x."
             )
             raise NotYet(
                 description,
                 "with the same seed, another mask",
                 expected="the same mask",
                 why=why,
-                next_step="give the call the seed tensor.",
+                next_step=(
+                    "call poprand.bernoulli with the seed tensor, and use no other source of "
+                    "random numbers."
+                ),
             )
         if large:
             _look_drawn(description, masks, keep)
@@ -592,13 +605,16 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
             why, advice = trial.reason(trial_run, "03.5", runs=1, advice=BY_HAND)
             share = masks[0].mean()
             if not why and _are_near(actual[0], np.where(masks[0], x / share, 0)):
-                why = f"a share of {number(float(share))} of the numbers was kept, and they were "
-                why += f"divided by that share. keep is {keep}."
+                why = (
+                    f"the program divides by {number(float(share))}, the share of the numbers that "
+                )
+                why += f"stayed in this run. keep is {keep}."
                 advice = "divide by keep."
             raise NotYet(description, where, why=why, next_step=advice)
         reports.append(trial_run.engine.report)
     return Passed(
-        "4 shapes with three seeds: the same seed gives the same mask, and the shares are right",
+        "4 shapes with three seeds: the same seed gives the same mask, and the shares of numbers "
+        "that stay are right",
         evidence=reports,
     )
 
@@ -641,25 +657,27 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
     if not all(mask.all() for mask in masks) and all((m == m[:, :1]).all() for m in masks):
         raise NotYet(
             description,
-            "each row is kept or dropped as a whole",
-            expected="a draw for each number",
-            why="numbers share their fate: one draw was made for several of them.",
-            next_step="draw for each number: let x be the reference.",
+            "all numbers of a row stay, or all become 0",
+            expected="a random decision for each number",
+            why="several numbers share one random decision.",
+            next_step="draw for each number: pass x as the reference of poprand.bernoulli.",
         )
     count = masks[0].size
     share = float(masks[0].mean())
     error = float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
-        why = f"so many draws with a chance of {keep} come closer to it."
-        advice = f"draw once for each number, with a chance of {keep} to be kept."
+        why = f"with {count:,} numbers, this share is nearly always closer to {100 * keep:g} %."
+        advice = "draw once for each number, with probability keep that the number stays."
         if abs(1 - share - keep) <= ERRORS * error:
-            why = "kept and dropped have changed places."
-            advice = "bernoulli gives a 1 with the chance that you name."
-        actual = f"{number(100 * share)} % were kept"
+            why = "the numbers that should stay become 0, and the others stay."
+            advice = (
+                "pass keep as the probability: poprand.bernoulli returns a 1 with this probability."
+            )
+        actual = f"{number(100 * share)} % of the numbers stay"
         raise NotYet(
             description,
             actual,
-            expected=f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %",
+            expected=f"{100 * keep:g} %, plus or minus {100 * ERRORS * error:.1f} %",
             why=why,
             next_step=advice,
         )
@@ -670,19 +688,19 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
         same = float((masks[0] == shifted).mean())
         if abs(same - equal_share) <= far:
             continue
-        actual = f"{number(100 * same)} % of the mask is as {where}"
-        why = "numbers share their fate: one draw was made for several of them."
+        actual = f"{number(100 * same)} % of the mask equals the mask {where}"
+        why = "several numbers share one random decision."
         if same == 1 and where == HALF_A_ROW:
             why = (
-                "both halves of each row are the same: a call with the same seed and the same "
-                "number draws the same once more."
+                "both halves of each row have the same mask, because two calls with the same "
+                "seed and the same number draw the same random numbers."
             )
         raise NotYet(
             description,
             actual,
             expected=f"about {number(100 * equal_share)} %",
             why=why,
-            next_step="draw for each number: let x be the reference.",
+            next_step="draw for each number: pass x as the reference of poprand.bernoulli.",
         )
 
 
@@ -731,13 +749,13 @@ def _by_columns(judge: warmups.Judge) -> warmups.Judge:
         except NotYet as refusal:
             rows = dict(refusal.rows)
             if rows["came"] == "a tensor of shape ()":
-                why = "that is one number for the whole of x, and there are 4 columns."
-                advice = "let dimension 0 alone go away: the list is [0]."
+                why = "this is one number for all of x, but x has 4 columns."
+                advice = "add up only over dimension 0: pass the list [0]."
                 raise NotYet(rows["tried"], rows["came"], rows["expected"], why, advice) from None
             if rows["came"] != f"a tensor of shape ({TILES},)":
                 raise
-            why = "that is one number for each of the 13 rows, and there are 4 columns."
-            advice = "the rows are dimension 0 of x: let that one go away."
+            why = "this is one number for each of the 13 rows, but x has 4 columns."
+            advice = "add up over the rows, dimension 0 of x: pass the list [0]."
             raise NotYet(rows["tried"], rows["came"], rows["expected"], why, advice) from None
 
     return judged
@@ -749,10 +767,10 @@ LESSON = lesson(
     exercise(
         "03.w1",
         _few_sets(
-            warmups.tensor_call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5),
+            warmups.tensor_call("03.w1", np.exp, "the tensor that popops.exp returned", 1e-5),
             1,
             "each call of the library has a compute set of its own, and one call is enough.",
-            "leave the other calls out.",
+            "leave out the other calls.",
         ),
     ),
     exercise("03.1", _softmax),
@@ -760,10 +778,12 @@ LESSON = lesson(
     exercise(
         "03.w2",
         _few_sets(
-            warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
+            warmups.tensor_call(
+                "03.w2", lambda x: 2 * x + 1, "the tensor that popops.map returned"
+            ),
             1,
             "each call of the library has a compute set of its own.",
-            "popops.map(graph, expression, [x], program), with expr._1 for x.",
+            "use one call: popops.map(graph, expression, [x], program), with expr._1 for x.",
         ),
     ),
     exercise("03.3", _fused),
@@ -772,12 +792,12 @@ LESSON = lesson(
         _few_sets(
             _by_columns(
                 warmups.tensor_call(
-                    "03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"
+                    "03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce returned"
                 )
             ),
             2,
-            "a reduction has two compute sets: the sums on each tile, and the sum of these.",
-            "let one reduction do all of it.",
+            "one reduction takes at most two compute sets: the sums on each tile, and their total.",
+            "use one call of popops.reduce for all rows.",
         ),
     ),
     exercise("03.4", _mean_and_variance),

@@ -15,9 +15,9 @@ def one_by_one(graph, x, y, program):
 
 
 # %% 03.1: the largest of all rows
-# why:  the largest of all rows was taken away from each. A row far below it becomes 0 everywhere,
-#   and 0 by 0 is no number.
-# next: give each row a largest of its own: reduce over [1], and not over [0, 1].
+# why:  this subtracts the largest number of all rows from each row. A row with much smaller numbers
+#   then has only powers of 0, and 0 divided by 0 is not a number.
+# next: find the largest number of each row: reduce over [1] instead of [0, 1].
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [0, 1], program, "MAX")
     powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
@@ -26,9 +26,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the mean instead of the largest
-# why:  what was taken away from a row is less than its largest number by so much that exp is
-#   infinite again.
-# next: take the largest number of each row away: popops.reduce(graph, x, [1], program, "MAX").
+# why:  this subtracts the mean of each row. The largest number of a row can be so far above the
+#   mean that exp is still infinite.
+# next: subtract the largest number of each row: popops.reduce(graph, x, [1], program, "MAX").
 def softmax(graph, x, program):
     sums = popops.reduce(graph, x, [1], program)
     means = popops.div(graph, sums, x.shape[1], program).reshape((x.shape[0], 1))
@@ -39,9 +39,10 @@ def softmax(graph, x, program):
 
 # %% 03.1: nothing taken away
 # clause: the check tries numbers around 10,000
-# why:  exp(89) is more than a FLOAT can hold and becomes infinite, and infinite by infinite is no
-#   number. Small numbers hide it.
-# next: take the largest number of a row away from all of the row first: softmax is the same.
+# why:  exp(89) is larger than every FLOAT, so it becomes infinite, and infinity divided by infinity
+#   is not a number. With small numbers the program works.
+# next: subtract the largest number of each row before exp: popops.reduce(graph, x, [1], program,
+#   "MAX").
 def softmax(graph, x, program):
     powers = popops.exp(graph, x, program)
     totals = popops.reduce(graph, powers, [1], program)
@@ -49,8 +50,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sum instead of the largest
-# why:  the sum of each row was taken away. That is harmless where it is small, and not in general.
-# next: without a word reduce adds up. The word for the largest is "MAX".
+# why:  this subtracts the sum of each row, because popops.reduce adds up if you name no operation.
+#   A sum can be far from the numbers of the row.
+# next: subtract the largest number: add "MAX" to the call of popops.reduce.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program)
     powers = popops.exp(
@@ -61,8 +63,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: columns
-# why:  the columns add up to 1, and not the rows.
-# next: reduce over [1]: that goes along a row.
+# why:  the columns of the result add up to 1, but the rows should.
+# next: reduce over [1]: this adds up each row.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [0], program, "MAX")
     powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
@@ -71,9 +73,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: one sum for all
-# clause: divided by the sum of these over the row
-# why:  all numbers together add up to 1, and not each row.
-# next: reduce the powers over [1] alone.
+# clause: divided by the sum of all these powers in its row
+# why:  all numbers of the result together add up to 1, but each row should.
+# next: reduce the powers only over [1].
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
     powers = popops.exp(
@@ -83,8 +85,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: not divided
-# why:  these are the powers, and no row adds up to 1: none was divided by its sum.
-# next: divide by the sum of each row.
+# why:  these are the powers: they are not divided by their sum.
+# next: divide each power by the sum of the powers in its row.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
     return popops.exp(
@@ -93,9 +95,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: no exp
-# clause: each number becomes exp of itself
-# why:  there is no exp in it: the numbers themselves were divided by their sum.
-# next: exp first, then the sums.
+# clause: each share is exp of the number
+# why:  this divides the numbers themselves by their sum. exp is missing.
+# next: take exp first, and then add up the powers.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
     shifted = popops.sub(graph, x, largest.reshape((x.shape[0], 1)), program)
@@ -104,8 +106,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: signs turned round
-# why:  the signs are turned round: the largest number gets the smallest share.
-# next: sub(graph, a, b, program) is a - b: the largest comes second.
+# why:  the signs are exchanged, so the largest number gets the smallest share.
+# next: call sub(graph, x, largest, program): it computes x - largest.
 def softmax(graph, x, program):
     least = popops.reduce(graph, x, [1], program, "MIN")
     powers = popops.exp(
@@ -116,7 +118,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: cut off below
-# not yet: What is special here: they reach the ends of FLOAT
+# not yet: This input is special: the numbers reach the ends of FLOAT
 def softmax(graph, x, program):
     x = popops.map(graph, expr.Max(expr._1, -1e30), [x], program)
     largest = popops.reduce(graph, x, [1], program, "MAX").reshape((x.shape[0], 1))
@@ -126,7 +128,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: in place
-# clause: stays as it is
+# clause: do not change x
 # not yet: is changed by the program
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
@@ -157,7 +159,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sums alone
-# not yet: a call that reduces takes the dimensions
+# not yet: popops.reduce removes the dimensions
 def softmax(graph, x, program):
     return popops.reduce(graph, popops.exp(graph, x, program), [1], program)
 
@@ -170,8 +172,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sum of other powers
-# why:  the numerator subtracts the largest number of the row, and the denominator does not.
-# next: add up the powers that you divide: reduce them over [1].
+# why:  the powers in the numerator subtract the largest number of the row, but the powers in the
+#   denominator do not.
+# next: add up the same powers that you divide: reduce them over [1].
 def softmax(graph, x, program):
     column = (x.shape[0], 1)
     most = popops.reduce(graph, x, [1], program, "MAX").reshape(column)
@@ -181,8 +184,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sum before exp
-# why:  the powers were divided by the sum of the differences, and not by that of the powers.
-# next: reduce what exp returned.
+# why:  this divides the powers by the sum of the differences instead of the sum of the powers.
+# next: reduce the tensor that exp returned.
 def softmax(graph, x, program):
     column = (x.shape[0], 1)
     most = popops.reduce(graph, x, [1], program, "MAX").reshape(column)
@@ -192,8 +195,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: 10,000 taken away
-# why:  not one share is a number: 0 by 0 has no value, and infinite by infinite neither.
-# next: print the powers and their sums. Powers of x less the largest number of its row are fine.
+# why:  this subtracts 10,000 from every row. If the numbers of a row are far from 10,000, exp is 0
+#   or infinite, and the quotient is not a number.
+# next: subtract the largest number of each row: popops.reduce(graph, x, [1], program, "MAX").
 def softmax(graph, x, program):
     powers = popops.exp(graph, popops.sub(graph, x, 10_000, program), program)
     total = popops.reduce(graph, powers, [1], program).reshape((x.shape[0], 1))
@@ -201,8 +205,8 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: divided by the mean
-# why:  each row adds up to the number of its columns: the powers were divided by their mean.
-# next: divide by their sum.
+# why:  each row adds up to its number of columns, because this divides the powers by their mean.
+# next: divide the powers by their sum.
 def softmax(graph, x, program):
     column = (x.shape[0], 1)
     most = popops.reduce(graph, x, [1], program, "MAX").reshape(column)
@@ -213,9 +217,9 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sum of the column
-# clause: divided by the sum of these over the row
-# why:  each power is divided by the sum of its column, and not of its row.
-# next: reduce the powers over [1], and give the sums the shape (rows, 1).
+# clause: divided by the sum of all these powers in its row
+# why:  this divides each power by the sum of its column instead of the sum of its row.
+# next: reduce the powers over [1], and reshape the sums to (rows, 1).
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX").reshape((x.shape[0], 1))
     powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
@@ -223,23 +227,23 @@ def softmax(graph, x, program):
 
 
 # %% 03.2: by rows
-# clause: the addition moves nothing at all
-# not yet: a whole line is on one tile, and a[i, j] and a[j, i] are in different lines
+# clause: the addition sends nothing at all
+# not yet: each row (or column) is on one tile
 def place(graph, a):
     for i in range(a.shape[0]):
         graph.set_tile_mapping(a[i], i % 13)
 
 
 # %% 03.2: everything on one tile
-# clause: no tile may hold more than twice its even share
-# not yet: everything lies on one tile
+# clause: No tile may have more than twice an even share
+# not yet: all numbers are on one tile
 def place(graph, a):
     graph.set_tile_mapping(a, 0)
 
 
 # %% 03.2: diagonals of the wrong kind
-# clause: of a and a.transpose() moves nothing
-# not yet: but i - j is another one
+# clause: of a and a.transpose() sends nothing
+# not yet: for a[j, i] it is i - j
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):
@@ -247,7 +251,7 @@ def place(graph, a):
 
 
 # %% 03.2: thirteen tiles, whatever the machine
-# clause: Map a square matrix so that the addition moves nothing at all
+# clause: Map a square matrix so that the addition sends nothing at all
 # error in the answer: There is no tile 7
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -279,7 +283,7 @@ def place(graph, a):
 
 
 # %% 03.2: by the smaller of both
-# not yet: nothing crosses, and the other tiles wait for the fullest
+# not yet: nothing is sent, but the other tiles wait
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):
@@ -295,7 +299,7 @@ def place(graph, a):
 
 
 # %% 03.2: another order of counting
-# not yet: these two are added to each other
+# not yet: the addition adds these two elements
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):
@@ -304,22 +308,23 @@ def place(graph, a):
 
 # %% 03.3: no root
 # why:  these are the squares of the lengths: the root is missing.
-# next: put expr.Sqrt( ) around it.
+# next: put expr.Sqrt( ) around the sum.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr._1 * expr._1 + expr._2 * expr._2, [x, y], program)
 
 
 # %% 03.3: y forgotten
 # clause: x * x + y * y
-# why:  y plays no part: _1 is the first tensor of the list each time.
-# next: _2 stands for the second.
+# why:  y has no effect: the expression uses _1, the first tensor of the list, in both products.
+# next: use expr._2 for the second tensor: expr._2 * expr._2.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1 * expr._1 + expr._1 * expr._1), [x, y], program)
 
 
 # %% 03.3: the sum of absolute values
-# why:  each was squared and rooted by itself, and that gives its absolute value.
-# next: add the squares first, and take the root of the sum.
+# why:  this takes the root of each square before it adds, which gives the sum of the absolute
+#   values.
+# next: add the squares first, and then take one root of the sum.
 def lengths(graph, x, y, program):
     return popops.map(
         graph, expr.Sqrt(expr._1 * expr._1) + expr.Sqrt(expr._2 * expr._2), [x, y], program
@@ -327,23 +332,23 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: added before squared
-# why:  x and y were added before they were squared.
-# next: square each, then add.
+# why:  this adds x and y before it squares.
+# next: square x and y first, and then add the squares.
 def lengths(graph, x, y, program):
     both = expr._1 + expr._2
     return popops.map(graph, expr.Sqrt(both * both), [x, y], program)
 
 
 # %% 03.3: a difference
-# why:  the squares were taken from each other.
-# next: add them.
+# why:  this subtracts one square from the other.
+# next: add the squares.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1 * expr._1 - expr._2 * expr._2), [x, y], program)
 
 
 # %% 03.3: four calls
 # clause: with one call
-# not yet: each operation is a call of its own
+# not yet: each operation is a separate call
 def lengths(graph, x, y, program):
     return one_by_one(graph, x, y, program)
 
@@ -356,7 +361,7 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: not fused
-# not yet: the expression was not fused
+# not yet: the expression is not fused
 def lengths(graph, x, y, program):
     length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)
     return popops.map(graph, length, [x, y], program, options={"enableGenerateCodelet": False})
@@ -370,8 +375,8 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: dear powers
-# clause: 15 % above a good answer
-# not yet: does more for each arrow
+# clause: 15 % more than a good answer
+# not yet: does more work for each arrow
 def lengths(graph, x, y, program):
     return popops.map(
         graph, expr.Pow(expr.Pow(expr._1, 2.0) + expr.Pow(expr._2, 2.0), 0.5), [x, y], program
@@ -379,7 +384,7 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: gathered
-# not yet: the lengths could lie there too
+# not yet: row i of the lengths could be there, too
 def lengths(graph, x, y, program):
     out = graph.add_variable(FLOAT, x.shape, "out")
     graph.set_tile_mapping(out, 0)
@@ -397,22 +402,22 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: multiplied
-# why:  the two squares are multiplied. They are added.
-# next: _1 * _1 + _2 * _2 under the root.
+# why:  this multiplies the two squares instead of adding them.
+# next: take the root of expr._1 * expr._1 + expr._2 * expr._2.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1 * expr._1 * expr._2 * expr._2), [x, y], program)
 
 
 # %% 03.3: two roots
-# why:  each number has a root of its own, and nothing is squared.
-# next: one root, of x * x + y * y.
+# why:  this adds the roots of x and y, and squares nothing.
+# next: take one root, of expr._1 * expr._1 + expr._2 * expr._2.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1) + expr.Sqrt(expr._2), [x, y], program)
 
 
 # %% 03.3: doubled, not squared
 # clause: x * x + y * y
-# why:  each number is doubled, and not squared. Where the sum is below 0, it has no root.
+# why:  this doubles each number instead of squaring it. If the sum is negative, it has no root.
 # next: multiply each number by itself: expr._1 * expr._1.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(2 * expr._1 + 2 * expr._2), [x, y], program)
@@ -420,9 +425,10 @@ def lengths(graph, x, y, program):
 
 # %% 03.4: in HALF
 # clause: both FLOAT
-# why:  the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole
-#   numbers only, and the variance is the small difference of two of them.
-# next: let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type.
+# why:  the sums are rounded to HALF. Squares of 40 are around 1,600, and there HALF has only whole
+#   numbers, so the variance, a small difference of two such numbers, is wrong.
+# next: compute both sums in FLOAT: FLOAT is the last argument of SingleReduceOp, and out_type of
+#   popops.reduce.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
@@ -432,9 +438,9 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: mean of the rows' variances
-# why:  this is the mean of the variances that the rows have by themselves. How far the rows' means
-#   are apart is lost.
-# next: two sums of everything are enough: of the numbers, and of their squares.
+# why:  this is the mean of the variances of the rows. It leaves out how far the means of the rows
+#   are apart.
+# next: compute two sums over all readings: the sum of the readings, and the sum of their squares.
 def mean_and_variance(graph, x, program):
     rows, columns = x.shape
     each = popops.ReduceParams("ADD", 1 / columns)
@@ -447,9 +453,9 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the mean of the squares
-# clause: less the square of the mean
-# why:  the second is the mean of the squares.
-# next: take the square of the mean away from it.
+# clause: minus the square of the mean
+# why:  the second tensor is the mean of the squares.
+# next: subtract the square of the mean from it.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
@@ -459,8 +465,9 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: turned round
-# why:  the variance is below 0: it was taken away the wrong way round.
-# next: _1 is the first tensor of the list, _2 the second.
+# why:  the variance is negative: the two terms of the difference are exchanged.
+# next: subtract the square of the mean from the mean of the squares. In the expression, _1 is the
+#   first tensor of your list and _2 the second.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
@@ -472,8 +479,8 @@ def mean_and_variance(graph, x, program):
 
 # %% 03.4: standard deviation
 # clause: its variance
-# why:  the second is the standard deviation, the root of the variance.
-# next: leave the root out.
+# why:  the second tensor is the standard deviation, the root of the variance.
+# next: leave out the root.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
@@ -484,8 +491,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: one less than the count
-# why:  it was divided by one less than the count: an estimate from a sample. Asked is the variance
-#   of these numbers.
+# why:  this divides by one less than the number of readings, which estimates a variance from a
+#   sample. The exercise asks for the variance of these readings.
 # next: divide by x.num_elements.
 def mean_and_variance(graph, x, program):
     count = x.num_elements
@@ -499,8 +506,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the mean not squared
-# why:  the mean was taken away, and not its square.
-# next: expr._1 * expr._1
+# why:  this subtracts the mean instead of its square.
+# next: square the mean: expr._1 * expr._1, if the mean is the first tensor of your list.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
@@ -511,8 +518,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: sums
-# why:  these are made of sums: nothing was divided by the count.
-# next: divide by x.num_elements: popops.ReduceParams("ADD", 1 / count).
+# why:  this uses the sums without dividing them by the number of readings.
+# next: divide both sums by x.num_elements: popops.ReduceParams("ADD", 1 / x.num_elements).
 def mean_and_variance(graph, x, program):
     both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in ("ADD", "SQUARE_ADD")]
     mean, square = popops.reduce_many(graph, both, program)
@@ -520,7 +527,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: changed places
-# why:  the variance came first.
+# why:  the two tensors are in the wrong order: the variance is first.
 # next: return mean, variance.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
@@ -544,8 +551,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: five compute sets
-# clause: four compute sets at most
-# not yet: both right, in 5 compute sets
+# clause: at most four compute sets
+# not yet: both results are right, in 5 compute sets
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
@@ -555,8 +562,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the count of the example
-# why:  the sums are divided by 52, the count of the example above.
-# next: divide by x.num_elements.
+# why:  this divides the sums by 52, the number of elements in the example of the text.
+# next: divide both sums by x.num_elements.
 def mean_and_variance(graph, x, program):
     mean, squares = (
         popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(word, 1 / 52), FLOAT)
@@ -567,8 +574,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the readings gathered
-# clause: no more than two numbers from each tile may travel
-# not yet: bytes cross
+# clause: send at most two numbers from each tile
+# not yet: bytes are sent
 def mean_and_variance(graph, x, program):
     from ipu_teach.program import Copy
 
@@ -596,7 +603,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: one reading less below the squares
-# why:  the squares are divided by one reading less than the sum is. Both means are of all of them.
+# why:  this divides the sum of squares by one less than the number of readings. Both means are
+#   means of all readings.
 # next: divide both sums by x.num_elements.
 def mean_and_variance(graph, x, program):
     count = x.num_elements
@@ -611,8 +619,9 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: divided by the columns
-# why:  both sums are divided by the number of columns. There are rows, too.
-# next: divide by x.num_elements.
+# why:  this divides both sums by the number of columns. The number of readings is rows times
+#   columns.
+# next: divide both sums by x.num_elements.
 def mean_and_variance(graph, x, program):
     sums = [
         popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / x.shape[1]), FLOAT)
@@ -623,8 +632,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: divided by the rows
-# why:  both sums are divided by the number of rows. There are columns, too.
-# next: divide by x.num_elements.
+# why:  this divides both sums by the number of rows. The number of readings is rows times columns.
+# next: divide both sums by x.num_elements.
 def mean_and_variance(graph, x, program):
     sums = [
         popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / x.shape[0]), FLOAT)
@@ -635,8 +644,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the squares squared
-# why:  the mean of the squares was squared, and the mean was not.
-# next: _1 is the first tensor of the list, and _2 the second: square the one that is the mean.
+# why:  this squares the mean of the squares instead of the mean.
+# next: square the mean. In the expression, _1 is the first tensor of your list and _2 the second.
 def mean_and_variance(graph, x, program):
     sums = [
         popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / x.num_elements), FLOAT)
@@ -647,8 +656,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: 3,250 readings
-# why:  both sums are divided by 3,250, as if there were 13 x 250 readings in any x.
-# next: divide by x.num_elements.
+# why:  this divides both sums by 3,250, as if every x had 13 x 250 readings.
+# next: divide both sums by x.num_elements.
 def mean_and_variance(graph, x, program):
     sums = [
         popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(how, 1 / 3250), FLOAT)
@@ -659,7 +668,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: 40 not added again
-# why:  the variance is right, and the mean is 40 too small.
+# why:  the variance is right, but the mean is too small by 40, the number that you subtracted from
+#   the readings.
 # next: add 40 to the mean at the end.
 def mean_and_variance(graph, x, program):
     near = popops.sub(graph, x, 40, program)
@@ -672,8 +682,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the sum of the squares
-# why:  the mean is right, and the squares were added up and not divided.
-# next: popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements).
+# why:  the mean is right, but the sum of squares is not divided by the number of readings.
+# next: use popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements).
 def mean_and_variance(graph, x, program):
     scaled = popops.ReduceParams("ADD", 1 / x.num_elements)
     sums = [
@@ -685,8 +695,8 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: a row for each tile
-# why:  both sums are divided by 13 times the number of columns. An x may have fewer rows than 13.
-# next: divide by x.num_elements.
+# why:  this divides both sums by 13 times the number of columns. But x can have fewer than 13 rows.
+# next: divide both sums by x.num_elements.
 def mean_and_variance(graph, x, program):
     count = 13 * x.shape[1]
     mean, squares = (
@@ -698,27 +708,27 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.5: not divided
-# clause: divided by keep
-# why:  what is kept stays as it was, so that the sum of all becomes smaller with every number that
-#   is dropped.
-# next: divide what is kept by keep.
+# clause: divided by `keep`
+# why:  the numbers that stay are unchanged, so the mean becomes smaller with every number that
+#   becomes 0.
+# next: divide the numbers that stay by keep.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.mul(graph, x, mask, program)
 
 
 # %% 03.5: multiplied by keep
-# why:  what is kept was multiplied by keep: it becomes smaller still.
-# next: divide by it.
+# why:  this multiplies the numbers that stay by keep, so they become even smaller.
+# next: divide by keep.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 * keep, [x, mask], program)
 
 
 # %% 03.5: the mask
-# clause: draw a mask
-# why:  this is the mask, and x plays no part.
-# next: multiply x by it.
+# clause: create a mask
+# why:  this is the mask, without x.
+# next: multiply x by the mask.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.div(graph, mask, keep, program)
@@ -734,7 +744,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: no seed
-# clause: The seed is written by the host before each run
+# clause: Before each run, the host writes a new seed
 # not yet: with the same seed, another mask
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, None, 1, x, FLOAT, keep, program)
@@ -742,15 +752,15 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: the chance to be dropped
-# clause: with the chance `keep`
-# not yet: kept and dropped have changed places
+# clause: with probability `keep`
+# not yet: the numbers that should stay become 0
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
 
 
 # %% 03.5: half of them
-# not yet: so many draws with a chance of 0.75 come closer to it
+# not yet: is nearly always closer to 75 %
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 0.5, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
@@ -758,27 +768,27 @@ def dropout(graph, x, seed, keep, program):
 
 # %% 03.5: one draw for a column
 # clause: each number
-# not yet: one draw was made for several of them
+# not yet: several numbers share one random decision
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x[0], FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
 
 
 # %% 03.5: nothing is dropped
-# clause: and else 0
-# not yet: nothing is dropped, whatever the seed
+# clause: otherwise 0
+# not yet: every number stays, for every seed
 def dropout(graph, x, seed, keep, program):
     return popops.mul(graph, x, 1.0, program)
 
 
 # %% 03.5: everything is dropped
-# not yet: everything is dropped, whatever the seed
+# not yet: every number becomes 0, for every seed
 def dropout(graph, x, seed, keep, program):
     return popops.mul(graph, x, 0.0, program)
 
 
 # %% 03.5: two halves with one draw
-# not yet: a call with the same seed and the same number draws the same once more
+# not yet: two calls with the same seed and the same number draw
 def dropout(graph, x, seed, keep, program):
     from ipu_teach import concat
 
@@ -794,7 +804,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: one draw for two columns
-# not yet: one draw was made for several of them
+# not yet: several numbers share one random decision
 def dropout(graph, x, seed, keep, program):
     rows, half = x.shape[0], -(-x.shape[1] // 2)
     mask = poprand.bernoulli(graph, seed, 1, x[:, :half], FLOAT, keep, program)
@@ -805,8 +815,8 @@ def dropout(graph, x, seed, keep, program):
 
 # %% 03.5: the mask of a tile for all its rows
 # clause: each number
-# not yet: of the mask is as 13 rows further expected: about 50 % why: numbers share their fate: one
-#   draw was made for several of them
+# not yet: of the mask equals the mask 13 rows further expected: about 50 % why: several numbers
+#   share one random decision
 def dropout(graph, x, seed, keep, program):
     from ipu_teach import concat
 
@@ -817,7 +827,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: half of the mask, mirrored
-# not yet: one draw was made for several of them
+# not yet: several numbers share one random decision
 def dropout(graph, x, seed, keep, program):
     from ipu_teach import concat
 
@@ -828,30 +838,30 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: divided by the mask
-# not yet: a mask has 0 where a number is dropped, and it divides
+# not yet: the program divides by the mask
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 / expr._2 / keep, [x, mask], program)
 
 
 # %% 03.5: divided twice
-# why:  it was divided by keep twice.
-# next: divide once.
+# why:  this divides by keep twice.
+# next: divide by keep only once.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 / keep / keep, [x, mask], program)
 
 
 # %% 03.5: divided by the chance to be dropped
-# why:  what stays was divided by the chance to be dropped.
-# next: divide by keep.
+# why:  this divides by the probability that a number becomes 0.
+# next: divide by keep, the probability that a number stays.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 / (1 - keep), [x, mask], program)
 
 
 # %% 03.5: divided by the share that was kept
-# not yet: they were divided by that share. keep is 0.75. next: divide by keep
+# not yet: the share of the numbers that stayed in this run. keep is 0.75. next: divide by keep
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     mean = popops.ReduceParams("ADD", 1 / x.num_elements)
@@ -860,15 +870,15 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.w1: x itself
-# why:  this is x as it was: no call was made with it.
-# next: return what popops.exp gives back.
+# why:  this is x without any change.
+# next: return the tensor that popops.exp returns.
 def powers(graph, x, program):
     return x
 
 
 # %% 03.w1: the root
 # clause: with `exp` of each number
-# why:  this is the square root.
+# why:  this is the square root of x.
 # next: call popops.exp.
 def powers(graph, x, program):
     return popops.sqrt(graph, popops.mul(graph, x, x, program), program)
@@ -876,59 +886,59 @@ def powers(graph, x, program):
 
 # %% 03.w1: into a program of its own
 # clause: return the tensor
-# why:  the call appended to another program than the one that is run, so that nothing is computed.
-# next: give it program, and not a new Sequence().
+# why:  the call appends to a new Sequence instead of `program`, so the machine never computes it.
+# next: pass program to the call instead of a new Sequence().
 def powers(graph, x, program):
     return popops.exp(graph, x, Sequence())
 
 
 # %% 03.w1: the square
-# why:  these are the squares.
-# next: popops.exp.
+# why:  these are the squares of x.
+# next: call popops.exp.
 def powers(graph, x, program):
     return popops.square(graph, x, program)
 
 
 # %% 03.w1: the sign turned round
-# why:  these are the powers of -x.
+# why:  this is exp of -x.
 # next: leave out the minus: popops.exp(graph, x, program).
 def powers(graph, x, program):
     return popops.map(graph, expr.Exp(-expr._1), [x], program)
 
 
 # %% 03.w2: without the one
-# clause: and 1 more
-# why:  this is twice x, and 1 is missing.
-# next: expressions take + as well: 2 * expr._1 + 1.
+# clause: plus 1
+# why:  this is twice x: the 1 is missing.
+# next: use the expression 2 * expr._1 + 1.
 def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * expr._1, [x], program)
 
 
 # %% 03.w2: the one first
-# why:  1 was added first, and then all of it was doubled.
-# next: times before plus, as in Python.
+# why:  this adds 1 first and then doubles the sum.
+# next: use the expression 2 * expr._1 + 1, without parentheses.
 def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * (expr._1 + 1), [x], program)
 
 
 # %% 03.w2: squared
 # clause: twice each number
-# why:  x is multiplied by itself, and not by 2.
-# next: 2 * expr._1 + 1.
+# why:  this multiplies x by itself instead of 2.
+# next: use the expression 2 * expr._1 + 1.
 def twice_and_one(graph, x, program):
     return popops.map(graph, expr._1 * expr._1 + 1, [x], program)
 
 
 # %% 03.w2: one less
-# why:  1 is taken away.
-# next: 2 * expr._1 + 1.
+# why:  this subtracts 1 instead of adding 1.
+# next: use the expression 2 * expr._1 + 1.
 def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * expr._1 - 1, [x], program)
 
 
 # %% 03.w3: the largest
-# why:  this is the largest of each column.
-# next: leave the word out: without one it adds up.
+# why:  these are the largest numbers of the columns.
+# next: leave out the name of the operation: popops.reduce then adds up.
 def column_sums(graph, x, program):
     return popops.reduce(graph, x, [0], program, "MAX")
 
@@ -942,13 +952,13 @@ def column_sums(graph, x, program):
 
 # %% 03.w3: the mean
 # why:  these are the means of the columns.
-# next: leave them undivided.
+# next: return the sums without dividing them.
 def column_sums(graph, x, program):
     sums = popops.reduce(graph, x, [0], program)
     return popops.mul(graph, sums, 1 / x.shape[0], program)
 
 
 # %% 03.w3: one sum for all
-# not yet: that is one number for the whole of x
+# not yet: this is one number for all of x
 def column_sums(graph, x, program):
     return popops.reduce(graph, x, [0, 1], program)

@@ -93,7 +93,7 @@ HARMLESS = {
         "graph.set_tile_mapping(total, 0)": "the order of what is written into the graph is free",
         "graph.set_initial_value(total, 0)": "the order of what is written into the graph is free",
     },
-    "02.4": {"popops.add_in_place(graph, ticks, 1, tick)": "left and ticks do not need each other"},
+    "02.4": {"popops.add_in_place(graph, ticks, 1, body)": "left and ticks do not need each other"},
     "02.5": {
         "graph.set_tile_mapping(target, 2)": "another tile is as good",
         "graph.set_tile_mapping(target, 0)": "another tile is as good",

@@ -41,7 +41,7 @@ CASES = [
     ("01.5", "two readers", r"'shift', 3, 4", "vertex 3 reads 3 to 4; vertex 4 reads 4 to 5. Neither"),
     ("01.5", "another order is no race", r"'mirror', 0, 12", "vertex 0 writes 12; vertex 12 writes 0."),
     ("02.1", "leaves a tail", r"(?P<n>49) elements on no tile, the first", "208 bytes on 13 tiles"),
-    ("02.3", "b on one tile", r"52 of 52|of 52 elements cross", "a and b.transpose() live"),
+    ("02.3", "b on one tile", r"52 of 52|of 52 elements are sent", "a and b.transpose() live"),
     ("03.2", "everything on one tile", r"holds (?P<n>676) of 676", "2,704 bytes on 1 tile"),
     ("04.2", "one worker", r"too late", "1 vertex on 6 workers"),
     ("04.3", "as it was", r"element \[1\] of 'a'", "Both touch 1, and at least one of them writes"),

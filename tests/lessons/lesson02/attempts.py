@@ -76,7 +76,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.2: appended, on two tiles
-# passed: with a program that does not grow
+# passed: with a program of constant size
 def running_sum(graph, numbers, sums, count):
     number, total = graph.add_variable(FLOAT, (), "number"), graph.add_variable(FLOAT, (), "total")
     graph.set_tile_mapping(number, 3)
@@ -90,7 +90,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: a constant, copied once
-# passed: with a program that does not grow
+# passed: with a program of constant size
 def running_sum(graph, numbers, sums, count):
     number, total = graph.add_variable(FLOAT, (1,), "number"), graph.add_variable(FLOAT, (1,), "total")
     zero = graph.add_constant(FLOAT, (1,), 0)
@@ -102,7 +102,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: a sum that is copied back
-# passed: with a program that does not grow
+# passed: with a program of constant size
 def running_sum(graph, numbers, sums, count):
     number, total = graph.add_variable(FLOAT, (1,), "numbers"), graph.add_variable(FLOAT, (1,), "sums")
     graph.set_tile_mapping(number, 0)
@@ -220,7 +220,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: the first before the loop
-# not yet: 6 of 7 sums next: count the numbers that are fetched and the sums that are sent
+# not yet: 6 of 7 sums next: count the numbers that the program fetches and the sums that it sends
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -280,7 +280,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: all at once in a loop
-# not yet: a round takes more than 1 away
+# not yet: an iteration subtracts more than 1
 def to_zero(graph, left):
     zero = graph.add_constant(INT, (), 0)
     graph.set_tile_mapping(zero, 0)
@@ -288,7 +288,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: a zero at once
-# not yet: nothing in the program goes on for as long as left is not 0
+# not yet: the program has no loop that continues while left is not 0
 def to_zero(graph, left):
     zero = graph.add_constant(INT, left.shape, 0, "zero")
     graph.set_tile_mapping(zero, 0)
@@ -399,8 +399,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: all of it in one round
-# clause: counts the rounds in
-# not yet: 2,000 taken from left in 1 round
+# clause: counts the iterations in
+# not yet: 2,000 subtracted from left in 1 iteration
 def countdown(graph, left, ticks):
     zero = graph.add_constant(INT, (), 0, "zero")
     graph.set_tile_mapping(zero, 0)
@@ -408,7 +408,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: one tick after the loop
-# not yet: next: follow a countdown from 5 by hand
+# not yet: next: trace a countdown from 5 by hand
 def countdown(graph, left, ticks):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -418,7 +418,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: 64 rounds that look
-# not yet: needs more rounds than were written down
+# not yet: needs more iterations than the program has
 def countdown(graph, left, ticks):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -427,7 +427,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.5: every element on its tile
-# passed: each error in turn
+# passed: each of the two errors
 def copying(graph, source, target, values, mapped, written):
     for i in range(source.num_elements):
         graph.set_tile_mapping(target[i], i)
@@ -439,7 +439,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: in two halves
-# passed: each error in turn
+# passed: each of the two errors
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:
@@ -450,8 +450,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: only a part unmapped
-# clause: If not mapped, source has no tile
-# not yet: a part of source was mapped
+# clause: If not mapped, source is on no tile
+# not yet: no part of source may be mapped
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 2)
     graph.set_tile_mapping(source if mapped else source[1:], 3)
@@ -461,7 +461,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: filled within the program
-# passed: each error in turn
+# passed: each of the two errors
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -476,7 +476,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: set_initial_value(source, 0)
-# not yet: where written is true: graph.set_initial_value(source, values).
+# not yet: if written is true, call graph.set_initial_value(source, values).
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:
@@ -498,7 +498,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: numbers of its own
-# not yet: target is a copy of source, and source holds other numbers
+# not yet: target is a copy of source, but source has other numbers
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:
@@ -509,8 +509,8 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: all but the last written
-# clause: if not written, nothing is in it
-# not yet: a part of source was written
+# clause: if not written, nothing is written into source
+# not yet: no part of source may be written
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:
@@ -522,7 +522,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: written only if mapped, too
-# passed: each error in turn, and then neither
+# passed: each of the two errors
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:

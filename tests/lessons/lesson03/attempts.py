@@ -146,7 +146,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the largest of the first row
-# not yet: take the largest number of a row away from all of the row first
+# not yet: subtract the largest number of each row before exp
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
     powers = popops.exp(graph, popops.sub(graph, x, largest[0], program), program)
@@ -194,7 +194,7 @@ def place(graph, a):
 
 
 # %% 03.2: the sum of squares
-# clause: no tile may hold more than twice its even share
+# clause: No tile may have more than twice an even share
 # not yet: with 11 x 11 numbers on 16 tiles
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -203,7 +203,7 @@ def place(graph, a):
 
 
 # %% 03.2: squares and product, of large matrices
-# clause: no tile may hold more than twice its even share
+# clause: No tile may have more than twice an even share
 # not yet: with 21 x 21 numbers on 15 tiles
 def place(graph, a):
     n, tiles = a.shape[0], graph.target.num_tiles
@@ -213,7 +213,7 @@ def place(graph, a):
 
 
 # %% 03.2: exclusive or
-# clause: no tile may hold more than twice its even share
+# clause: No tile may have more than twice an even share
 # not yet: with 19 x 19 numbers on 31 tiles
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -222,7 +222,7 @@ def place(graph, a):
 
 
 # %% 03.2: twice the sum
-# clause: no tile may hold more than twice its even share
+# clause: No tile may have more than twice an even share
 # not yet: with 11 x 11 numbers on 16 tiles
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -231,7 +231,7 @@ def place(graph, a):
 
 
 # %% 03.2: sum and product
-# clause: no tile may hold more than twice its even share
+# clause: No tile may have more than twice an even share
 # not yet: with 11 x 11 numbers on 16 tiles
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -320,13 +320,13 @@ def column_sums(graph, x, program):
 
 
 # %% 03.w3: over [1]
-# not yet: that is one number for each of the 13 rows
+# not yet: this is one number for each of the 13 rows
 def column_sums(graph, x, program):
     return popops.reduce(graph, x, [1], program)
 
 
 # %% 03.w3: in two halves
-# not yet: let one reduction do all of it
+# not yet: use one call of popops.reduce
 def column_sums(graph, x, program):
     half = x.shape[0] // 2
     parts = [popops.reduce(graph, part, [0], program) for part in (x[:half], x[half:])]
@@ -334,7 +334,7 @@ def column_sums(graph, x, program):
 
 
 # %% 03.w3: the rows of the transpose
-# not yet: the rows are dimension 0 of x
+# not yet: add up over the rows, dimension 0 of x
 def column_sums(graph, x, program):
     return popops.reduce(graph, x.transpose(), [0], program)
 
@@ -446,7 +446,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: sums, then four calls
-# not yet: put those calls into one expression
+# not yet: put the calls after the reductions into one expression
 def mean_and_variance(graph, x, program):
     n = x.num_elements
     a = popops.SingleReduceOp(x, [0, 1], "ADD", FLOAT)
@@ -522,7 +522,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: one number of the seed
-# clause: The seed is written by the host before each run
+# clause: Before each run, the host writes a new seed
 # not yet: the mask does not depend on the second number of the seed
 def dropout(graph, x, seed, keep, program):
     from ipu_teach import concat
@@ -532,8 +532,8 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: what is dropped stays
-# clause: and else 0
-# not yet: the draw changes the numbers, and drops none of them
+# clause: otherwise 0
+# not yet: the random numbers change the results, but none
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     kept = expr._1 * expr._2 / keep
@@ -542,14 +542,14 @@ def dropout(graph, x, seed, keep, program):
 
 # %% 03.5: one draw for a row
 # clause: each number
-# not yet: each row is kept or dropped as a whole
+# not yet: all numbers of a row stay, or all become 0
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x[:, :1], FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask.broadcast(x.shape[1], 1)], program)
 
 
 # %% 03.5: two draws for each
-# not yet: draw once for each number, with a chance of 0.75
+# not yet: draw once for each number, with probability keep
 def dropout(graph, x, seed, keep, program):
     first, second = (
         poprand.bernoulli(graph, seed, call, x, FLOAT, keep, program) for call in (1, 2)
