@@ -318,7 +318,7 @@ class Superstep:
     def __init__(self, name: str, graph: Graph) -> None:
         self.name, self.graph = name, graph
         self.moves = set[Any](), set[Any]()  # (element, from, to) before compute, and after it
-        self.busy = dict[int, list[int]]()  # by tile: the cycles of each worker thread
+        self.busy = dict[int, list[int]]()  # for each tile, the cycles of its worker threads
 
     def move(self, phase: int, tensor: Tensor, tile: int) -> None:
         """Move elements to `tile` before compute (phase 0), or back to their tiles (phase 1)."""

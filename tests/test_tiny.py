@@ -639,12 +639,18 @@ MISUSES: list[tuple[Any, str]] = [
         "initial value, shape (4,): invalid literal",
     ),
     (lambda m, g, x, y: g.set_initial_value(x, 2**40), "out of bounds for int32"),
-    (lambda m, g, x, y: g.add_variable("FLOAT", (4,), "t"), "'t' must be FLOAT, HALF, INT or BOOL: 'FLOAT' is"),
+    (
+        lambda m, g, x, y: g.add_variable("FLOAT", (4,), "t"),
+        "'t' must be FLOAT, HALF, INT or BOOL: 'FLOAT' is",
+    ),
     (
         lambda m, g, x, y: g.add_variable(float, (4,), "t"),
         "'t' must be FLOAT, HALF, INT or BOOL: <class 'float'>",
     ),
-    (lambda m, g, x, y: g.add_variable((4,), m.INT, "t"), "'t' must be FLOAT, HALF, INT or BOOL: (4,) is not"),
+    (
+        lambda m, g, x, y: g.add_variable((4,), m.INT, "t"),
+        "'t' must be FLOAT, HALF, INT or BOOL: (4,) is not",
+    ),
 ]
 
 

@@ -433,7 +433,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
-            message = f"{number(actual[0])} bytes always live, at most {number(actual[1])} others"
+            message = f"{number(actual[0])} bytes always live, {number(actual[1])} bytes of others"
             wrong.append(
                 (
                     NotYet(
@@ -1155,7 +1155,7 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
     place = int(np.argmax((rows != actual_rows).any(axis=1)))
     which = next((i for i, row in enumerate(rows) if np.array_equal(row, actual_rows[place])), -1)
     actual = (
-        f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
+        f"in step {place} the device got {f'row {which}' if which >= 0 else 'no row of the disc'}"
     )
     seen = {row.tobytes() for row in actual_rows}
     reads = [rows[first : first + AT_ONCE][::-1] for first in range(0, len(rows), AT_ONCE)]
@@ -1365,6 +1365,8 @@ def _why_late(report: Report) -> tuple[str, str]:
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
     )
+    # The text is a line of report.why(), and its pronouns refer to the lines before it.
+    pieces = pieces.replace("It spends", "A tile spends").replace(" of them ", " cycles ")
     why = (
         f"nothing is exchanged. {pieces} The readings of a channel are on the right tile, but not "
         "contiguously."

@@ -616,7 +616,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: total shared among the tiles
 # clause: stay on their tiles
-# not yet: where total lies is given
+# not yet: the exercise decides where total is mapped
 def lean_total(graph, readings, total):
     n = total.num_elements
     for tile in range(TILES):
@@ -629,7 +629,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: the readings moved
 # clause: readings[s] is on tile s
-# not yet: where readings lies is given
+# not yet: the exercise decides where readings is mapped
 def lean_total(graph, readings, total):
     part, n = graph.clone(total), total.num_elements
     for tile in range(TILES):

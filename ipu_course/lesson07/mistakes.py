@@ -73,9 +73,9 @@ def loss_gradients(images, labels, weights, bias):
 
 
 # %% 07.1: divided by everything there is
-# why:  the gradient of bias is also divided by the number of classes: mean() without an axis
+# why:  the gradients are also divided by the number of classes, because mean() without an axis
 #   averages over all dimensions.
-# next: use errors.mean(axis=0).
+# next: divide by the number of images, len(labels).
 def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
@@ -154,7 +154,7 @@ def loss_gradients(images, labels, weights, bias):
 
 
 # %% 07.1: sigmoids
-# why:  each score went through a sigmoid of its own. Then the ten probabilities of an image do not
+# why:  each score went through a sigmoid of its own. Then the probabilities of an image do not
 #   add up to 1.
 # next: use softmax: exp, divided by the sum of the row.
 def loss_gradients(images, labels, weights, bias):
@@ -799,7 +799,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: through HALF
-# clause: afterwards `images` contains numbers from 0 to 1, as before: pixel / 255
+# clause: `images` contains numbers from 0 to 1, as before: pixel / 255
 # why:  the numbers were converted to HALF, which has 11 bits, so they have only about three digits.
 # next: cast to FLOAT before you multiply or divide.
 def fetch_bytes(graph, images):
