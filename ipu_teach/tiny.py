@@ -330,7 +330,7 @@ class Superstep:
                 self.moves[phase].add((element, tile, home) if phase else (element, home, tile))
 
     def traffic(self, phase: int) -> tuple[Counter[int], Counter[int]]:
-        """Return the bytes that each tile receives, and sends: once for all receivers."""
+        """Return (received, sent) bytes by tile; a sent element counts once for all receivers."""
         received, sent, dtype = Counter[int](), Counter[int](), self.graph.dtype
         for element, _, target in self.moves[phase]:
             received[target] += dtype[element].itemsize
