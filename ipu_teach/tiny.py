@@ -1,12 +1,12 @@
-"""A tile machine in one file, to be read from top to bottom. It needs numpy and nothing else.
+"""A tile machine in one file, to be read from top to bottom. It needs only numpy.
 
 Tiles are small processors, each with its own memory. A program is a sequence of supersteps, and a
 superstep has three phases: all tiles wait for each other (sync), numbers move (exchange), and every
 tile works on its data (compute).
 
-This is `ipu_teach` without all that makes it fast or comfortable, under the same names. It leaves
-out lists of tensors, state, streams, other vertices and programs, checks of the types of fields, a
-limit of memory, and a good model of time. A program that needs none of these also runs on
+The names are those of `ipu_teach`. This file leaves out much of it: lists of tensors, state,
+streams, other kinds of vertices and programs, checks of the types of fields, a memory limit, a good
+model of time, and everything that makes it fast. A program that needs none of these also runs on
 `ipu_teach`, with equal values, bytes and races, if this import names `ipu_teach` instead:
 
     from ipu_teach.tiny import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex, program
@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-WORKERS = 6  # The number of workers of a tile. They alternate, so each has every sixth cycle.
+WORKERS = 6  # The worker threads of a tile. They take turns: each runs in every sixth cycle.
 BYTES_PER_CYCLE = 4  # A tile receives at this rate, and sends at this rate.
 SYNC_CYCLES = 100  # All tiles wait for each other during these cycles.
 FLOAT, HALF, INT, BOOL = (np.dtype(name) for name in ("float32", "float16", "int32", "bool"))
@@ -28,24 +28,24 @@ class MachineError(Exception):
     """The program does something that the machine does not allow."""
 
 
-def attempt(what: str, act: Any, *args: Any) -> Any:
-    """Return act(*args), and turn errors of Python or numpy into a MachineError."""
+def attempt(message: str, function: Any, *args: Any) -> Any:
+    """Return function(*args); raise a MachineError with `message` if Python or numpy fails."""
     try:
-        return act(*args)
+        return function(*args)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise MachineError(f"{what}: {error}") from error
+        raise MachineError(f"{message}: {error}") from error
 
 
-# --- What a learner builds: tensors, vertices, a graph --------------------------------------------
+# --- Tensors, vertices and the graph --------------------------------------------------------------
 class Tensor:
-    """The numbers of some elements of memory, without values: a slice or reshape moves no data."""
+    """The numbers of some elements of memory, without their values. A view moves no data."""
 
     def __init__(self, graph: "Graph", dtype: Any, ids: Any) -> None:
         self.graph, self.dtype, self.ids = graph, dtype, np.asarray(ids)
         self.shape, self.num_elements = self.ids.shape, self.ids.size
 
     def __getitem__(self, key: Any) -> "Tensor":
-        return Tensor(self.graph, self.dtype, attempt("no such place", lambda: self.ids[key]))
+        return Tensor(self.graph, self.dtype, attempt("no such element", lambda: self.ids[key]))
 
     def reshape(self, shape: tuple[int, ...]) -> "Tensor":
         return Tensor(self.graph, self.dtype, attempt("no such shape", self.ids.reshape, shape))
@@ -58,8 +58,8 @@ class Tensor:
 
 
 class Field:
-    def __class_getitem__(cls, of_what: Any) -> Any:
-        return cls  # Input[Vector[FLOAT]] is Input: the connected tensor has shape and type
+    def __class_getitem__(cls, content: Any) -> Any:
+        return cls  # Input[Vector[FLOAT]] is just Input: the tensor has the shape and the type
 
 
 # fmt: off
@@ -71,29 +71,29 @@ class Vector(Field): ...  # many elements, not one
 
 
 class Vertex:
-    """A unit of work on one tile. A learner's class declares fields and writes compute().
+    """A unit of work on one tile. You write a class with fields and a method compute().
 
-    A field is a region of memory, so that an assignment to it fills the region.
+    Each field has an array, and an assignment to the field fills this array.
     """
 
-    kinds: Any  # Input, Output or InOut, by the name of the field
+    kinds: Any  # a dict: the name of a field, and Input, Output or InOut
 
     def __init_subclass__(cls) -> None:
         cls.kinds = {n: k for n, k in get_type_hints(cls).items() if k in (Input, Output, InOut)}
 
     def __getattr__(self, name: str) -> Any:
-        place = vars(self)["places"][self.known(name)]
-        self.refuse_read(name, place.ndim == 0)  # out[1] = 2 reads the vector `out`, and is allowed
-        return place[()]  # [()] turns an array without dimensions into a number
+        array = vars(self)["arrays"][self.valid_field(name)]
+        self.refuse_read(name, array.ndim == 0)  # out[1] = 2 also calls this, and is allowed
+        return array[()]  # [()] turns an array without dimensions into a number
 
     def __setattr__(self, name: str, value: Any) -> None:
-        place = vars(self)["places"][self.known(name)]
-        self.refuse_read(name, getattr(value, "base", None) is place)  # true of self.out += 1
-        place[...] = value
+        array = vars(self)["arrays"][self.valid_field(name)]
+        self.refuse_read(name, getattr(value, "base", None) is array)  # refuse self.out += 1
+        array[...] = value
 
-    def known(self, name: str) -> str:
+    def valid_field(self, name: str) -> str:
         if name not in self.kinds:
-            raise MachineError(f"{type(self).__name__} has no field {name!r}: {list(self.kinds)}")
+            raise MachineError(f"{type(self).__name__} has no field {name!r}, only {[*self.kinds]}")
         return name
 
     def refuse_read(self, name: str, is_read: bool) -> None:
@@ -101,23 +101,23 @@ class Vertex:
             raise MachineError(f"{type(self).__name__} reads its Output {name!r}: make it an InOut")
 
 
-class Placed:
+class PlacedVertex:
     """A vertex in the graph: its class, the tensors of its fields, its tile and its cycles."""
 
     def __init__(self, codelet: Any, edges: dict[str, Tensor]) -> None:
         kinds = attempt(f"{codelet} is not a class of vertices", lambda: vars(codelet)["kinds"])
         if edges.keys() != kinds.keys():
-            raise MachineError(f"{codelet.__name__} takes {[*kinds]} and was given {[*edges]}")
+            raise MachineError(f"{codelet.__name__} takes {[*kinds]}, but got {[*edges]}")
         self.codelet, self.edges, self.tile = codelet, edges, -1
-        self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())  # a guess
+        self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())  # a rough guess
 
     def fields(self, *kinds: Any) -> dict[str, Tensor]:
-        """Return the tensors of the fields of these kinds, by name."""
+        """Return the tensors of all fields of these kinds, by the name of the field."""
         return {name: t for name, t in self.edges.items() if self.codelet.kinds[name] in kinds}
 
 
 class ComputeSet(SimpleNamespace):
-    """The work of one superstep."""
+    """The vertices of one superstep."""
 
 
 class Graph:
@@ -129,44 +129,44 @@ class Graph:
         self.initial, self.handles = list[tuple[Tensor, Any]](), dict[str, Tensor]()
 
     def add_variable(self, dtype: Any, shape: tuple[int, ...], name: str) -> Tensor:
-        attempt(f"{name!r} needs another type", [FLOAT, HALF, INT, BOOL].index, dtype)
+        attempt(f"{name!r} must be FLOAT, HALF, INT or BOOL", [FLOAT, HALF, INT, BOOL].index, dtype)
         first, count = len(self.tile), int(np.prod(shape))
         self.dtype += [dtype] * count
         self.name += [f"element {i} of {name!r}" for i in range(count)]
         self.tile += [-1] * count
         return Tensor(self, dtype, np.arange(first, first + count).reshape(shape))
 
-    def set_tile_mapping(self, what: Tensor | Placed, tile: int) -> None:
+    def set_tile_mapping(self, item: Tensor | PlacedVertex, tile: int) -> None:
         if tile not in range(self.num_tiles):
             raise MachineError(f"there is no tile {tile!r}, only 0 to {self.num_tiles - 1}")
-        if isinstance(what, Placed):
-            what.tile = tile
+        if isinstance(item, PlacedVertex):
+            item.tile = tile
         else:
-            for element in self.own(Tensor, what).elements():
+            for element in self.expect(Tensor, item).elements():
                 self.tile[element] = tile
 
     def set_initial_value(self, tensor: Tensor, values: Any) -> None:
-        self.initial.append((self.own(Tensor, tensor), values))
+        self.initial.append((self.expect(Tensor, tensor), values))
 
     def create_host_read(self, handle: str, tensor: Tensor) -> None:
-        self.handles[handle] = self.own(Tensor, tensor)  # the host's name for the tensor
+        self.handles[handle] = self.expect(Tensor, tensor)  # the name that the host uses
 
     def add_compute_set(self, name: str) -> ComputeSet:
         return ComputeSet(graph=self, name=name, vertices=[])
 
-    def add_vertex(self, compute_set: Any, codelet: Any, **edges: Tensor) -> Placed:
-        placed = Placed(codelet, {name: self.own(Tensor, edges[name]) for name in edges})
-        self.own(ComputeSet, compute_set).vertices.append(placed)
-        return placed
+    def add_vertex(self, compute_set: Any, codelet: Any, **edges: Tensor) -> PlacedVertex:
+        vertex = PlacedVertex(codelet, {name: self.expect(Tensor, edges[name]) for name in edges})
+        self.expect(ComputeSet, compute_set).vertices.append(vertex)
+        return vertex
 
-    def set_perf_estimate(self, vertex: Placed, cycles: int) -> None:
+    def set_perf_estimate(self, vertex: PlacedVertex, cycles: int) -> None:
         vertex.cycles = cycles
 
-    def own(self, kind: Any, what: Any) -> Any:
-        """Return `what` if it is a `kind` of this graph, else raise an error."""
-        if not isinstance(what, kind) or what.graph is not self:
-            raise MachineError(f"this {type(what).__name__} is not a {kind.__name__} of this graph")
-        return what
+    def expect(self, kind: Any, item: Any) -> Any:
+        """Return `item`; raise an error unless it is a `kind` of this graph."""
+        if not isinstance(item, kind) or item.graph is not self:
+            raise MachineError(f"this {type(item).__name__} is not a {kind.__name__} of this graph")
+        return item
 
 
 class IPUModel:
@@ -177,24 +177,24 @@ class IPUModel:
         return self
 
 
-# --- What runs in which order ---------------------------------------------------------------------
+# --- Programs -------------------------------------------------------------------------------------
 class Program:
     def __init__(self, *parts: Any) -> None:
-        takes = getattr(self, "takes", [Program] * len(parts))  # the classes of its parts
-        if len(parts) != len(takes) or not all(map(isinstance, parts, takes)):
-            due, given = ([kind.__name__ for kind in row] for row in (takes, map(type, parts)))
-            raise MachineError(f"{type(self).__name__} takes {due} and was given {given}")
+        kinds = getattr(self, "kinds", [Program] * len(parts))  # the classes of its parts
+        if len(parts) != len(kinds) or not all(map(isinstance, parts, kinds)):
+            takes, got = ([kind.__name__ for kind in row] for row in (kinds, map(type, parts)))
+            raise MachineError(f"{type(self).__name__} takes {takes}, but got {got}")
         self.parts = parts
 
 
 # fmt: off
 class Sequence(Program): ...                         # part, part, …
-class Execute(Program): takes = (ComputeSet,)
-class Copy(Program): takes = Tensor, Tensor          # source, destination
-class Repeat(Program): takes = int, Program          # count, body
-class If(Program): takes = Tensor, Program, Program  # predicate, then, otherwise
+class Execute(Program): kinds = (ComputeSet,)
+class Copy(Program): kinds = Tensor, Tensor          # source, destination
+class Repeat(Program): kinds = int, Program          # count, body
+class If(Program): kinds = Tensor, Program, Program  # predicate, then, otherwise
 # condition, predicate, body: run condition; while predicate is not 0, run body and condition
-class RepeatWhileTrue(Program): takes = Program, Tensor, Program
+class RepeatWhileTrue(Program): kinds = Program, Tensor, Program
 # fmt: on
 
 
@@ -203,72 +203,72 @@ program = SimpleNamespace(**{kind.__name__: kind for kind in Program.__subclasse
 
 # --- The machine ----------------------------------------------------------------------------------
 class Engine:
-    """A simulator. Memory is two arrays: the value of each element, and whether it was written."""
+    """A simulator. Its memory is two arrays: each element's value, and whether it was written."""
 
     def __init__(self, graph: Graph, program: Program) -> None:
         self.graph, self.program, self.steps = graph, program, list[Superstep]()
         self.check(Sequence(program))
 
     def check(self, node: Program) -> None:
-        """Raise an error for a race: a superstep's written elements are in one field only."""
+        """Raise an error for a race: an element that is written must be in only one field."""
         for part in node.parts:
             if isinstance(part, Program):
                 self.check(part)
             elif isinstance(node, Execute):
-                edges = [t for vertex in part.vertices for t in vertex.edges.values()]
-                outs = [t for v in part.vertices for t in v.fields(Output, InOut).values()]
-                touched = Counter(e for tensor in edges for e in tensor.elements())
-                for e in (e for tensor in outs for e in tensor.elements() if touched[e] > 1):
-                    said = f"{self.graph.name[e]} is written in {part.name!r}"
-                    raise MachineError(f"a race: {said}, and touched once more")
+                fields = [t for vertex in part.vertices for t in vertex.edges.values()]
+                written = [t for v in part.vertices for t in v.fields(Output, InOut).values()]
+                count = Counter(e for tensor in fields for e in tensor.elements())
+                for e in (e for tensor in written for e in tensor.elements() if count[e] > 1):
+                    write = f"{self.graph.name[e]} is written in {part.name!r}"
+                    raise MachineError(f"a race: {write}, and is in another field, too")
 
     def load(self, device: IPUModel) -> None:
-        self.values = np.full(len(self.graph.tile), np.nan)  # 64 bits hold our numbers exactly
+        self.values = np.full(len(self.graph.tile), np.nan)  # float64 has all our values exactly
         self.written = np.zeros(len(self.graph.tile), bool)
         for tensor, values in self.graph.initial:
             attempt(f"initial value, shape {tensor.shape}", self.write, tensor, values)
 
     def run(self) -> None:
-        attempt("load() comes first", getattr, self, "written")
-        self.go(self.program)
+        attempt("call load() first", getattr, self, "written")
+        self.run_part(self.program)
 
     def read_tensor(self, handle: str) -> Any:
         if handle not in self.graph.handles:
-            raise MachineError(f"no tensor is read as {handle!r}: {list(self.graph.handles)}")
-        return attempt("load() comes first", self.read, self.graph.handles[handle])
+            raise MachineError(f"no host read is named {handle!r}, only {list(self.graph.handles)}")
+        return attempt("call load() first", self.read, self.graph.handles[handle])
 
-    def go(self, node: Program) -> None:
+    def run_part(self, node: Program) -> None:
         match node, node.parts:
             case Sequence(), parts:
                 for part in parts:
-                    self.go(part)
+                    self.run_part(part)
             case Execute(), [compute_set]:
                 self.execute(compute_set)
             case Copy(), [source, destination]:
                 self.copy(source, destination)
             case Repeat(), [count, body]:
                 for _ in range(count):
-                    self.go(body)
+                    self.run_part(body)
             case RepeatWhileTrue(), [condition, predicate, body]:
-                self.go(condition)
+                self.run_part(condition)
                 while self.read(predicate):
-                    self.go(body)
-                    self.go(condition)
+                    self.run_part(body)
+                    self.run_part(condition)
             case If(), [predicate, then, otherwise]:
-                self.go(then if self.read(predicate) else otherwise)
+                self.run_part(then if self.read(predicate) else otherwise)
 
     def read(self, tensor: Tensor) -> Any:
         for element in (e for e in tensor.elements() if not self.written[e]):
-            raise MachineError(f"{self.graph.name[element]} is read, and nothing has written it")
+            raise MachineError(f"{self.graph.name[element]} is read, but nothing has written it")
         return np.array(self.values[tensor.ids], tensor.dtype)
 
     def write(self, tensor: Tensor, values: Any) -> None:
         self.values[tensor.ids], self.written[tensor.ids] = np.asarray(values, tensor.dtype), True
 
     def copy(self, source: Tensor, destination: Tensor) -> None:
-        ends = [(self.graph.own(Tensor, t).num_elements, t.dtype) for t in (source, destination)]
-        if ends[0] != ends[1] or {*source.elements()} & {*destination.elements()}:
-            raise MachineError(f"a Copy is to other elements, as many and of one type: not {ends}")
+        pair = [(self.graph.expect(Tensor, t).num_elements, t.dtype) for t in (source, destination)]
+        if pair[0] != pair[1] or {*source.elements()} & {*destination.elements()}:
+            raise MachineError(f"a Copy needs separate tensors of equal size and type, not {pair}")
         step = Superstep("Copy", self.graph)
         for i, element in enumerate(destination.elements()):
             step.move(0, source.reshape((-1,))[i], self.graph.tile[element])
@@ -284,65 +284,65 @@ class Engine:
             for name, tensor in vertex.fields(Output, InOut).items():
                 step.move(1, tensor, vertex.tile)
                 a, b = zeros[name], ones[name]
-                stored = (a == b) | (a != a) & (b != b)  # equal in both; NaN differs from itself
+                stored = (a == b) | (a != a) & (b != b)  # the same in both runs (NaN != NaN)
                 results.append((tensor[stored], a[stored]))
             busy = step.busy.setdefault(vertex.tile, [0] * WORKERS)
-            busy[busy.index(min(busy))] += vertex.cycles  # the worker that is free first takes it
-        # written last, so that no vertex sees another one's result of the same superstep
+            busy[busy.index(min(busy))] += vertex.cycles  # the first free worker thread takes it
+        # written last, so that no vertex reads a result of the same superstep
         for tensor, values in results:
             self.write(tensor, values)
         self.steps.append(step)
 
-    def compute(self, vertex: Placed, filling: int) -> dict[str, Any]:
-        """Return the fields after compute(), which starts with outputs that contain `filling`."""
-        places = {name: self.read(tensor) for name, tensor in vertex.fields(Input, InOut).items()}
+    def compute(self, vertex: PlacedVertex, filling: int) -> dict[str, Any]:
+        """Run compute() with Outputs that contain `filling`; return the arrays of the fields."""
+        arrays = {name: self.read(tensor) for name, tensor in vertex.fields(Input, InOut).items()}
         for name in vertex.fields(Input):
-            places[name].flags.writeable = False
-        places |= {n: np.full(t.shape, filling, t.dtype) for n, t in vertex.fields(Output).items()}
-        worker = vertex.codelet()
-        vars(worker)["places"] = places
-        attempt(f"{vertex.codelet.__name__}.compute() fails", worker.compute)
-        return places
+            arrays[name].flags.writeable = False
+        arrays |= {n: np.full(t.shape, filling, t.dtype) for n, t in vertex.fields(Output).items()}
+        instance = vertex.codelet()
+        vars(instance)["arrays"] = arrays
+        attempt(f"{vertex.codelet.__name__}.compute() fails", instance.compute)
+        return arrays
 
     def print_profile_summary(self) -> None:
         row = "{:<20}{:>8}" + "{:>10}" * 4
         print(row.format("superstep", "sync", "exchange", "compute", "cycles", "bytes"))
-        for s in self.steps:
-            phases = SYNC_CYCLES, s.exchange(), s.compute()
-            print(row.format(s.name, *phases, sum(phases), s.received().total()))
+        for step in self.steps:
+            phases = SYNC_CYCLES, step.exchange(), step.compute()
+            print(row.format(step.name, *phases, sum(phases), step.received().total()))
 
 
 class Superstep:
-    """The data moved and the work done in one superstep; in each phase the slowest tile decides."""
+    """The moved data and the work of one superstep. In each phase, the slowest tile decides."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name, self.graph = name, graph
-        self.moves = set[Any](), set[Any]()  # (element, from, to) before computing, and after it
-        self.busy = dict[int, list[int]]()  # the cycles of work of each worker of a tile
+        self.moves = set[Any](), set[Any]()  # (element, from, to) before compute, and after it
+        self.busy = dict[int, list[int]]()  # for each tile, the cycles of its worker threads
 
     def move(self, phase: int, tensor: Tensor, tile: int) -> None:
-        """Move elements to `tile` before compute (phase 0), or back from it (phase 1)."""
+        """Move elements to `tile` before compute (phase 0), or back to their tiles (phase 1)."""
         for element in tensor.elements():
             home = self.graph.tile[element]
             if min(home, tile) < 0:
                 raise MachineError(f"{self.graph.name[element]}, or its vertex, is on no tile")
-            if home != tile:  # a set: two vertices of a tile share what moves
+            if home != tile:  # a set: two vertices of a tile share a move
                 self.moves[phase].add((element, tile, home) if phase else (element, home, tile))
 
     def traffic(self, phase: int) -> tuple[Counter[int], Counter[int]]:
-        """Return the bytes that each tile receives and sends; an element is sent once to all."""
-        coming, going, size = Counter[int](), Counter[int](), self.graph.dtype
+        """Return (received, sent) bytes by tile; a sent element counts once for all receivers."""
+        received, sent, dtype = Counter[int](), Counter[int](), self.graph.dtype
         for element, _, target in self.moves[phase]:
-            coming[target] += size[element].itemsize
+            received[target] += dtype[element].itemsize
         for element, source in {(element, source) for element, source, _ in self.moves[phase]}:
-            going[source] += size[element].itemsize
-        return coming, going
+            sent[source] += dtype[element].itemsize
+        return received, sent
 
     def received(self) -> Counter[int]:
         return self.traffic(0)[0] + self.traffic(1)[0]
 
     def exchange(self) -> int:
-        phases = [[0, *come.values(), *go.values()] for come, go in map(self.traffic, (0, 1))]
+        phases = [[0, *got.values(), *sent.values()] for got, sent in map(self.traffic, (0, 1))]
         return sum(-(-max(tiles) // BYTES_PER_CYCLE) for tiles in phases)  # rounded up
 
     def compute(self) -> int:

@@ -411,12 +411,12 @@ def build_tiny(make: Any) -> Any:
     [
         (
             lambda g, x: one_vertex(tiny, g, "Turn", x=x[[0, 0]]),
-            "a race: element 0 of 'x' is written in 'work', and touched",
+            "a race: element 0 of 'x' is written in 'work', and is in another field",
         ),
         (lambda g, x: g.set_tile_mapping(x, TILES), "there is no tile 5, only 0 to 4"),
         (
             lambda g, x: one_vertex(tiny, g, "Turn", y=x),
-            "Turn takes ['x'] and was given ['y']",
+            "Turn takes ['x'], but got ['y']",
         ),
         (
             lambda g, x: tiny.Copy(x[:2], x[2:]),
@@ -424,15 +424,15 @@ def build_tiny(make: Any) -> Any:
         ),
         (
             lambda g, x: (g.set_tile_mapping(x, 1), one_vertex(tiny, g, "Turn", x=x))[1],
-            "element 0 of 'x' is read, and nothing",
+            "element 0 of 'x' is read, but nothing",
         ),
         (
             lambda g, x: tiny.Copy(x[9], x[0]),
-            "no such place: index 9 is out of bounds for axis 0 with size 4",
+            "no such element: index 9 is out of bounds for axis 0 with size 4",
         ),
         (
             lambda g, x: tiny.If(x[3], tiny.Sequence(), tiny.Sequence()),
-            "element 3 of 'x' is read, and nothing has written it",
+            "element 3 of 'x' is read, but nothing has written it",
         ),
     ],
 )
@@ -468,7 +468,7 @@ class Unknown(Twice):
     [
         (Twice, (), "Twice reads its Output 'out': make it an InOut"),
         (Twice, (2,), "Twice reads its Output 'out': make it an InOut"),
-        (Unknown, (), "Unknown has no field 'total': ['x', 'out']"),
+        (Unknown, (), "Unknown has no field 'total', only ['x', 'out']"),
     ],
 )
 def test_what_no_vertex_of_the_kit_may_do_none_may_here(
@@ -486,7 +486,7 @@ def test_what_no_vertex_of_the_kit_may_do_none_may_here(
     with pytest.raises(tiny.MachineError) as caught:
         engine.run()
     assert str(caught.value) == text
-    with pytest.raises(tiny.MachineError, match=r"no tensor is read as 'out': \[\]"):
+    with pytest.raises(tiny.MachineError, match=r"no host read is named 'out', only \[\]"):
         engine.read_tensor("out")
 
 
@@ -552,33 +552,33 @@ def write_beyond(self: Any) -> None:
     self.out[9] = 1
 
 
-TWO, NOT_ALIKE = "Copy takes ['Tensor', 'Tensor'] and was", "a Copy is to other elements, as many"
+TWO, NOT_ALIKE = "Copy takes ['Tensor', 'Tensor'], but", "a Copy needs separate tensors"
 NO_TENSOR, NOT_MINE = "is not a Tensor of this graph", "this Tensor is not a Tensor of this graph"
 MISUSES: list[tuple[Any, str]] = [
     # a part of a program that is none, too many or too few
-    (lambda m, g, x, y: m.program.Sequence(g.add_compute_set("a")), "given ['ComputeSet']"),
-    (lambda m, g, x, y: g.add_compute_set("a"), "takes ['Program'] and was given ['ComputeSet']"),
-    (lambda m, g, x, y: m.program.Sequence(m.program.Copy), "and was given ['type']"),
+    (lambda m, g, x, y: m.program.Sequence(g.add_compute_set("a")), "got ['ComputeSet']"),
+    (lambda m, g, x, y: g.add_compute_set("a"), "takes ['Program'], but got ['ComputeSet']"),
+    (lambda m, g, x, y: m.program.Sequence(m.program.Copy), ", but got ['type']"),
     (
         lambda m, g, x, y: m.program.Execute(m.program.Copy(x, y)),
-        "Execute takes ['ComputeSet'] and was given ['Copy']",
+        "Execute takes ['ComputeSet'], but got ['Copy']",
     ),
-    (lambda m, g, x, y: m.program.Execute(), "Execute takes ['ComputeSet'] and was given []"),
+    (lambda m, g, x, y: m.program.Execute(), "Execute takes ['ComputeSet'], but got []"),
     (
         lambda m, g, x, y: m.program.Repeat(m.program.Copy(x, y), 3),
-        "Repeat takes ['int', 'Program'] and was given ['Copy', 'int']",
+        "Repeat takes ['int', 'Program'], but got ['Copy', 'int']",
     ),
-    (lambda m, g, x, y: m.program.Repeat(2.5, m.program.Copy(x, y)), "given ['float', 'Copy']"),
-    (lambda m, g, x, y: m.program.Repeat(3), "Repeat takes ['int', 'Program'] and was given ['int"),
+    (lambda m, g, x, y: m.program.Repeat(2.5, m.program.Copy(x, y)), "got ['float', 'Copy']"),
+    (lambda m, g, x, y: m.program.Repeat(3), "Repeat takes ['int', 'Program'], but got ['int"),
     (
         lambda m, g, x, y: m.program.If(True, m.program.Copy(x, y), m.program.Sequence()),
-        "If takes ['Tensor', 'Program', 'Program'] and was given ['bool', 'Copy', 'Sequence']",
+        "If takes ['Tensor', 'Program', 'Program'], but got ['bool', 'Copy', 'Sequence']",
     ),
     (
         lambda m, g, x, y: m.program.RepeatWhileTrue(
             x[0], m.program.Sequence(), m.program.Sequence()
         ),
-        "RepeatWhileTrue takes ['Program', 'Tensor', 'Program'] and was given ['Tensor', 'Seq",
+        "RepeatWhileTrue takes ['Program', 'Tensor', 'Program'], but got ['Tensor', 'Seq",
     ),
     # a Copy
     (lambda m, g, x, y: m.program.Copy(3, y), TWO),
@@ -607,7 +607,7 @@ MISUSES: list[tuple[Any, str]] = [
     (lambda m, g, x, y: vertex_of(m, g, write_input, x=3, out=y), f"this int {NO_TENSOR}"),
     (lambda m, g, x, y: vertex_of(m, g, write_input, x=[x[0]], out=y), f"this list {NO_TENSOR}"),
     (lambda m, g, x, y: vertex_of(m, g, write_input, x=stranger(m), out=y), NOT_MINE),
-    (lambda m, g, x, y: vertex_of(m, g, write_input, x=x), "takes ['x', 'out'] and was given ['x"),
+    (lambda m, g, x, y: vertex_of(m, g, write_input, x=x), "takes ['x', 'out'], but got ['x"),
     (
         lambda m, g, x, y: g.add_vertex("work", codelets(m)["Turn"], x=x),
         "this str is not a ComputeSet of this graph",
@@ -639,12 +639,18 @@ MISUSES: list[tuple[Any, str]] = [
         "initial value, shape (4,): invalid literal",
     ),
     (lambda m, g, x, y: g.set_initial_value(x, 2**40), "out of bounds for int32"),
-    (lambda m, g, x, y: g.add_variable("FLOAT", (4,), "t"), "'t' needs another type: 'FLOAT' is"),
+    (
+        lambda m, g, x, y: g.add_variable("FLOAT", (4,), "t"),
+        "'t' must be FLOAT, HALF, INT or BOOL: 'FLOAT' is",
+    ),
     (
         lambda m, g, x, y: g.add_variable(float, (4,), "t"),
-        "'t' needs another type: <class 'float'>",
+        "'t' must be FLOAT, HALF, INT or BOOL: <class 'float'>",
     ),
-    (lambda m, g, x, y: g.add_variable((4,), m.INT, "t"), "'t' needs another type: (4,) is not"),
+    (
+        lambda m, g, x, y: g.add_variable((4,), m.INT, "t"),
+        "'t' must be FLOAT, HALF, INT or BOOL: (4,) is not",
+    ),
 ]
 
 
@@ -662,7 +668,7 @@ def test_an_engine_is_loaded_first(call: str) -> None:
     graph = tiny.Graph(tiny.IPUModel(tiles_per_ipu=1))
     graph.create_host_read("x", graph.add_variable(tiny.INT, (1,), "x"))
     engine = tiny.Engine(graph, tiny.Sequence())
-    with pytest.raises(tiny.MachineError, match=r"load\(\) comes first"):
+    with pytest.raises(tiny.MachineError, match=r"call load\(\) first"):
         engine.run() if call == "run" else engine.read_tensor("x")
 
 
@@ -670,7 +676,7 @@ def test_a_list_is_no_program_here() -> None:
     """The kit takes lists of programs; the one file does not, and says so."""
     graph = tiny.Graph(tiny.IPUModel(tiles_per_ipu=1))
     for make in (tiny.Sequence, lambda part: tiny.Engine(graph, part)):
-        with pytest.raises(tiny.MachineError, match=r"Sequence takes .* and was given \['list'\]"):
+        with pytest.raises(tiny.MachineError, match=r"Sequence takes .*, but got \['list'\]"):
             make([tiny.Sequence()])
 
 

@@ -806,8 +806,8 @@ class Ran:
                     self.trial.tried,
                     f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
                     expected=f"on tile {tiles_given[place]}, where it was",
-                    why=f"where {name} lies is given: others put it there, or come for it.",
-                    next_step="map what you make yourself, and copy what has to be elsewhere.",
+                    why=f"the exercise decides where {name} is mapped. Your code maps it again.",
+                    next_step="map only your own variables, and copy data that you need elsewhere.",
                 )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:

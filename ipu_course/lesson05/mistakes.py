@@ -492,7 +492,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: the vector moved to tile 0
 # clause: The vector stays where it is
-# not yet: where vector lies is given
+# not yet: the exercise decides where vector is mapped
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]

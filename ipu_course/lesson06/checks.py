@@ -86,7 +86,7 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
             description,
             returned(result),
             expected=expected,
-            next_step="return all of it, in this order, with commas between.",
+            next_step="return all of these, in this order, separated by commas.",
         )
     numbers = tuple(value if (number := plain(value)) is None else number for value in result)
     return cast(Parted, numbers)
@@ -287,7 +287,7 @@ HOST_WRITES = "the host may write two of the variables"
 
 @cache
 def _peak_cases() -> tuple[tuple[str, Layers], ...]:
-    copies = "each tile fetches copies of what lies on the tile before it"
+    copies = "each tile fetches copies of data from the tile before it"
     return (
         *(("", _layers(np.random.default_rng([601, draw]), TILES, 7)) for draw in CLEAR),
         ("there are five tiles", _layers(np.random.default_rng(611), 5, 4)),
@@ -315,7 +315,7 @@ def _peaks(answer: Callable[[Report], Peak]) -> Passed:
         if isinstance(names, (str, EllipsisType)) or not all(
             issubclass(type(name), str) for name in _rows(names)
         ):
-            advice = "give a list of their names: [variable.name for variable in …]."
+            advice = "return a list of names: [variable.name for variable in …]."
             raise NotYet(
                 description,
                 returned(names, " for the names"),
@@ -376,22 +376,19 @@ def _told(
 
     for value, row, right in ((tile, "tile", first_tile), (step, "step", place)):
         if plain(value) is None:
-            why = f"asked is the number of the {row}, and not its row or its name."
-            return f"{row} {quoted(value)}", f"{row} {right}", why, f"{row}.number"
+            why = f"the exercise asks for the number of the {row}, not for its row or its name."
+            return f"{row} {quoted(value)}", f"{row} {right}", why, f"return {row}.number."
     if tile != first_tile:
-        advice = "let max go through report.compilation.tiles with a key of your own."
+        advice = "use max(report.compilation.tiles, key=…), and write the key."
         return f"tile {quoted(tile)}", f"tile {first_tile}", *known(1, advice)
     if step != place:
-        advice = "let max go through report.compilation.liveness_program_steps."
+        advice = "use max(report.compilation.liveness_program_steps, key=…), and write the key."
         return f"step {quoted(step)}", f"step {place}", *known(2, advice)
     if names == largest:
         return None
-    why, advice = known(3, "report.variables.live_at(…).largest(…)")
+    why, advice = known(3, "use report.variables.live_at(…).largest(…).")
     if not why and len(names) != len(largest):
-        why = (
-            f"{counted(len(names), 'name')} came, and {counted(len(largest), 'variable')} should "
-            "have."
-        )
+        why = f"the answer has {counted(len(names), 'name')}, and should have {len(largest)}."
     return ", ".join(names) or "no name", ", ".join(largest), why, advice
 
 
@@ -427,7 +424,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
                 description,
                 returned(actual),
                 expected=expected,
-                next_step="count bytes: variable.bytes.",
+                next_step="return numbers of bytes: add up variable.bytes.",
             )
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
@@ -436,7 +433,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
-            message = f"{number(actual[0])} bytes always, {number(actual[1])} at most besides"
+            message = f"{number(actual[0])} bytes always live, {number(actual[1])} bytes of others"
             wrong.append(
                 (
                     NotYet(
@@ -485,7 +482,7 @@ def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
     return (
         why,
         advice
-        or "print report.variables.live_at(place) for place 0, 1, 2, …, and add up its bytes.",
+        or "print report.variables.live_at(number) for steps 0, 1, 2, …, and add up the bytes.",
     )
 
 
@@ -497,11 +494,11 @@ def _copied(answer: Callable[[Report, int], int]) -> Passed:
         for place, (away, right) in enumerate(zip(case.away, copies, strict=True)):
             description = f"{name_of(answer)}(report, {place}), with vertices "
             description += (
-                f"{counted(away, 'tile')} beside their data" if away else "beside their data"
+                f"{counted(away, 'tile')} away from their data" if away else "on their data's tiles"
             )
             actual = call_made(answer, description, report, place)
             if plain(actual) != right:
-                live = "take the bytes of the step's variables away from the bytes of the step."
+                live = "subtract the bytes of the step's variables from the bytes of the step."
                 reports = {case: report, cases[0]: cases[0].report()}
                 places = [(r, k) for c, r in reports.items() for k in range(len(c.steps))]
                 refused = refusing("06.w1", gives_alike(answer, *places))
@@ -571,14 +568,16 @@ def _fits(answer: Callable[..., Program]) -> Passed:
     if bars.yours > bars.budget:
         steps = run.report.num_steps
         minimum = 2 * SENSORS
-        why = "it fits, and works too long."
-        advice = "use room for a whole row: that fits."
+        why = "the program fits, but it takes too long."
+        advice = "add whole rows: there is enough memory for one row at a time."
         if steps > minimum:
-            why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
+            why = (
+                f"it fits, but it has {counted(steps, 'superstep')}, and each takes time to start."
+            )
         elif np.sum(run.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
-            why = "rows travel twice: to a tile between, and from there to tile 0."
-            advice = "map what you make to tile 0, where total lies."
-        raise NotYet(trial.tried, "the right sums, too late", why=why, next_step=advice, bars=bars)
+            why = "each row is sent twice: to another tile first, and from there to tile 0."
+            advice = "map your own variables to tile 0, like total."
+        raise NotYet(trial.tried, "the right sums, too slow", why=why, next_step=advice, bars=bars)
     fullest = int(run.report.memory.held_per_tile.max())
     bound = least_cycles(run.report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
     words = (
@@ -600,10 +599,10 @@ def _too_large(broken: Broken, rows: int) -> Exception:
         if error.report is not None
         else [error.tried]
     )
-    advice = f"add the {rows} rows one after another, so that tile 0 has one of them at a time."
+    advice = f"add the {rows} rows one after another, so that tile 0 holds one at a time."
     return NotYet(
         broken.tried,
-        f"still too much. {message[0]}",
+        f"the program still does not fit. {message[0]}",
         expected="a program that fits",
         why=" ".join(message[1:]),
         next_step=advice,
@@ -620,7 +619,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     why, advice = run.trial.reason(run, "06.3", runs=wrong.run + 1)
     if wrong.run and not why:
         why = "the first run is right, and the second run starts from changed data."
-        advice = "begin in the program: Copy(readings[0], total), and add to total alone."
+        advice = "begin the program with Copy(readings[0], total), and write to no other input."
         return why, advice
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
@@ -633,14 +632,14 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     right = actual == sums[-1]
     if not why and run.unwritten("total"):
         why = (
-            "nothing is written into the total that was given. `total = …` makes no sums in it: it "
-            "gives its name to another tensor."
+            "the program writes nothing to the tensor total. `total = …` changes no tensor, it "
+            "only gives the name total to another tensor."
         )
-        advice = "write into it: Copy(…, total), or add_in_place."
+        advice = "write to total: with Copy(…, total), or with popops.add_in_place."
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
-        why = "the first places are right, and the rest was left out."
-        advice = "what does not fit at once can come later."
-    return why, advice or "follow total[0] by hand, row by row."
+        why = "the totals of the first moments are right, but the later ones are missing."
+        advice = "add the remaining moments, too."
+    return why, advice or "compute total[0] by hand, row by row, and compare."
 
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
@@ -676,9 +675,9 @@ class ReportPair:
 
 
 COUNTED = (  # (why, next step)
-    "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
-    "say which.",
-    'compare(before, after).of("variables") has it, whose note says how it differs.',
+    "one variable is on other tiles than before. The number of its tiles is the same, so that "
+    "number does not show it.",
+    'print compare(before, after).of("variables"): the note of this variable says what changed.',
 )
 
 T = TypeVar("T")
@@ -822,7 +821,7 @@ def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed
                 description,
                 f"{quoted(message[2])} for the kind",
                 expected="'mapping', 'type' or 'split'",
-                next_step="say it in one of these.",
+                next_step="return one of these three words.",
             )
         if actual != pair.changed:
             raise NotYet(
@@ -853,7 +852,7 @@ def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
         description = f"{name_of(answer)}(before, after) on two reports"
         actual = call_made(answer, description, pair.before, pair.after)
         if difference(actual, pair.changed[0]):
-            advice = "return the name of the row whose note has dtype in it."
+            advice = "return the name of the row whose note contains dtype."
             reports = [(pair.before, pair.after) for pair in (*_pairs(), *_overtaking())]
             refused = refusing("06.w2", gives_alike(answer, *reports))
             raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
@@ -865,52 +864,52 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
-    note = "take the kind from the note of that variable: a dtype, a shape, or tiles."
+    note = "read the kind from the note of that variable: a dtype, a shape, or tiles."
     message = (
         (actual[0] not in steps and actual[0] != variable and pair.as_many, *COUNTED),
         (
             actual[0] in steps,
-            "that is a step. First comes the variable.",
-            "return variable, step, kind.",
+            "this is the name of a step. The variable comes first.",
+            "return variable, step, kind, in this order.",
         ),
         (
             actual[0] != variable and actual[0] == max(sizes, key=lambda name: sizes[name]),
-            "that is the largest variable, and it is the same in both.",
-            "look for what is different, and not for what is large.",
+            "this is the largest variable, and it is the same in both reports.",
+            "look for the variable that is different, not for the largest one.",
         ),
         (
             actual[0] in SIDES and kind == SPLIT,
-            "that one is the same in both. Where work is cut into other pieces, what they "
-            "fill has another shape.",
-            'compare(before, after).of("variables") says what is different of each.',
+            "this variable did not change. If another number of vertices shares the "
+            "work, the variable that they write has another shape.",
+            'print compare(before, after).of("variables"): it lists the variables that changed.',
         ),
         (
             actual[0] != variable,
-            "that variable is the same in both reports.",
-            'take the first row of compare(before, after).of("variables").',
+            "this variable is the same in both reports.",
+            'use the first row of compare(before, after).of("variables").',
         ),
         (
             actual[1] != step and actual[1] == max(steps, key=lambda name: steps[name]),
-            "that step takes longest, in both, and as long in both.",
-            "look for the step whose cycles are different.",
+            "this step takes the longest, but equally long in both reports.",
+            "look for the step whose cycles changed.",
         ),
         (
             actual[1] != step,
-            "that step takes as long as before.",
-            'compare(before, after).of("cycles") has those that do not.',
+            "this step takes as long as before.",
+            'use the first row of compare(before, after).of("cycles").',
         ),
         (
             kind == TYPE,
-            "it lies where it lay, and its shape is the same. Its numbers have another dtype.",
+            "its tiles and its shape are the same. The variable has another dtype.",
             note,
         ),
         (
             kind == SPLIT,
-            "its shape is different: the work was cut into other pieces, for another number of "
+            "its shape is different, because the work was divided among another number of "
             "vertices.",
             note,
         ),
-        (True, "its dtype and its shape are the same. It lies on other tiles.", note),
+        (True, "its dtype and its shape are the same. The variable is on other tiles.", note),
     )
     return next((why, advice) for holds, why, advice in message if holds)
 
@@ -1018,8 +1017,8 @@ def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
             raise NotYet(
                 description,
                 returned(source),
-                expected="something that gives row after row",
-                next_step="write a loop, and `yield row` in it.",
+                expected="a generator, which yields one row after another",
+                next_step="write a loop with `yield row` in it.",
             )
         rest = iter(source)
         engine.connect_stream("rows", _timed(rest, disc, waits))
@@ -1103,13 +1102,15 @@ def _feeds(answer: Feed) -> Passed:
         if not np.array_equal(fed.seen, rows):
             raise NotYet(description, *_row_mistake(rows, fed.seen))
     if fed.more:
-        why = "whoever asks for rows until there are none would never be done."
-        advice = "end where the disc ends: no loop around all of it."
-        raise NotYet(description, "after the last row it gives more", why=why, next_step=advice)
+        why = "a program that takes all rows of this generator would never finish."
+        advice = "end after the last row of the disc, without an outer loop."
+        raise NotYet(
+            description, "it yields more rows after the last one", why=why, next_step=advice
+        )
     if fed.first >= disc.seconds:
-        why = "the whole disc was read before the first row was given: all of it at once is more "
-        why += "than a host has room for."
-        advice = "yield the rows of one read, and then read on."
+        why = "the whole disc was read before the first row was yielded. The host has no memory "
+        why += "for a whole disc."
+        advice = "yield the rows of one read before you read again."
         raise NotYet(
             description, "the right rows, from a copy of the disc", why=why, next_step=advice
         )
@@ -1142,8 +1143,8 @@ def _why_dry(disc: Disc) -> Reason:
     read = {row for places, _ in disc._log for row in places}
     missing = next((row for row in range(len(disc)) if row not in read), None)
     if missing is None:
-        return "all rows were read, and not all of them were given.", "yield each row of a read."
-    advice = "begin the next read at the row after the last row that came."
+        return "all rows were read, but not all of them were yielded.", "yield every row of a read."
+    advice = "begin the next read after the last row that was returned."
     if any(count > AT_ONCE for _, count in disc._log):
         return f"a read returns at most {AT_ONCE} rows.", advice
     return f"row {missing} was never read.", advice
@@ -1154,22 +1155,22 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
     place = int(np.argmax((rows != actual_rows).any(axis=1)))
     which = next((i for i, row in enumerate(rows) if np.array_equal(row, actual_rows[place])), -1)
     actual = (
-        f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
+        f"in step {place} the device got {f'row {which}' if which >= 0 else 'no row of the disc'}"
     )
     seen = {row.tobytes() for row in actual_rows}
     reads = [rows[first : first + AT_ONCE][::-1] for first in range(0, len(rows), AT_ONCE)]
     if np.array_equal(np.concatenate(reads), actual_rows):
-        why = "the rows of a read come in reverse, the last one first."
-        return actual, f"row {place}", why, "yield the rows of a read from the first one on."
+        why = "the rows of each read are in reverse order."
+        return actual, f"row {place}", why, "yield the rows of a read from the first to the last."
     if seen.issuperset(row.tobytes() for row in rows):
-        why = "all rows are there, in another order."
+        why = "all rows are there, but in another order."
         return actual, f"row {place}", why, "yield the rows in the order they have on the disc."
     if which > place and seen.isdisjoint(row.tobytes() for row in rows[place:which]):
         return (
             actual,
             f"row {place}",
-            f"{counted(which - place, 'row')} went by unseen.",
-            "yield each row that was read.",
+            f"{counted(which - place, 'row')} were left out.",
+            "yield every row that was read.",
         )
     if which > place:
         return actual, f"row {place}", "", "yield the rows in the order they have on the disc."
@@ -1177,10 +1178,10 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
         return (
             actual,
             f"row {place}",
-            "that row was there before.",
+            "the device got this row before.",
             "begin the next read where the last one ended: at first + 256.",
         )
-    return actual, f"row {place}", "", "yield the rows as they were read."
+    return actual, f"row {place}", "", "yield the rows as disc.read returns them."
 
 
 # --- 06.6 -----------------------------------------------------------------------------------------
@@ -1242,11 +1243,8 @@ def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
         values = draw.permutation(moments * channels).reshape(moments, channels).astype(np.float32)
         run = _summing(description, values).of(answer)
         if not np.array_equal(run.result, values.sum(axis=0)):
-            why = (
-                "some elements stand in it more than once, so that one reading is written over "
-                "another."
-            )
-            advice = "make a variable of moments x channels elements."
+            why = "some elements are in it more than once, so one reading overwrites another."
+            advice = "create a variable of moments * channels elements."
             raise NotYet(
                 description,
                 "other sums",
@@ -1265,7 +1263,7 @@ def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
         crossing = number(int(run.report.exchange_bytes_per_tile[0].sum()))
         known = first(suspects("06.6"), takes_as_long, crossing=crossing)
         reason = known if any(known) else _why_late(run.report)
-        raise NotYet(description, "the right sums, too late", "", *reason, bars)
+        raise NotYet(description, "the right sums, too slow", "", *reason, bars)
     for moments, channels in ((7, TILES), (MOMENTS, CHANNELS)):
         _refuse_other_machine(answer, moments, channels)
     bound = least_cycles(run.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
@@ -1301,7 +1299,7 @@ def _refuse_other_machine(
         place = next((c for c in range(channels) if learner_tiles[c] != right[c]), 0)
         raise refused(
             trial.tried,
-            f"the right sums, too late: channel {place} begins on tile {learner_tiles[place]}",
+            f"the right sums, too slow: channel {place} is on tile {learner_tiles[place]}",
             f"on tile {right[place]}",
             advice,
             bars=Bars(budget, run.cycles, MODELLED),
@@ -1334,19 +1332,21 @@ def _tensor(
             description,
             returned(returned_value, ", which is no tensor"),
             expected="a tensor",
-            next_step="return the readings.",
+            next_step="return the tensor of the readings.",
         )
     if returned_value.dtype is not FLOAT:
         raise NotYet(
             description,
             f"a tensor of {returned_value.dtype.__name__}",
             expected="a tensor of FLOAT",
-            why="the vertices that add up have FLOATs as their x, and take nothing else.",
-            next_step="graph.add_variable(FLOAT, …).",
+            why="the field x of the vertices is FLOAT, so they read no other dtype.",
+            next_step="create the variable with graph.add_variable(FLOAT, …).",
         )
     if returned_value.shape != (moments, channels):
         why = (
-            "the channels come first in it." if returned_value.shape == (channels, moments) else ""
+            "its first dimension is the channels."
+            if returned_value.shape == (channels, moments)
+            else ""
         )
         expected = f"the shape {(moments, channels)}"
         raise NotYet(
@@ -1354,7 +1354,7 @@ def _tensor(
             f"the shape {returned_value.shape}",
             expected=expected,
             why=why,
-            next_step="a view has another shape and moves nothing: transpose().",
+            next_step="return a view of that shape: use transpose(), which moves nothing.",
         )
     return returned_value
 
@@ -1365,18 +1365,20 @@ def _why_late(report: Report) -> tuple[str, str]:
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
     )
+    # The text is a line of report.why(), and its pronouns refer to the lines before it.
+    pieces = pieces.replace("It spends", "A tile spends").replace(" of them ", " cycles ")
     why = (
-        f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with others "
-        "between them."
+        f"nothing is exchanged. {pieces} The readings of a channel are on the right tile, but not "
+        "contiguously."
     )
     if not pieces:
         why = (
-            f"{number(crossing)} bytes cross: readings are on other tiles than the vertices that "
-            "add them up."
+            f"{number(crossing)} bytes are exchanged: readings are on other tiles than the "
+            "vertices that add them up."
         )
     elif crossing:
-        why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
-    advice = "make a variable of shape (channels, moments): the last index runs fastest."
+        why = f"{number(crossing)} bytes are exchanged. And {pieces[0].lower()}{pieces[1:]}"
+    advice = "create a variable of shape (channels, moments): the last index changes fastest."
     return (
         why,
         "map channel c to the tile that adds it up: c * tiles // channels." if crossing else advice,
@@ -1387,7 +1389,7 @@ def _order(answer: tuple[int, int]) -> Passed:
     places = np.arange(6).reshape(2, 3)
     right = int(places[0, 1]), int(places.transpose()[0, 1])
     about = "[0, 1] of a 2 x 3 variable, and of its transpose"
-    advice = "write down all six in the order they lie in."
+    advice = "write down all six elements in the order in which they are in memory."
     return compare_value(answer, right, "06.w3", about=about, advice=advice)
 
 

@@ -28,9 +28,9 @@ def where_used(graph, moments, channels):
 
 # %% 06.1: variables and constants alone
 # clause: Which tile is the fullest
-# why:  that tile has most of variables and constants. Copies of other tiles' data, code and stacks
-#   lie on a tile, too.
-# next: tile.memory.total has all of them.
+# why:  this is the tile with the most bytes of variables and constants. A tile also holds copies of
+#   other tiles' data, code and stacks.
+# next: compare the tiles by tile.memory.total, which includes all of them.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: sum(tile.memory.variables.values()))
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -39,9 +39,9 @@ def peak(report):
 
 
 # %% 06.1: the total for the peak
-# why:  there the most variables lie, counted as if all of them were there at once. A total is no
-#   peak: what is dead leaves its bytes to others.
-# next: tile.memory.total is for the fullest moment.
+# why:  on this tile the sum of all variables is largest. But they are not live all at once: when a
+#   variable is no longer needed, others use its memory.
+# next: compare the tiles by tile.memory.total, which is the maximum over all steps.
 def peak(report):
     totals = [
         sum(report.memory.by_variable(tile).values())
@@ -53,8 +53,9 @@ def peak(report):
 
 
 # %% 06.1: the tile with most that is always live
-# why:  that one holds most of what is always live. What comes and goes is missing.
-# next: tile.memory.total has both.
+# why:  this tile holds the most data that are always live. The variables that are live for a while
+#   are missing.
+# next: compare the tiles by tile.memory.total, which has both.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.always_live_bytes)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -64,9 +65,9 @@ def peak(report):
 
 # %% 06.1: the tile that is fullest at the fullest step
 # clause: at its own fullest moment
-# why:  that one is the fullest at the step at which all tiles together hold most. Another tile has
-#   its own fullest moment at another step, and is fuller then.
-# next: compare the tiles by their memory.total.
+# why:  this tile is the fullest at the step at which all tiles together hold the most. But at
+#   another step, another tile is fuller.
+# next: compare the tiles by tile.memory.total: it is for each tile's own fullest step.
 def peak(report):
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
     tile = report.memory.fullest_tile_by_place[step.number]
@@ -76,7 +77,7 @@ def peak(report):
 
 # %% 06.1: tiles counted from 1
 # why:  tiles are counted from 0.
-# next: take tile.number.
+# next: return tile.number.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -85,9 +86,10 @@ def peak(report):
 
 
 # %% 06.1: when the fullest tile is fullest
-# clause: At which step do all tiles together hold most
-# why:  that is when tile {tile} is fullest. Asked is when all tiles together hold most.
-# next: step.bytes is of all tiles together.
+# clause: At which step do all tiles together hold the most
+# why:  at this step, tile {tile} alone is the fullest. The exercise asks for the step at which all
+#   tiles together hold the most.
+# next: compare the steps by step.bytes, which is the sum over all tiles.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps).number
     places = range(len(report.compilation.liveness_program_steps))
@@ -98,7 +100,7 @@ def peak(report):
 
 # %% 06.1: steps counted from 1
 # why:  steps are counted from 0.
-# next: take step.number.
+# next: return step.number.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     sizes = [step.bytes for step in report.compilation.liveness_program_steps]
@@ -108,8 +110,8 @@ def peak(report):
 
 
 # %% 06.1: the last step
-# why:  that is the last step. What was written early may be dead by then.
-# next: ask every step for its bytes.
+# why:  this is always the last step. Variables that were written early may no longer be live there.
+# next: compare all steps by step.bytes.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = report.compilation.liveness_program_steps[-1]
@@ -118,8 +120,9 @@ def peak(report):
 
 
 # %% 06.1: the largest of all
-# why:  these are the largest of all, and one of them is not live at that step.
-# next: report.variables.live_at(step.number) has those that are.
+# why:  these are the three largest variables of the whole program, and one of them is not live at
+#   that step.
+# next: use report.variables.live_at(step.number) instead of report.variables.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -131,9 +134,10 @@ def peak(report):
 
 
 # %% 06.1: without what is always live
-# clause: those that are always live among them
-# why:  palette is missing. It is always live, so it is live there, too.
-# next: step.variables has what comes and goes, report.variables.live_at(…) has all of it.
+# clause: including variables that are always live
+# why:  the constant palette is missing. It is always live, so it is live at that step, too.
+# next: use report.variables.live_at(step.number): unlike step.variables, it includes what is always
+#   live.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -142,8 +146,9 @@ def peak(report):
 
 # %% 06.1: the largest on the fullest tile
 # clause: are those of all tiles together
-# why:  these are the largest on tile {tile}. Asked is all tiles together.
-# next: sort by the bytes of report.variables.
+# why:  these are the largest variables on tile {tile}. The exercise asks for their bytes on all
+#   tiles together.
+# next: sort by variable.bytes of report.variables.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -154,8 +159,8 @@ def peak(report):
 
 # %% 06.1: the smallest first
 # clause: the largest first
-# why:  the names are right, their order is turned round.
-# next: the largest is first.
+# why:  the names are right, but their order is reversed.
+# next: put the largest variable first.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -164,8 +169,9 @@ def peak(report):
 
 
 # %% 06.1: bytes of a tile
-# why:  these have most bytes on each tile that holds them. Asked is all tiles together.
-# next: sort by variable.bytes, which is of all tiles.
+# why:  these variables have the most bytes per tile. The exercise asks for their bytes on all tiles
+#   together.
+# next: sort by variable.bytes, which is the sum over all tiles.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -183,7 +189,7 @@ def peak(report):
 
 
 # %% 06.1: two of three
-# not yet: 2 names came
+# not yet: the answer has 2 names
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -192,7 +198,7 @@ def peak(report):
 
 
 # %% 06.1: the names alone
-# not yet: return all of it, in this order
+# not yet: in this order
 def peak(report):
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
     return [
@@ -201,7 +207,7 @@ def peak(report):
 
 
 # %% 06.1: variables alone
-# why:  the tiles are compared without the bytes of constants, such as those of palette.
+# why:  the tiles are compared without the bytes of constants, such as palette.
 # next: compare the tiles by tile.memory.total, which contains everything on the tile.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.category["Variables"])
@@ -211,8 +217,8 @@ def peak(report):
 
 
 # %% 06.1: live a step later
-# why:  these are live at the step after that one.
-# next: live_at(step.number).
+# why:  these variables are live one step later.
+# next: use report.variables.live_at(step.number).
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -222,7 +228,7 @@ def peak(report):
 
 # %% 06.1: a row for its number
 # clause: (number of the fullest tile
-# not yet: asked is the number of the tile
+# not yet: the exercise asks for the number of the tile
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -231,7 +237,7 @@ def peak(report):
 
 
 # %% 06.1: the name of the step
-# not yet: asked is the number of the step
+# not yet: the exercise asks for the number of the step
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -240,10 +246,10 @@ def peak(report):
 
 
 # %% 06.1: the step with most bytes of variables
-# clause: At which step do all tiles together hold most
-# why:  at that step the variables have most bytes. Copies of other tiles' data are held, too, and
-#   with them another step has more.
-# next: take the step with the largest step.bytes. The copies are in it.
+# clause: At which step do all tiles together hold the most
+# why:  at this step the variables have the most bytes. But tiles also hold copies of other tiles'
+#   data, and with these copies another step needs more.
+# next: return the number of the step with the largest step.bytes, which includes the copies.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     steps = report.compilation.liveness_program_steps
@@ -253,9 +259,9 @@ def peak(report):
 
 
 # %% 06.1: constants for all that is always live
-# clause: those that are always live among them
-# why:  what the host may write is missing. It is always live, like a constant.
-# next: take report.variables.live_at(step.number), which contains all variables that are live.
+# clause: including variables that are always live
+# why:  variables that the host may write are missing. They are always live, like constants.
+# next: use report.variables.live_at(step.number), which contains all variables that are live.
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -265,17 +271,17 @@ def peak(report):
 
 
 # %% 06.2: all others added up
-# why:  The others are added up as if all were there at once. What is dead leaves its bytes to what
-#   is live.
-# next: take one place after another, and the most of what comes.
+# why:  In the second number, all variables that are not always live are added up, as if they were
+#   live at the same time.
+# next: add up the live variables of each step, and return the largest sum.
 def split(report):
     always = sum(v.bytes for v in report.variables if v.always_live)
     return always, sum(v.bytes for v in report.variables if not v.always_live)
 
 
 # %% 06.2: those that are always live counted twice
-# why:  Those that are always live are counted again at their place.
-# next: leave out what is always live.
+# why:  The second number includes the variables that are always live, so they are counted twice.
+# next: leave out variables whose always_live is true.
 def split(report):
     always = sum(v.bytes for v in report.variables.always_live())
     places = range(len(report.compilation.liveness_program_steps))
@@ -284,8 +290,8 @@ def split(report):
 
 # %% 06.2: with the buffers
 # clause: Copies of other tiles' data are no variables
-# why:  Copies of other tiles' data, which a step reads, are in that, too. They are no variables.
-# next: step.variables has the variables alone.
+# why:  The second number includes copies of other tiles' data, which are no variables.
+# next: add up step.variables, which has only variables.
 def split(report):
     always = sum(v.bytes for v in report.variables.always_live())
     return always, max(step.bytes for step in report.compilation.liveness_program_steps)
@@ -293,8 +299,9 @@ def split(report):
 
 # %% 06.2: from first to last
 # clause: live at once, at most
-# why:  One that serves twice is dead in between. From `first` to `last` there is a hole.
-# next: variable.ranges has each stretch, live_at(place) looks at them.
+# why:  A variable that is used twice may have a gap between its ranges, in which it is not live.
+#   From variable.first to variable.last, the gap is counted, too.
+# next: use report.variables.live_at(number), or each range in variable.ranges.
 def split(report):
     always = sum(v.bytes for v in report.variables.always_live())
     places = range(len(report.compilation.liveness_program_steps))
@@ -305,8 +312,9 @@ def split(report):
 
 
 # %% 06.2: the largest variable
-# why:  That is the largest of the others, alone.
-# next: several are live at once: add them up.
+# why:  The second number is the size of one variable, the largest. Several variables are live at
+#   once.
+# next: add up all variables that are live at a step.
 def split(report):
     always = sum(v.bytes for v in report.variables.always_live())
     return always, max(v.bytes for v in report.variables if not v.always_live)
@@ -314,9 +322,9 @@ def split(report):
 
 # %% 06.2: with code and stacks
 # clause: bytes of variables are always live
-# why:  code, stacks and pointers are in that, too. They are always there, but they are no
+# why:  The first number includes code, stacks and pointers. They are always live, but they are no
 #   variables.
-# next: count the bytes of variables alone.
+# next: add up variable.bytes only.
 def split(report):
     steps = report.compilation.liveness_program_steps
     return steps[0].always_live_bytes, max(sum(step.variables.values()) for step in steps)
@@ -324,8 +332,8 @@ def split(report):
 
 # %% 06.2: in the other order
 # clause: (bytes of variables that are always live
-# why:  the two have changed places.
-# next: first what is always live.
+# why:  the two numbers are in the wrong order.
+# next: return the bytes that are always live first.
 def split(report):
     always = sum(v.bytes for v in report.variables.always_live())
     return max(sum(s.variables.values()) for s in report.compilation.liveness_program_steps), always
@@ -333,15 +341,15 @@ def split(report):
 
 # %% 06.2: one tile
 # clause: of all tiles together.
-# why:  that is one tile. Asked is all of them together.
-# next: variable.bytes is of all tiles together.
+# why:  these are the bytes of one tile. The exercise asks for all tiles together.
+# next: use variable.bytes, which is the sum over all tiles.
 def split(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.excluding_gaps)
     return tile.memory.always_live_bytes, tile.memory.not_always_live_bytes
 
 
 # %% 06.2: names instead of bytes
-# not yet: count bytes: variable.bytes
+# not yet: return numbers of bytes
 def split(report):
     return [v.name for v in report.variables.always_live()], [
         v.name for v in report.variables if not v.always_live
@@ -349,8 +357,9 @@ def split(report):
 
 
 # %% 06.2: live at the end of a range, too
-# why:  A range ends before its last number, as Python's do: at (2, 4) it is live at 2 and 3.
-# next: begin <= place < end.
+# why:  A range ends before its second number, like Python's range: with (2, 4), a variable is live
+#   at steps 2 and 3.
+# next: test begin <= number < end.
 def split(report):
     always, most = sum(v.bytes for v in report.variables if v.always_live), 0
     others = [v for v in report.variables if not v.always_live]
@@ -361,8 +370,8 @@ def split(report):
 
 
 # %% 06.2: the first range alone
-# why:  One that serves twice has several ranges, and here the first alone counts.
-# next: go through all of variable.ranges, or ask live_at(place).
+# why:  A variable that is used twice has two ranges, and only the first one is counted.
+# next: go through all of variable.ranges, or use report.variables.live_at(number).
 def split(report):
     always, most = sum(v.bytes for v in report.variables if v.always_live), 0
     others = [v for v in report.variables if not v.always_live]
@@ -379,8 +388,8 @@ def split(report):
 
 
 # %% 06.2: all but the last place
-# why:  The last place was left out, and there most is live.
-# next: range(len(report.compilation.liveness_program_steps)), without taking 1 away.
+# why:  The last step is left out, and at that step the most bytes are live.
+# next: loop over range(len(report.compilation.liveness_program_steps)), without subtracting 1.
 def split(report):
     always, most = sum(v.bytes for v in report.variables if v.always_live), 0
     for place in range(len(report.compilation.liveness_program_steps) - 1):
@@ -390,8 +399,9 @@ def split(report):
 
 
 # %% 06.2: the least
-# why:  That is the place at which least is live. Room is needed for the one at which most is.
-# next: max, and not min.
+# why:  The second number is for the step at which the least is live. The exercise asks for the
+#   most.
+# next: use max instead of min.
 def split(report):
     always = sum(v.bytes for v in report.variables if v.always_live)
     places = range(len(report.compilation.liveness_program_steps))
@@ -399,7 +409,7 @@ def split(report):
 
 
 # %% 06.2: how many there are
-# why:  That is how many variables are live, and asked is how many bytes they have.
+# why:  The second number is the number of live variables. The exercise asks for their bytes.
 # next: add up variable.bytes.
 def split(report):
     always, most = sum(v.bytes for v in report.variables if v.always_live), 0
@@ -409,8 +419,8 @@ def split(report):
 
 
 # %% 06.2: the mean
-# why:  That is the mean over the places. What has to fit is the largest.
-# next: max, and not sum over the number of places.
+# why:  The second number is the mean over the steps. The exercise asks for the largest.
+# next: use max instead of the sum divided by the number of steps.
 def split(report):
     always = sum(v.bytes for v in report.variables if v.always_live)
     places = range(len(report.compilation.liveness_program_steps))
@@ -419,17 +429,19 @@ def split(report):
 
 
 # %% 06.2: each tile at its own time
-# why:  this is what tiles hold, with code and buffers, each at its own fullest moment. These need
-#   not be the same moment.
-# next: add up the bytes of report.variables.live_at(place) for each place, and take the largest.
+# why:  this adds up what each tile holds at its own fullest step, with code and copies. These steps
+#   can be different.
+# next: add up the bytes of report.variables.live_at(number) for each step, and return the largest
+#   sum.
 def split(report):
     held = [tile.memory for tile in report.compilation.tiles]
     return sum(m.always_live_bytes for m in held), sum(m.not_always_live_bytes for m in held)
 
 
 # %% 06.2: the last place alone
-# why:  this is what is live at the last place. Room is needed for the one at which most is.
-# next: the largest sum of all places.
+# why:  this is what is live at the last step. The exercise asks for the step at which the most is
+#   live.
+# next: compute the sum for every step, and return the largest.
 def split(report):
     always = sum(variable.bytes for variable in report.variables.always_live())
     return always, sum(report.compilation.liveness_program_steps[-1].variables.values())
@@ -437,9 +449,9 @@ def split(report):
 
 # %% 06.2: at the step with most bytes
 # clause: Copies of other tiles' data are no variables
-# why:  These are the variables at the step with most bytes, copies of other tiles' data among them.
-#   At another step more bytes of variables are live.
-# next: take the largest sum(step.variables.values()) of all steps.
+# why:  The second number is for the step with the largest step.bytes, which includes copies of
+#   other tiles' data. At another step, the variables alone have more bytes.
+# next: return the largest sum(step.variables.values()) of all steps.
 def split(report):
     always = sum(v.bytes for v in report.variables.always_live())
     step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
@@ -448,8 +460,8 @@ def split(report):
 
 # %% 06.2: constants for all that is always live
 # clause: how many bytes of variables are always live
-# why:  The first number counts only the constants. Variables that the host may write are always
-#   live, too.
+# why:  The first number counts only constants. Variables that the host may write are always live,
+#   too.
 # next: add up the bytes of all rows whose always_live is true.
 def split(report):
     always = sum(v.bytes for v in report.variables if v.category == "Constants")
@@ -466,9 +478,10 @@ def split(report):
 
 
 # %% 06.3: in HALF
-# clause: The same totals, as FLOATs
-# why:  on the way the readings were HALF: they take half the room, and are rounded to 11 bits.
-# next: keep them as FLOAT. Room comes from doing one thing after another.
+# clause: The totals must be the same, as FLOATs
+# why:  the readings are converted to HALF on the way. That halves their memory, but rounds them to
+#   11 bits.
+# next: keep FLOAT, and save memory by adding one row after another.
 from ipu_teach import HALF
 
 
@@ -490,9 +503,9 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: row 0 is forgotten
-# clause: The same totals
-# why:  row 0 is missing.
-# next: begin with a Copy of row 0 into total.
+# clause: The totals must be the same
+# why:  row 0 is missing in the totals.
+# next: begin with Copy(readings[0], total).
 def lean_total(graph, readings, total):
     graph.set_initial_value(total, 0)
     program = Sequence()
@@ -502,7 +515,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: row 0 twice
-# why:  row 0 was added twice: once it was copied, and once added.
+# why:  row 0 is in the totals twice: it is copied, and then added.
 # next: add from row 1 on.
 def lean_total(graph, readings, total):
     program = Sequence(Copy(readings[0], total))
@@ -521,21 +534,21 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: nothing is added
-# why:  total holds the last row alone: each Copy wrote over the one before.
-# next: add instead of copying.
+# why:  total has only the last row, because each Copy overwrites the row before.
+# next: add the later rows with popops.add_in_place.
 def lean_total(graph, readings, total):
     return Sequence(*[Copy(readings[sensor], total) for sensor in range(len(readings))])
 
 
 # %% 06.3: as it was
-# clause: Write it so that it fits
+# clause: Write a program that fits
 # not yet: Most of it is 'gathered'
 def lean_total(graph, readings, total):
     return gathered_total(graph, readings, total)
 
 
 # %% 06.3: another device
-# clause: a tile's memory stays as it is
+# clause: the memory of a tile stays as it is
 # error in the answer: given tensors of two graphs
 def lean_total(graph, readings, total):
     bigger = Graph(IPUModel("ipu2", tiles_per_ipu=1472).create_device())
@@ -573,7 +586,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: as many readings as fit
-# not yet: the rest was left out
+# not yet: the later ones are missing
 def lean_total(graph, readings, total):
     most = min(total.num_elements, 9000)
     graph.set_initial_value(total[most:], 0)
@@ -582,7 +595,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: a few readings at a time
 # clause: at most 1.2 times the cycles
-# not yet: use room for a whole row
+# not yet: add whole rows
 def lean_total(graph, readings, total):
     program, n = Sequence(), total.num_elements
     popops.zero(graph, total, program)
@@ -602,8 +615,8 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: total shared among the tiles
-# clause: stay where they lie
-# not yet: where total lies is given
+# clause: stay on their tiles
+# not yet: the exercise decides where total is mapped
 def lean_total(graph, readings, total):
     n = total.num_elements
     for tile in range(TILES):
@@ -616,7 +629,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: the readings moved
 # clause: readings[s] is on tile s
-# not yet: where readings lies is given
+# not yet: the exercise decides where readings is mapped
 def lean_total(graph, readings, total):
     part, n = graph.clone(total), total.num_elements
     for tile in range(TILES):
@@ -631,7 +644,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: another tensor of the name
-# not yet: it gives its name to another tensor
+# not yet: only gives the name total to another tensor
 def lean_total(graph, readings, total):
     program = Sequence()
     total = popops.reduce(graph, readings, [0], program)
@@ -670,8 +683,9 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: begun with an initial value
-# why:  total begins with 0 when the program is loaded. A second run adds to what the first left.
-# next: begin in the program: Copy(readings[0], total).
+# why:  total is 0 only when the program is loaded. A second run adds to the totals of the first
+#   run.
+# next: begin the program with Copy(readings[0], total).
 def lean_total(graph, readings, total):
     room, program = graph.clone(total), Sequence()
     graph.set_initial_value(total, 0)
@@ -682,7 +696,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: by way of another tile
-# not yet: rows travel twice
+# not yet: each row is sent twice
 def lean_total(graph, readings, total):
     room = graph.add_variable(FLOAT, total.shape, "room")
     graph.set_tile_mapping(room, min(1, len(readings) - 1))
@@ -694,8 +708,8 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: the mean
-# why:  these are the means. Asked are the sums.
-# next: leave the division out.
+# why:  these are the means. The exercise asks for the sums.
+# next: leave out the division.
 def lean_total(graph, readings, total):
     room, program = graph.clone(total), Sequence(Copy(readings[0], total))
     for sensor in range(1, len(readings)):
@@ -706,7 +720,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.4: the largest variable
-# not yet: that is the largest variable
+# not yet: this is the largest variable
 def changed(before, after):
     found = compare(before, after)
     variable = after.variables.largest("bytes", 1)[0]
@@ -715,7 +729,7 @@ def changed(before, after):
 
 # %% 06.4: always a mapping
 # clause: In the pair above
-# not yet: Its numbers have another dtype
+# not yet: The variable has another dtype
 def changed(before, after):
     found = compare(before, after)
     return found.of("variables")[0].name, found.of("cycles")[0].name, "mapping"
@@ -723,14 +737,14 @@ def changed(before, after):
 
 # %% 06.4: always a type
 # clause: which of the three kinds
-# not yet: It lies on other tiles
+# not yet: The variable is on other tiles
 def changed(before, after):
     found = compare(before, after)
     return found.of("variables")[0].name, found.of("cycles")[0].name, "type"
 
 
 # %% 06.4: type and mapping only
-# not yet: the work was cut into other pieces
+# not yet: the work was divided among another number of vertices
 def changed(before, after):
     found = compare(before, after)
     kind = "type" if "dtype" in found.of("variables")[0].note else "mapping"
@@ -739,7 +753,7 @@ def changed(before, after):
 
 # %% 06.4: the longest step
 # clause: which step takes another time because of it
-# not yet: that step takes longest
+# not yet: this step takes the longest
 def changed(before, after):
     found = compare(before, after)
     step = max(after.steps(), key=lambda step: step.cycles)
@@ -747,7 +761,7 @@ def changed(before, after):
 
 
 # %% 06.4: the first step
-# not yet: that step takes as long as before
+# not yet: this step takes as long as before
 def changed(before, after):
     found = compare(before, after)
     names = [step.name for step in sorted(after.steps(), key=lambda step: step.cycles)]
@@ -757,22 +771,22 @@ def changed(before, after):
 
 # %% 06.4: the step for the variable
 # clause: name of a step
-# not yet: that is a step
+# not yet: this is the name of a step
 def changed(before, after):
     found = compare(before, after)
     return found.of("cycles")[0].name, found.of("variables")[0].name, "mapping"
 
 
 # %% 06.4: a variable that is the same in both
-# not yet: that variable is the same in both reports
+# not yet: this variable is the same in both reports
 def changed(before, after):
     found = compare(before, after)
     return "readings", found.of("cycles")[0].name, "mapping"
 
 
 # %% 06.4: what the changed step reads
-# clause: which variable, which step takes another time because of it
-# not yet: what they fill has another shape
+# clause: which variable changed, which step takes another time because of it
+# not yet: the variable that they write has another shape
 def changed(before, after):
     found = compare(before, after)
     step, note = found.of("cycles")[0].name, found.of("variables")[0].note
@@ -790,15 +804,15 @@ def changed(before, after):
 
 # %% 06.4: in words of one's own
 # clause: "mapping" or "type" or "split"
-# not yet: say it in one of these
+# not yet: return one of these three words
 def changed(before, after):
     found = compare(before, after)
     return found.of("variables")[0].name, found.of("cycles")[0].name, found.of("variables")[0].note
 
 
 # %% 06.4: how many tiles
-# clause: A variable may lie on other tiles and on as many as before
-# not yet: How many tiles hold it does not say which
+# clause: A variable may be on other tiles, but on the same number of tiles as before
+# not yet: The number of its tiles is the same
 def changed(before, after):
     olds = {variable.name: variable for variable in before.variables}
     name = kind = ""
@@ -837,8 +851,8 @@ def fed(disc):
 
 
 # %% 06.5: steps longer than the reads
-# clause: gives every row of the disc
-# not yet: row 200 was never read. next: begin the next read at the row after the last row that came
+# clause: every row of the disc
+# not yet: row 200 was never read. next: begin the next read after the last row that was returned
 def fed(disc):
     for first in range(0, len(disc), 256):
         yield from disc.read(first, 200)
@@ -852,7 +866,7 @@ def fed(disc):
 
 
 # %% 06.5: the first of each read
-# not yet: 3 rows went by unseen
+# not yet: 3 rows were left out
 def fed(disc):
     for first in range(0, len(disc), 256):
         yield disc.read(first, 256)[0]
@@ -861,7 +875,7 @@ def fed(disc):
 
 
 # %% 06.5: the last rows are left out
-# clause: gives every row of the disc
+# clause: every row of the disc
 # not yet: the rows ran out after 0 rows
 def fed(disc):
     for first in range(0, len(disc) // 256 * 256, 256):
@@ -869,7 +883,7 @@ def fed(disc):
 
 
 # %% 06.5: reads that overlap
-# not yet: that row was there before
+# not yet: the device got this row before
 def fed(disc):
     for first in range(0, len(disc), 255):
         yield from disc.read(first, 256)
@@ -878,7 +892,7 @@ def fed(disc):
 
 # %% 06.5: backwards
 # clause: in the same order
-# not yet: the rows of a read come in reverse, the last one first
+# not yet: the rows of each read are in reverse order
 def fed(disc):
     for first in range(0, len(disc), 256):
         yield from disc.read(first, 256)[::-1]
@@ -901,7 +915,7 @@ def fed(disc):
 
 
 # %% 06.5: a list of all rows
-# not yet: the whole disc was read before the first row was given
+# not yet: the whole disc was read before the first row was yielded
 def fed(disc):
     rows = []
     while len(rows) < len(disc):
@@ -910,8 +924,8 @@ def fed(disc):
 
 
 # %% 06.5: round and round
-# clause: And end with the last row
-# not yet: end where the disc ends
+# clause: End after the last row
+# not yet: end after the last row of the disc
 def fed(disc):
     while True:
         for first in range(0, len(disc), 256):
@@ -943,15 +957,15 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: as it was
-# clause: such that the sums are a good forty times as fast
-# not yet: with others between them
+# clause: with which the sums are more than forty times as fast
+# not yet: but not contiguously
 def side_by_side(graph, moments, channels):
     return where_used(graph, moments, channels)
 
 
 # %% 06.6: all on tile 0
-# clause: the vertices stay where they are
-# not yet: bytes cross. And
+# clause: The vertices stay on their tiles
+# not yet: bytes are exchanged. And
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, channels), "readings")
     graph.set_tile_mapping(readings, 0)
@@ -959,8 +973,8 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: channels first, without a view
-# clause: of the shape (moments, channels) must come out
-# not yet: the channels come first in it
+# clause: Return a tensor of the shape (moments, channels)
+# not yet: its first dimension is the channels
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
     for c in range(channels):
@@ -978,7 +992,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: one channel for all
-# not yet: some elements stand in it more than once
+# not yet: some elements are in it more than once
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, 1), "readings")
     graph.set_tile_mapping(readings, 0)
@@ -999,9 +1013,9 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: reshaped, not turned
-# why:  reshape() keeps the order of the elements: the first row of it is the beginning of channel
-#   0, and no moment of all channels. So {crossing} bytes cross.
-# next: transpose() makes columns of rows.
+# why:  reshape() keeps the order of the elements: its first row is the beginning of channel 0, not
+#   one moment of all channels. So {crossing} bytes are exchanged.
+# next: use transpose(), which exchanges rows and columns.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
     for c in range(channels):
@@ -1010,7 +1024,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: in HALF
-# clause: The readings, as a tensor of shape
+# clause: Return the readings, as a tensor of shape
 # not yet: a tensor of HALF
 from ipu_teach import HALF
 
@@ -1023,9 +1037,9 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: thirteen tiles
-# clause: Any number of tiles
-# why:  somewhere 13 stands for the number of tiles.
-# next: put graph.target.num_tiles in its place.
+# clause: any number of tiles
+# why:  the number of tiles is the constant 13 somewhere in this code.
+# next: use graph.target.num_tiles instead.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
     for c in range(channels):
@@ -1035,7 +1049,8 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: the share rounded down
 # clause: on tile c * tiles // channels
-# why:  channels // tiles is rounded down, so that the shares do not come out even on 7 tiles.
+# why:  channels // tiles is rounded down, so on 7 tiles some channels are on another tile than the
+#   vertex that adds them up.
 # next: map channel c to tile c * tiles // channels, and round down last.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
@@ -1047,7 +1062,7 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: the share rounded down, and the rest on the last tile
 # clause: on tile c * tiles // channels
-# why:  channels // tiles is rounded down, and the last tile gets all that remains.
+# why:  channels // tiles is rounded down, and the last tile gets all channels that remain.
 # next: map channel c to tile c * tiles // channels, and round down last.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
@@ -1059,7 +1074,8 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: the share rounded up
 # clause: on tile c * tiles // channels
-# why:  the share is rounded up, so the first tiles get more channels than they add up.
+# why:  the number of channels per tile is rounded up, so the first tiles get more channels than
+#   they add up.
 # next: map channel c to tile c * tiles // channels, and round down last.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
@@ -1071,16 +1087,16 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.w1: all that is live
 # clause: that are live and belong to no variable
-# why:  that is all that comes and goes, variables and copies.
-# next: take the bytes of the variables away.
+# why:  this is step.bytes: variables and copies together.
+# next: subtract the bytes of the variables: sum(step.variables.values()).
 def copied(report, place):
     return report.compilation.liveness_program_steps[place].bytes
 
 
 # %% 06.w1: all that is live taken away
 # clause: that are live and belong to no variable
-# why:  this also subtracts the variables that are always live, and step.bytes has none of them.
-# next: take away the bytes of step.variables alone.
+# why:  this also subtracts the variables that are always live. They are not in step.bytes.
+# next: subtract only the bytes of step.variables.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]
     return step.bytes - sum(variable.bytes for variable in report.variables.live_at(place))
@@ -1088,9 +1104,9 @@ def copied(report, place):
 
 # %% 06.w1: all that is live but constants taken away
 # clause: that are live and belong to no variable
-# why:  this also subtracts the variables that the host may write. They are always live, and
-#   step.bytes leaves them out.
-# next: subtract the bytes of step.variables, which leaves them out, too.
+# why:  this also subtracts the variables that the host may write. They are always live, so they are
+#   not in step.bytes.
+# next: subtract only the bytes of step.variables, which leaves them out, too.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]
     live = report.variables.live_at(place)
@@ -1099,32 +1115,33 @@ def copied(report, place):
 
 # %% 06.w1: the variables
 # clause: copies of other tiles' data
-# why:  these are the variables. What is there besides them?
-# next: step.bytes has both.
+# why:  these are the bytes of the variables. The exercise asks for the other bytes of the step.
+# next: subtract them from step.bytes.
 def copied(report, place):
     return sum(report.compilation.liveness_program_steps[place].variables.values())
 
 
 # %% 06.w1: turned round
-# why:  this is right but for its sign: what belongs to variables, less all that is live.
-# next: all that is live, less the variables.
+# why:  the sign is wrong: this subtracts all live bytes from those of the variables.
+# next: subtract the bytes of the variables from step.bytes.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]
     return sum(step.variables.values()) - step.bytes
 
 
 # %% 06.w1: the place before
-# why:  these are the copies of the place before.
-# next: liveness_program_steps[place] is the place itself: both count from 0.
+# why:  these are the copies of the step before.
+# next: use liveness_program_steps[number]: steps are counted from 0 there, too.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place - 1]
     return step.bytes - sum(step.variables.values())
 
 
 # %% 06.w1: without holes
-# why:  a variable counts here from the first place at which it is live to the last. In between, its
-#   bytes may belong to others.
-# next: take away the bytes of step.variables, which has those that are live at this place.
+# why:  this counts a variable from the first step at which it is live to the last one. In between
+#   there may be steps at which it is not live.
+# next: subtract the bytes of step.variables, which has only the variables that are live at this
+#   step.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]
     live = [
@@ -1136,8 +1153,9 @@ def copied(report, place):
 
 
 # %% 06.w1: the end counted in
-# why:  a variable counts here at the end of its range, too. There it is not live any more.
-# next: take away the bytes of step.variables, which has those that are live at this place.
+# why:  this counts a variable at the end of its range, too, where it is no longer live.
+# next: subtract the bytes of step.variables, which has only the variables that are live at this
+#   step.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]
     live = [
@@ -1149,8 +1167,8 @@ def copied(report, place):
 
 
 # %% 06.w1: place 0 taken for none
-# why:  this subtracts nothing at place 0. At the other places it is right.
-# next: treat place 0 like the others.
+# why:  nothing is subtracted at step 0. The other steps are right.
+# next: treat step 0 like the others.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]
     if not place:
@@ -1159,8 +1177,8 @@ def copied(report, place):
 
 
 # %% 06.w2: by its rank
-# why:  rows of the two reports were paired by their rank in size, and there a variable passes
-#   another one.
+# why:  the rows of the two reports were paired by their rank in size. But a variable that gets
+#   smaller can change its rank.
 # next: pair the rows by their names.
 def retyped(before, after):
     ranks = before.variables.largest("bytes", 99), after.variables.largest("bytes", 99)
@@ -1170,9 +1188,10 @@ def retyped(before, after):
 
 
 # %% 06.w2: the largest variable
-# clause: between which one variable got another dtype
-# why:  that is the largest variable, and it is the same in both.
-# next: take the row of compare(before, after).of("variables") whose note has dtype in it.
+# clause: one variable got another dtype
+# why:  this is the largest variable, and its dtype is the same in both reports.
+# next: return the name of the row of compare(before, after).of("variables") whose note contains
+#   dtype.
 def retyped(before, after):
     return after.variables.largest("bytes", 1)[0].name
 
@@ -1185,16 +1204,17 @@ def retyped(before, after):
 
 
 # %% 06.w2: the step
-# why:  that is the step that takes another time. It does so because of the variable.
-# next: .of("variables"), and not .of("cycles").
+# why:  this is the step that takes another time because of the variable. The exercise asks for the
+#   variable.
+# next: use .of("variables") instead of .of("cycles").
 def retyped(before, after):
     return compare(before, after).of("cycles")[0].name
 
 
 # %% 06.w2: by its bytes
-# clause: The name of the variable that has another dtype
-# why:  this looks for other bytes. A FLOAT and an INT have as many.
-# next: compare the dtypes, or ask compare(before, after).of("variables").
+# clause: Return the name of the variable that has another dtype
+# why:  this looks for a change in bytes. But a FLOAT and an INT have the same size.
+# next: compare the dtypes, or use compare(before, after).of("variables").
 def retyped(before, after):
     sizes = {variable.name: variable.bytes for variable in before.variables}
     changed = [v.name for v in after.variables if sizes.get(v.name, v.bytes) != v.bytes]
@@ -1202,42 +1222,43 @@ def retyped(before, after):
 
 
 # %% 06.w2: the note
-# why:  that is what the comparison says of it.
-# next: row.name, of the same row.
+# why:  this is the note of the comparison. The exercise asks for the name of the variable.
+# next: return row.name of the same row.
 def retyped(before, after):
     return compare(before, after).of("variables")[0].note
 
 
 # %% 06.w3: columns first
 # clause: All six elements of a variable of shape (2, 3)
-# why:  that would be so if the first index ran fastest. In a variable the last one does.
-# next: [0, 0], [0, 1], [0, 2], and then [1, 0].
-places = 2, 1
+# why:  this is right if the first index changed fastest. In a variable, the last index changes
+#   fastest.
+# next: write down the order: [0, 0], [0, 1], [0, 2], then [1, 0].
+positions = 2, 1
 
 
 # %% 06.w3: a transpose that moves
-# clause: the [0, 1] of its transpose
-# why:  a transpose moves nothing: its [0, 1] lies where [1, 0] of the variable lies.
-# next: count again for the second.
-places = 1, 1
+# clause: element [0, 1] of its transpose
+# why:  a transpose moves nothing: its element [0, 1] is element [1, 0] of the variable.
+# next: find the position of [1, 0] in the variable for the second number.
+positions = 1, 1
 
 
 # %% 06.w3: counted from 1
-# clause: At which place among them, from 0 to 5
-# why:  this counts from 1, and places are counted from 0.
-# next: one less each.
-places = 2, 4
+# clause: At which position among them, from 0 to 5
+# why:  positions are counted from 0, and here they are counted from 1.
+# next: subtract 1 from both numbers.
+positions = 2, 4
 
 
 # %% 06.w3: the two changed places
-# clause: the place of [0, 1] in the variable, and in its transpose
-# why:  these are the right two, in the other order.
-# next: the place in the variable comes first, where the last index runs fastest.
-places = 3, 1
+# clause: the position of [0, 1] in the variable, and in its transpose
+# why:  the two numbers are right, but in the wrong order.
+# next: give the position in the variable first.
+positions = 3, 1
 
 
 # %% 06.w3: in rows of two
-# clause: the [0, 1] of its transpose
-# why:  the second counts [1, 0] in rows of two elements. The rows of the variable have three.
-# next: count the elements before [1, 0] in the variable itself.
-places = 1, 2
+# clause: element [0, 1] of its transpose
+# why:  the second number counts rows of two elements. The rows of the variable have three.
+# next: count the elements before [1, 0] in the variable.
+positions = 1, 2

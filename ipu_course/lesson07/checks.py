@@ -119,7 +119,7 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
         rounded = [
             np.round(np.asarray(part, float), 5) + 0.0 for r in results.values() for part in r
         ]
-        about = f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss"
+        about = f"{name_of(answer)} on {len(cases)} batches, compared with differences of the loss"
         return Passed(about, evidence=rounded)
     fault = next(iter(wrong))
     batch, right = cases[fault]
@@ -131,23 +131,23 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
         )
 
     why, advice = first(suspects("07.1"), gives_the_same)
-    advice = advice or "take one image, and follow the three lines of the formula by hand."
+    advice = advice or "compute one image by hand: scores, probabilities, errors."
     shapes = _shapes_of(results[fault])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
-        why = "the slopes of weights lie on their side: rows are pixels, as in weights."
-        advice = "images.T @ errors, or .T."
+        why = "the gradient of weights is transposed: its rows must be pixels, as in weights."
+        advice = "compute images.T @ errors."
     elif shapes and shapes[1] == (1, classes):
         why = "keepdims=True leaves a dimension of 1, which bias does not have."
-        advice = "leave keepdims out of the sum for bias."
+        advice = "leave out keepdims in the sum for bias."
     elif shapes and shapes[1] == (len(batch[1]),):
-        why = "bias was summed over the digits, and not over the images."
+        why = "the gradient of bias is summed over the digits instead of the images."
         advice = "sum with axis=0."
     elif len(wrong) == 1 and not fault.startswith("drawn"):
-        why = f"the other batches are right. What is special here: {fault}."
+        why = f"the other batches are right. This batch is special: {fault}."
     draws = None
     if len(shapes) == 2 and shapes[0] == (pixels, classes):
-        draws = partial(_beside, "slopes of weights", results[fault][0], right[0])
+        draws = partial(_beside, "gradients of weights", results[fault][0], right[0])
     raise NotYet(_batch_text(answer, batch), wrong[fault], why=why, next_step=advice, draws=draws)
 
 
@@ -183,11 +183,11 @@ def _shapes_of(parts: TwoSlopes) -> tuple[tuple[int, ...], ...]:
 def _apart(parts: TwoSlopes, right: TwoSlopes) -> str:
     """Return where a pair of gradients is wrong, in words; "" if it is right."""
     if not isinstance(parts, (tuple, list)) or len(parts) != 2:
-        return returned(parts, ", and not a pair: the slopes of weights, and those of bias")
+        return returned(parts, ", and not a pair: the gradients of weights, and those of bias")
     for name, learner_part, should in zip(("weights", "bias"), parts, right, strict=True):
         if where := difference(learner_part, should):
             shape = f", not {should.shape}" if where.startswith("the shape") else ""
-            return f"the slopes of {name}: {where}{shape}"
+            return f"the gradients of {name}: {where}{shape}"
     return ""
 
 
@@ -203,7 +203,7 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
         error: Array = p - np.eye(len(p))[label]
         return error
 
-    advice = "copy p, and take 1 away at place label."
+    advice = "copy p, and subtract 1 at index label."
     return compare(answer, right, cases, suspects("07.w1"), next_step=advice)
 
 
@@ -236,7 +236,7 @@ def _named(trial_run: Ran) -> None:
     handles = {stream.handle for stream in trial_run.engine.list_streams()}
     if missing := [name for name in trial_run.trial.streams if name not in handles]:
         actual = f"the streams {', '.join(map(repr, sorted(handles)))}" if handles else "no stream"
-        advice = "make the three, with the names of the exercise."
+        advice = "create the three streams, with the names of the exercise."
         raise NotYet(
             trial_run.trial.tried, actual, expected=f"a stream {missing[0]!r}", next_step=advice
         )
@@ -282,22 +282,24 @@ def _epoch(answer: Callable[..., Program]) -> Passed:
         right = labels + 10.0 * pixels[:, 2::3] + 10_000.0 * np.arange(1, steps + 1)[:, None]
         if ran_dry:
             why = (
-                "it takes more batches than there are steps."
+                "the program fetches more batches than there are steps."
                 if len(losses) >= steps
-                else "a round takes more than one batch."
+                else "an iteration fetches more than one batch from a stream."
             )
-            advice = "repeat it `steps` times, with one batch from each stream."
+            advice = "use Repeat(steps, …), and fetch one batch from each stream in an iteration."
             of = {stream.handle: stream.num_elements for stream in run.engine.list_streams()}
             if of["images"] == 4 and of["labels"] == 12:
-                why = "the two streams have changed their names."
-                advice = 'pixels are "images".'
+                why = "the names of the two streams are exchanged."
+                advice = 'give the stream of the pixels the name "images".'
             raise NotYet(description, ran_dry, why=why, next_step=advice)
         if len(losses) != steps:
             raise _lost_steps(description, run.program, len(losses), steps)
         if where := difference(losses, right):
-            raise run.refused("07.2", f"the losses: {where}", "", "follow the first two rounds.")
-    why = "a Python loop wrote every step down, and each would take memory for its code."
-    refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
+            raise run.refused(
+                "07.2", f"the losses: {where}", "", "trace the first two iterations by hand."
+            )
+    why = "a Python loop appended every step, and each step needs memory for its code."
+    refuse_growing(sizes, "batches", why, "write one step, and return Repeat(steps, step).")
     return Passed(
         "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow",
         evidence=losses,
@@ -306,28 +308,25 @@ def _epoch(answer: Callable[..., Program]) -> Passed:
 
 def _lost_steps(description: str, program: Program, actual: int, steps: int) -> NotYet:
     why = ""
-    advice = "each round sends the losses of its batch."
+    advice = "send the losses of the batch in each iteration."
     loops = [p for p in all_of(program) if isinstance(p, Repeat)]
     if not actual:
         why = "nothing in the program sends the losses."
-        advice = "end a round with a Copy of loss into its stream."
+        advice = "end an iteration with a Copy of loss to its stream."
     elif not loops and actual == 1:
         why = (
-            "the program does one step, and nothing in it repeats: the host would have to call run "
-            "for every batch."
+            "the program has one step and no loop, so the host would have to call run for each "
+            "batch."
         )
         advice = "put the step into Repeat(steps, …)."
     elif actual == 1:
-        why = (
-            "the losses are sent once: the Copy into the stream stands behind the loop, and not in "
-            "it."
-        )
-        advice = "put it into the round, after learn."
+        why = "the losses are sent only once, because the Copy to the stream is after the loop."
+        advice = "put this Copy into the loop, after learn."
     elif actual < steps:
-        why = "there are fewer rounds than steps."
-        advice = "repeat it `steps` times."
+        why = "there are fewer iterations than steps."
+        advice = "use Repeat(steps, …)."
     else:
-        why = "a round sends them more than once."
+        why = "an iteration sends the losses more than once."
     return NotYet(
         description,
         f"the losses of {counted(actual, 'batch', 'batches')}",
@@ -343,13 +342,13 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
             why = (
-                f"{name} was read and nothing had been put there: no stream is copied into it "
-                "before that."
+                f"learn reads {name} before the program writes it: no stream is copied to {name} "
+                "before learn."
             )
-            advice = f"copy the stream into {name} before learn."
+            advice = f"copy the stream to {name} before learn."
             if name == "loss":
-                why = "loss was sent before learn had made it."
-                advice = "learn first, and then send."
+                why = "loss is sent before learn computes it."
+                advice = "put learn before the Copy that sends the losses."
             return NotYet(description, actual, why=why, next_step=advice)
     return NotYet(description, actual, next_step=error.next_step)
 
@@ -529,7 +528,7 @@ def _train(answer: Callable[..., float]) -> Passed:
     runs = []
     for epochs, tests in ((EPOCHS, ""), (3, "early"), (EPOCHS, "turned")):
         data = _digits(tests)
-        description = f"{epochs} epochs of 750 digits, and {len(data.test_labels)} to test on"
+        description = f"{epochs} epochs of 750 digits, and {len(data.test_labels)} test images"
         load()
         lost.clear()
         returned_value = call_made(answer, description, engine, data, epochs)
@@ -555,10 +554,10 @@ def _train(answer: Callable[..., float]) -> Passed:
     if not reached - LOW <= full_run.share <= reached + HIGH:
         expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}, about what plain numpy reaches"
         why = (
-            "these weights do read as many right. They learnt from other images or labels than "
-            "those of the training half."
+            "the returned share is that of these weights. But they learnt from other pixels or "
+            "labels than those of data.train_images and data.train_labels."
         )
-        advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
+        advice = "connect the pixels as numbers from 0 to 1, and each batch with its own labels."
         raise NotYet(
             full_run.tried, f"{full_run.share:.4g}", expected=expected, why=why, next_step=advice
         )
@@ -570,8 +569,8 @@ def _train(answer: Callable[..., float]) -> Passed:
             next_step="call engine.run(1) once, after the loop over the epochs.",
         )
     return Passed(
-        f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say "
-        "nothing",
+        f"3 and {EPOCHS} epochs of 750 digits, compared with plain numpy; and test labels that are "
+        "all wrong",
         evidence=[run.share for run in runs],
     )
 
@@ -584,36 +583,36 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         raise NotYet(
             run.tried,
             actual,
-            why="it gives the same whatever is trained, and on what.",
-            next_step="work it out from the hits.",
+            why="the result is the same for every training and every test set.",
+            next_step='compute the share from engine.read_tensor("num_correct").',
         )
     if run.ran and abs(run.share - float((data.test_labels == 0).mean())) < 1e-6:
         why = (
-            "weights of 0 read as many right: they call everything a 0. It was counted before "
-            "anything was learnt."
+            "this is the share of untrained weights, which predict 0 for every image, so the "
+            "test ran before the training."
         )
         raise NotYet(
             run.tried,
             actual,
             why=why,
-            next_step="first the epochs, engine.run(0), and then the test, engine.run(1).",
+            next_step="run the epochs, engine.run(0), before the test, engine.run(1).",
         )
     if run.ran != epochs:
         why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
-        why += "" if run.ran else " The weights are still 0: nothing was learnt."
-        advice = "run program 0 `epochs` times."
+        why += "" if run.ran else " The weights are still 0, so nothing was learnt."
+        advice = "call engine.run(0) `epochs` times."
         if run.lost and not run.ran:
             why = (
                 f"engine.load() after {counted(run.lost, 'epoch')} restored the initial weights: "
-                "the training was lost."
+                "the training is lost."
             )
-            advice = "leave engine.load() out: the engine is loaded already."
+            advice = "leave out engine.load(): the engine is loaded already."
         elif run.loads > 1:
             why = (
-                f"the engine was loaded {counted(run.loads, 'time')}, and each time the weights "
-                "began at 0 again: what the last one learnt is left."
+                f"the engine was loaded {counted(run.loads, 'time')}. Each load sets weights to "
+                "0 again, so only the training after the last load counts."
             )
-            advice = "leave engine.load() out: it is loaded."
+            advice = "leave out engine.load(): the engine is loaded already."
         raise NotYet(run.tried, actual, why=why, next_step=advice)
     trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(
         data.train_labels
@@ -624,7 +623,7 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
             run.tried,
             actual,
             why="this is the share of the training images.",
-            next_step="count on data.test_images.",
+            next_step="connect and count data.test_images.",
         )
 
 
@@ -637,7 +636,7 @@ def _seen_nothing(run: _Trained) -> None:
     if run.share <= LEAK:
         return
     if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
-        why = "this is the share of those that were read wrong."
+        why = "this is the share of images that were not recognised."
         actual = f"{run.share:.4g}"
         right = f"{1 - run.share:.4g}"
         raise NotYet(
@@ -645,19 +644,19 @@ def _seen_nothing(run: _Trained) -> None:
             actual,
             expected=right,
             why=why,
-            next_step="count the hits, and not what is left.",
+            next_step="return the share of hits.",
         )
     why = (
-        f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
-        "right."
+        f"{TURNED} was added to each test label, so weights that never saw these labels agree with "
+        "almost none."
     )
     if run.tests_right > LEAK * len(run.data.test_labels):
-        why = f"{why} These weights were trained on them."
-        advice = "train on data.train_images and data.train_labels alone."
+        why = f"{why} But these weights agree with many, so they were trained on these labels."
+        advice = "train only on data.train_images and data.train_labels."
     else:
-        why += " The weights know nothing of them: they came in with what was tested."
-        advice = "leave the labels out of the images."
-    actual = f"{100 * run.share:.0f} % of them read right"
+        why += " The weights agree with few, so the labels came in with the test images."
+        advice = "connect only the pixels of the test images, without their labels."
+    actual = f"{100 * run.share:.0f} % of these labels predicted"
     raise NotYet(
         f"{EPOCHS} epochs, and test labels that are all wrong", actual, why=why, next_step=advice
     )
@@ -689,32 +688,32 @@ def _counted(run: _Trained, shares: list[float], digits: int) -> None:
     if _is_whole(run.share * count) and abs(run.share - tests / count) < 1.5 / count:
         return
     padded = -(-count // BATCH) * BATCH
-    why = f"these weights read {tests} of {count} test images right."
-    advice = "test once, after the training, on all of them."
+    why = f"these weights recognise {tests} of {count} test images."
+    advice = "test once, after the training, on all test images."
     if not run.share:
-        why = "no hit was counted: the test program did not run after the training."
-        advice = "engine.run(1), and then read."
+        why = "no hit was counted, because the test program did not run after the training."
+        advice = "call engine.run(1) before you read num_correct."
     elif digits:
         why = f"the share was rounded to {counted(digits, 'digit')} after the point."
         advice = "return the hits divided by len(data.test_labels), without rounding."
     elif abs(run.share - tests / padded) < 1e-6:
         why = (
-            f"the hits were divided by {padded}: the blank images that fill the last batch were "
-            "counted too."
+            f"the hits were divided by {padded}, which includes the blank images that fill the "
+            "last batch."
         )
         advice = "divide by len(data.test_labels)."
     elif count != EVERY and _is_whole(run.share * EVERY) and abs(run.share * EVERY - tests) < 1.5:
-        why = f"the hits were divided by {EVERY}, and here there are {count} test images."
+        why = f"the hits were divided by {EVERY}, but here there are {count} test images."
         advice = "divide by len(data.test_labels)."
     elif abs(run.share * len(run.data.train_labels) - tests) < 1.5:
         why = "the hits were divided by the number of training images."
         advice = "divide by len(data.test_labels)."
     elif abs(run.share - max(shares[1 : run.ran + 1])) < 1.5 / count:
         why = (
-            "that is the largest of several tests, of weights that are gone by now. Who chooses by "
-            "the test images has learnt from them: the share is too good."
+            "this is the largest result of several tests. The test images decided which result "
+            "counts, so the share is too good."
         )
-        advice = "test once, after the last epoch, and return what comes."
+        advice = "test once, after the last epoch, and return that share."
     raise NotYet(
         run.tried, f"{run.share:.4g}", expected=f"{tests / count:.4g}", why=why, next_step=advice
     )
@@ -738,17 +737,17 @@ def _share_of(description: str, result: float, per_cent: float) -> float:
             description,
             actual,
             expected="a share, from 0 to 1",
-            next_step="return the number of hits, divided by the tests.",
+            next_step="return the number of hits, divided by the number of test images.",
         )
     if not 0 <= share <= 1:
         why = ""
         advice = "divide by the number of test images."
         if isinstance(share, int) and 1 < share <= EVERY:
-            why = "this may be the number of images read right. Asked is their share."
+            why = "this may be the number of recognised images. The exercise asks for their share."
         elif 1 < share <= 2:
-            why = "this counts hits of more images than it divides by."
+            why = "this counts hits among more images than it divides by."
         elif 1 < share <= 100:
-            why = "this looks like per cent. Asked is a share."
+            why = "this looks like a percentage. It should be a share."
             if abs(share - per_cent) < 1e-6:
                 advice = "leave out the factor of 100."
         raise NotYet(
@@ -777,7 +776,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
         streams = [stream for stream in run.engine.list_streams() if stream.to_device]
         if [stream.handle for stream in streams] != ["images"]:
             actual = ", ".join(repr(stream.handle) for stream in streams) or "none"
-            advice = 'graph.add_host_to_device_fifo("images", …).'
+            advice = 'create the stream with graph.add_host_to_device_fifo("images", …).'
             raise NotYet(
                 description,
                 f"streams to the device: {actual}",
@@ -789,7 +788,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
         def feed() -> Array:
             sent = batches[len(run.came)]
             if stream.num_elements != sent.size:
-                why = "a transfer is a whole batch: as many elements as images has."
+                why = "a transfer must be a whole batch, with as many elements as images."
                 actual = f"a stream of {stream.num_elements} elements"
                 raise NotYet(
                     description,
@@ -875,12 +874,16 @@ def _bytes(answer: Callable[..., Program]) -> Passed:
     bars = Bars(1, worst, "B a pixel")
     if worst > 1:
         dtype = next(stream.dtype for stream in trial_run.engine.list_streams() if stream.to_device)
-        why = f"a pixel travels as {dtype.__name__}, which has {counted(dtype.size, 'byte')}."
+        why = f"a pixel is sent as {dtype.__name__}, which has {counted(dtype.size, 'byte')}."
         if dtype.size == 1:
-            why = "more is sent than the pixels of one batch."
-        advice = "send UNSIGNED_CHAR; turn it on the tile."
+            why = "the program fetches more than the pixels of one batch."
+        advice = "fetch the batch once, as UNSIGNED_CHAR, and convert it on the tiles."
         raise NotYet(
-            fault, f"{number(worst)} B a pixel from the host", why=why, next_step=advice, bars=bars
+            fault,
+            f"{number(worst)} B per pixel from the host",
+            why=why,
+            next_step=advice,
+            bars=bars,
         )
     return Passed(
         "3 sizes of batches, two of each, every grey level",
@@ -898,21 +901,21 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
     message = said_by(broken.error)
     rows, columns = batch.shape
     if "holds whole numbers" in message:
-        why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
-        advice = "turn raw into images first, and multiply images."
+        why = "bytes are integers, and 1 / 255 is none, so the scaling must come after the cast."
+        advice = "cast raw into images first, then multiply images."
         return NotYet(broken.tried, message, why=why, next_step=advice)
     if batch.shape != (BATCH, PIXELS) and any(
         size in message for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
     ):
         why = (
-            f"here a batch is {rows} x {columns}: in the answer stands the size of the lesson's, "
-            f"{BATCH} x {PIXELS}."
+            f"this batch is {rows} x {columns}, but the answer contains the size of the lesson's "
+            f"batch, {BATCH} x {PIXELS}."
         )
         return NotYet(
             broken.tried,
             message,
             why=why,
-            next_step="ask images: images.shape, images.num_elements.",
+            next_step="use images.shape and images.num_elements.",
         )
     return broken
 
@@ -922,14 +925,14 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
-        why = "nothing in the program fetches from the stream."
-        advice = "begin with a Copy of the stream."
+        why = "the program fetches nothing from the stream."
+        advice = "begin the program with a Copy from the stream."
     elif np.isnan(actual).all():
         why = "the program writes nothing into images."
-        advice = "cast into images: popops.cast_with_output, or a Copy."
+        advice = "write to images with popops.cast_with_output, or with a Copy."
     else:
         why, advice = trial_run.trial.reason(
-            trial_run, "07.4", advice="follow one pixel: 51 is to become 0.2."
+            trial_run, "07.4", advice="trace one pixel by hand: 51 must become 0.2."
         )
         times = float(actual[place]) / float(right[place] or np.nan)
         if not why and np.allclose(actual, times * right):
@@ -1027,8 +1030,8 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
     _in_order(description, np.array(received), clock.batches)
     if clock.ahead > MOST_READY + 1:  # The transfer in progress counts, too.
         actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
-        why = f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
-        advice = "leave them with the reader: prefetch takes one, into its array."
+        why = f"batches in a list of your own need memory of the host, too: only {MOST_READY} fit."
+        advice = "take one batch in each prefetch, and write it to the array."
         raise NotYet(
             description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
         )
@@ -1065,22 +1068,22 @@ def _read_ahead(answer: Feeds) -> Passed:
         )
     has_default_prefetch = type(callback).prefetch is StreamCallback.prefetch
     why = (
-        f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they "
-        "run out."
+        f"{counted(wide, 'transfer')} may be ready ahead, but a read takes {worst[2]} steps: the "
+        "ready batches run out."
     )
-    advice = "the depth must last for as long as a read takes: reader.steps."
+    advice = "make buffering_depth at least as large as reader.steps."
     if has_default_prefetch:
-        why = "the callback has no prefetch, so each batch is fetched when it is wanted."
-        advice = "write prefetch."
+        why = "the callback has no prefetch, so the device waits for each batch."
+        advice = "write a method prefetch(self, array)."
     elif ahead <= 1:
-        why = "prefetch never put a batch into its array, so that none was ready ahead."
+        why = "prefetch never put a batch into its array, so none was ready ahead."
         advice = "if reader.ready(): fill the array, and return self.Result.SUCCESS."
     elif wide >= worst[2]:
         why = (
-            "there is room for enough of them, and yet the reader was asked for batches that it "
-            "did not have."
+            "the buffer is deep enough, but the reader was asked for batches that it did not have, "
+            "so the device waited."
         )
-        advice = "prefetch asks reader.ready(), and takes what is there."
+        advice = "call reader.ready() in prefetch, and take a batch only if it is true."
     raise NotYet(
         was,
         f"the device waits {100 * worst[0]:.0f} % of the time",
@@ -1110,14 +1113,14 @@ def _counting_up(answer: Answer) -> Passed:
             description,
             returned(callback),
             expected="a StreamCallback",
-            next_step="class Counting(StreamCallback): …",
+            next_step="write class Counting(StreamCallback): …",
         )
     if type(callback).prefetch is not StreamCallback.prefetch:
         raise NotYet(
             description,
             f"{type(callback).__name__} has a prefetch",
             expected="fetch alone",
-            next_step="leave prefetch out.",
+            next_step="leave out prefetch.",
         )
     firsts = _counted_up(callback, description)
     if isinstance(answer, type):
@@ -1164,8 +1167,9 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
     uneven = next((n for n, row in enumerate(received) if len(set(row.tolist())) > 1), -1)
     if np.isnan(received).all():
         actual = "5 arrays that were not filled"
-        why = "fetch wrote nothing into them. `array = …` would give the name to another array."
-        advice = "fill the array that fetch was given: array[:] = …"
+        why = "fetch wrote nothing to the arrays. `array = …` only gives the name array to another "
+        why += "array."
+        advice = "fill the array itself: array[:] = …"
         held = [np.full(size, held, np.float32) for held in (7, 100)]
         left = [values.copy() for values in held]
         with answering(description):
@@ -1174,7 +1178,7 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
         if not all(map(np.array_equal, held, left)):
             actual = "5 arrays of nan"
             why = (
-                f"what fetch writes depends on what the array held before: 7 became "
+                f"the result depends on the earlier contents of the array: 7 became "
                 f"{quoted(left[0][0])}, and 100 became {quoted(left[1][0])}."
             )
             advice = "keep the number in the object, and fill the array with it: array[:] = …"
@@ -1182,22 +1186,22 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
         unfilled = int(np.argmax(np.isnan(received).any(axis=1)))
         actual = f"array {unfilled + 1} is {quoted(received[unfilled])}"
         right = quoted(np.full(size, unfilled + 1.0))
-        why = "not all places have the number."
-        advice = "array[:] = … fills all of them."
+        why = "not all elements have the number."
+        advice = "fill all elements: array[:] = …"
     elif uneven >= 0:
         actual = f"array {uneven + 1} is {quoted(received[uneven])}"
         right = quoted(np.full(size, uneven + 1.0))
-        why = "the places of one array have different numbers, and each array is to have one."
-        advice = "array[:] = self.number gives all places the same number."
+        why = "the elements of one array are different, and they should all be equal."
+        advice = "write the same number to all elements: array[:] = self.number."
     elif len(set(firsts)) == 1:
         why = f"each array is filled with {number(firsts[0])}."
         advice = "keep the number in the object: self.number += 1 in each fetch."
     elif firsts == list(range(rounds)):
-        why = "it begins at 0."
-        advice = "count first, and fill then."
+        why = "the count begins at 0."
+        advice = "add 1 first, then fill the array."
     elif firsts == [firsts[0] + n for n in range(rounds)]:
-        why = f"this object begins at {number(firsts[0])}."
-        advice = "keep the count in self.number, which __init__ sets to 0."
+        why = f"the count of this object begins at {number(firsts[0])}."
+        advice = "keep the count in self.number, and set it to 0 in __init__."
     raise NotYet(description, actual, expected=right, why=why, next_step=advice)
 
 
@@ -1222,32 +1226,35 @@ def _pair(
             description,
             f"the class {callback.__name__}",
             expected=expected,
-            why="a class is not yet an object.",
-            next_step="call it: Ahead().",
+            why="a class is no object yet.",
+            next_step="create an object of the class: Ahead().",
         )
     if not isinstance(stream, DataStream) or not isinstance(callback, StreamCallback):
         raise NotYet(
-            description, shown(returned_value), expected=expected, next_step="in this order."
+            description,
+            shown(returned_value),
+            expected=expected,
+            next_step="return the stream first, then the callback.",
         )
     if not stream.to_device or stream.num_elements != size or stream.dtype is not FLOAT:
         raise NotYet(
             description,
             shown(stream),
             expected=f"a stream to the device of {size} FLOATs",
-            next_step="FLOAT, and size elements.",
+            next_step="give the stream the dtype FLOAT and `size` elements.",
         )
     if stream.handle != "images":
-        advice = 'it is connected by its name: "images".'
+        advice = 'use the name "images": the check connects the stream by its name.'
         raise NotYet(
             description, f"a stream {stream.handle!r}", expected="'images'", next_step=advice
         )
     if stream.buffering_depth > MOST_READY:
-        why = f"that many would have to fit into the host's memory; there is room for {MOST_READY}."
+        why = f"the host has memory for only {MOST_READY} transfers."
         raise NotYet(
             description,
             f"{stream.buffering_depth} transfers ready ahead",
             why=why,
-            next_step="take as many as a read takes steps.",
+            next_step="use buffering_depth=reader.steps.",
         )
     return stream, callback
 
@@ -1261,27 +1268,25 @@ def _in_order(description: str, received: Array, batches: Array) -> None:
         (n for n, batch in enumerate(batches) if np.array_equal(batch, received[step])), -1
     )
     actual = (
-        f"in step {step} the machine saw batch {which}"
+        f"in step {step} the device got batch {which}"
         if which >= 0
-        else f"step {step} saw {quoted(received[step])}"
+        else f"in step {step} the device got {quoted(received[step])}"
     )
     why = ""
-    advice = "each batch of the reader is for one step, in their order."
+    advice = "use each batch of the reader for one step, in order."
     if not received[step].any():
-        why = (
-            "that is an empty array: it was never filled. `array = …` gives the name another array."
-        )
-        advice = "fill the one you are given: array[:] = reader.next_batch()."
+        why = "this array was never filled. `array = …` only gives the name array to another array."
+        advice = "fill the array itself: array[:] = reader.next_batch()."
         filled = received[received.any(axis=1)]
         if len(filled) and np.array_equal(filled, batches[: len(filled)]):
-            why = "that is an empty array, and no batch is lost: a call said SUCCESS and took none."
-            advice = "where no batch is ready, return self.Result.NOT_AVAILABLE."
+            why = "this array was never filled: a call returned SUCCESS without a batch."
+            advice = "if no batch is ready, return self.Result.NOT_AVAILABLE."
     elif which > step:
-        why = "a batch was taken from the reader and given to nobody."
-        advice = "what is taken is put into the array, and the call says SUCCESS."
+        why = "a batch was taken from the reader and never used."
+        advice = "write each batch that you take to the array, and return self.Result.SUCCESS."
     elif which >= 0:
-        why = "a batch came twice."
-        advice = "ask the reader for one batch each time."
+        why = "the device got the same batch twice."
+        advice = "take a new batch from the reader each time."
     raise NotYet(description, actual, expected=f"batch {step}", why=why, next_step=advice)
 
 

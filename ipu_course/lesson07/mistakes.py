@@ -30,9 +30,9 @@ def connect(engine, data, rows=as_rows):
 
 
 # %% 07.1: the 1/batch is missing
-# why:  these are the slopes of the sum of the losses: the 1/batch is missing.
+# why:  these are the gradients of the sum of the losses. The exercise asks for those of the mean.
 # next: divide by the number of images, len(labels).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -40,10 +40,10 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: bias is not divided
-# clause: The slopes of the batch's mean loss
-# why:  the slope of weights is right, and that of bias is not divided by the batch.
+# clause: the gradients of the batch's mean loss
+# why:  the gradient of weights is right, but that of bias is not divided by the batch size.
 # next: divide by the number of images, len(labels).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -51,9 +51,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: weights are not divided
-# why:  the slope of bias is right, and that of weights is not divided by the batch.
+# why:  the gradient of bias is right, but that of weights is not divided by the batch size.
 # next: divide by the number of images, len(labels).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -62,9 +62,10 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: divided by 50, the lesson's batch
 # clause: for a batch of any size
-# why:  it was divided by 50, the batch of the lesson. The check's batches have other sizes.
+# why:  the gradients are divided by 50, the batch size of the lesson. The batches of the check have
+#   other sizes.
 # next: divide by the number of images, len(labels).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -72,9 +73,10 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: divided by everything there is
-# why:  it was divided by the number of classes too: mean() without an axis divides by all there is.
+# why:  the gradients are also divided by the number of classes, because mean() without an axis
+#   averages over all dimensions.
 # next: divide by the number of images, len(labels).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -83,28 +85,29 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: downhill
-# why:  every sign is turned round: these point downhill, and a slope points uphill.
-# next: probabilities less the right answer, and not the other way round.
-def loss_slopes(images, labels, weights, bias):
+# why:  every sign is wrong: this is the direction in which the loss falls. The gradient points in
+#   the direction in which it grows.
+# next: compute p minus the right answer, not the right answer minus p.
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     d = np.eye(len(bias))[labels] - p / p.sum(axis=1, keepdims=True)
     return images.T @ d / len(labels), d.mean(axis=0)
 
 
 # %% 07.1: without the labels
-# why:  the labels play no part in it.
-# next: take 1 from the probability of the right digit.
-def loss_slopes(images, labels, weights, bias):
+# why:  the labels are not used.
+# next: subtract 1 from the probability of the right digit.
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     return images.T @ p / len(labels), p.mean(axis=0)
 
 
 # %% 07.1: 1 off every label's column
-# why:  1 was taken from every digit that is anybody's label, in every row: p[:, labels] means all
-#   rows.
-# next: p[range(len(labels)), labels] is one place in each row.
-def loss_slopes(images, labels, weights, bias):
+# why:  p[:, labels] selects whole columns, so 1 is subtracted in every row, for every digit that is
+#   a label.
+# next: select one element in each row: p[np.arange(len(labels)), labels].
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[:, labels] -= 1
@@ -112,27 +115,28 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: no softmax
-# why:  the scores were taken for probabilities: softmax is missing.
-# next: turn each row of scores into probabilities first.
-def loss_slopes(images, labels, weights, bias):
+# why:  the scores are used as probabilities: softmax is missing.
+# next: apply softmax to each row of scores first.
+def loss_gradients(images, labels, weights, bias):
     p = images @ weights + bias
     p[range(len(labels)), labels] -= 1
     return images.T @ p / len(labels), p.mean(axis=0)
 
 
 # %% 07.1: exp alone
-# why:  exp was taken, and not divided by the sum of its row.
+# why:  exp is applied, but the rows are not divided by their sums.
 # next: divide each row by its sum: .sum(axis=1, keepdims=True).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p[range(len(labels)), labels] -= 1
     return images.T @ p / len(labels), p.mean(axis=0)
 
 
 # %% 07.1: softmax over the images
-# why:  the probabilities add up to 1 over the images: each row should, over the digits.
+# why:  the probabilities add up to 1 over the images. They must add up to 1 in each row, over the
+#   digits.
 # next: sum with axis=1, keepdims=True.
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=0)
     p[range(len(labels)), labels] -= 1
@@ -140,9 +144,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: all together add up to 1
-# why:  all probabilities together add up to 1: each row should.
+# why:  all probabilities of the batch together add up to 1. They must add up to 1 in each row.
 # next: sum with axis=1, keepdims=True.
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum()
     p[range(len(labels)), labels] -= 1
@@ -150,18 +154,20 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: sigmoids
-# why:  each score went through a sigmoid of its own, as if the digits did not exclude each other.
+# why:  each score went through a sigmoid of its own. Then the probabilities of an image do not
+#   add up to 1.
 # next: use softmax: exp, divided by the sum of the row.
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = 1 / (1 + np.exp(-(images @ weights + bias)))
     p[range(len(labels)), labels] -= 1
     return images.T @ p / len(labels), p.mean(axis=0)
 
 
 # %% 07.1: the slope of a square
-# why:  everything is twice what it should be. There is no square in the loss, and so no 2.
-# next: leave the 2 out.
-def loss_slopes(images, labels, weights, bias):
+# why:  everything is twice as large as it should be. The loss contains no square, so its gradient
+#   has no factor 2.
+# next: remove the factor 2.
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -169,9 +175,10 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: the step, and not the slope
-# why:  it was multiplied by the rate already. Asked is the slope, and not the step.
-# next: leave the rate to the update.
-def loss_slopes(images, labels, weights, bias):
+# why:  the gradient is already multiplied by the learning rate. The exercise asks for the gradient
+#   alone.
+# next: leave out the rate: the update multiplies by it.
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -180,8 +187,8 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: on its side
 # clause: of the shapes of weights and of bias
-# not yet: lie on their side
-def loss_slopes(images, labels, weights, bias):
+# not yet: the gradient of weights is transposed
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -189,8 +196,8 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: bias summed the other way
-# not yet: summed over the digits
-def loss_slopes(images, labels, weights, bias):
+# not yet: is summed over the digits
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -198,9 +205,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: only one of the two
-# clause: return the slopes of weights, and the slopes of bias
+# clause: return the gradients of weights, and the gradients of bias
 # not yet: and not a pair
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -210,7 +217,7 @@ def loss_slopes(images, labels, weights, bias):
 # %% 07.1: ten classes, whatever comes
 # clause: weights (pixels, classes), bias (classes)
 # error in the answer: could not be broadcast
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     d = p / p.sum(axis=1, keepdims=True) - np.eye(10)[labels]
     return images.T @ d / len(labels), d.mean(axis=0)
@@ -218,7 +225,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: updates the weights itself
 # not yet: the call changed its argument weights
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[range(len(labels)), labels] -= 1
@@ -228,9 +235,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: without the bias
-# why:  the bias plays no part in the scores.
-# next: images @ weights + bias.
-def loss_slopes(images, labels, weights, bias):
+# why:  the scores are computed without the bias.
+# next: compute images @ weights + bias.
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     errors = powers / powers.sum(axis=1, keepdims=True)
@@ -239,9 +246,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: divided by the largest
-# why:  powers were divided by the largest of their row, and do not add up to 1.
-# next: divide by the sum of the row.
-def loss_slopes(images, labels, weights, bias):
+# why:  each row is divided by its largest number, so its probabilities do not add up to 1.
+# next: divide each row by its sum.
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     errors = powers / powers.max(axis=1, keepdims=True)
@@ -250,9 +257,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: the right digit alone turned round
-# why:  at the right digit the sign is turned round: there it is p - 1, which is below 0.
-# next: errors[range(n), labels] -= 1.
-def loss_slopes(images, labels, weights, bias):
+# why:  the sign is wrong at the right digit. The error there is p - 1, which is negative.
+# next: write errors[np.arange(len(labels)), labels] -= 1.
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     errors = powers / powers.sum(axis=1, keepdims=True)
@@ -262,18 +269,18 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: labels taken off all scores
-# why:  the number of the label was taken from all ten errors of an image.
-# next: 1 at the right digit alone: errors[np.arange(len(labels)), labels] -= 1.
-def loss_slopes(images, labels, weights, bias):
+# why:  the label itself is subtracted from all ten errors of an image.
+# next: subtract 1 only at the right digit: errors[np.arange(len(labels)), labels] -= 1.
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p = p / p.sum(axis=1, keepdims=True) - labels[:, None]
     return images.T @ p / len(labels), p.mean(axis=0)
 
 
 # %% 07.1: whole rows of errors
-# why:  errors[labels] -= 1 takes 1 from whole rows: those of images whose number is a label.
-# next: one place in each row: errors[np.arange(len(labels)), labels].
-def loss_slopes(images, labels, weights, bias):
+# why:  errors[labels] -= 1 subtracts 1 from whole rows, namely the rows whose numbers are labels.
+# next: select one element in each row: errors[np.arange(len(labels)), labels].
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     p[labels] -= 1
@@ -281,9 +288,10 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: once more through softmax
-# why:  the errors are the slopes by the scores already. Here they are multiplied by p (1 - p), too.
-# next: from the errors go on to the weights at once.
-def loss_slopes(images, labels, weights, bias):
+# why:  the errors already are the gradients with respect to the scores. Here they are multiplied by
+#   p (1 - p) again.
+# next: multiply images.T by the errors directly.
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
     errors = p.copy()
@@ -293,9 +301,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: one mean for all of the bias
-# why:  all gradients of bias are equal: the mean over the images and the digits.
-# next: take the mean over the images alone: errors.mean(axis=0).
-def loss_slopes(images, labels, weights, bias):
+# why:  all gradients of bias are equal, because the mean is over the images and the digits.
+# next: take the mean over the images only: errors.mean(axis=0).
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -306,7 +314,7 @@ def loss_slopes(images, labels, weights, bias):
 # %% 07.1: divided by the pixels
 # why:  the gradient of weights is divided by the number of pixels.
 # next: divide by the number of images, len(labels).
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -316,7 +324,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: the bias as a row
 # not yet: keepdims=True leaves a dimension of 1
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -325,9 +333,9 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: shares of the scores
-# why:  each score is divided by the sum of its row, and there is no exp.
-# next: take np.exp of the scores first, and divide that by the sum of its row.
-def loss_slopes(images, labels, weights, bias):
+# why:  each score is divided by the sum of its row, without exp.
+# next: apply np.exp to the scores first, then divide by the sum of the row.
+def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     p = scores / scores.sum(axis=1, keepdims=True)
     p[np.arange(len(labels)), labels] -= 1
@@ -336,8 +344,8 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.2: learns twice
 # clause: learn, send
-# why:  learn ran twice in each round.
-# next: put it into the round once.
+# why:  the program learns twice in each iteration.
+# next: put learn into the loop once.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -347,8 +355,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 # %% 07.2: learns once
 # clause: the program of a whole epoch
-# why:  all of them are those of step 1: learn stands outside of the loop.
-# next: put learn into the round.
+# why:  all losses are those of the first batch, because learn is outside the loop.
+# next: put learn into the loop.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -359,8 +367,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 # %% 07.2: fetched once
 # clause: fetch a batch
-# why:  every step had the same images: they were fetched once.
-# next: fetch images in each round.
+# why:  every step has the same images, because they are fetched only once.
+# next: fetch images in each iteration.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -369,8 +377,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: both fetched once
-# why:  every step had the same images: they were fetched once.
-# next: fetch images in each round.
+# why:  every step has the same images, because they are fetched only once.
+# next: fetch images in each iteration.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -379,8 +387,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: labels fetched once
-# why:  every step had the same labels: they were fetched once.
-# next: fetch labels in each round.
+# why:  every step has the same labels, because they are fetched only once.
+# next: fetch labels in each iteration.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -390,8 +398,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 # %% 07.2: sends a round late
 # clause: send its losses
-# why:  the losses come a round late: they are sent before learn.
-# next: learn first, and then send.
+# why:  the losses arrive one iteration late, because they are sent before learn.
+# next: put learn before the Copy that sends the losses.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -401,8 +409,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: learns a round late
-# why:  learn saw the batch before: it ran before the images were fetched.
-# next: fetch, and then learn.
+# why:  learn works on the previous batch, because it runs before the images are fetched.
+# next: fetch first, then learn.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -412,7 +420,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: one batch a run
-# not yet: the host would have to call run for every batch
+# not yet: the host would have to call run for each batch
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -421,7 +429,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: unrolled in Python
-# not yet: a Python loop wrote every step down
+# not yet: a Python loop appended every step
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -433,7 +441,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: thirty steps, whatever is asked
-# not yet: it takes more batches than there are steps
+# not yet: the program fetches more batches than there are steps
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -442,8 +450,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: one step too few
-# clause: does `steps` times
-# not yet: fewer rounds than steps
+# clause: does this `steps` times
+# not yet: fewer iterations than steps
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -452,7 +460,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: the losses at the end
-# not yet: stands behind the loop
+# not yet: is after the loop
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -461,7 +469,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: no losses
-# clause: leaves the losses in `loss`
+# clause: writes the losses to `loss`
 # not yet: nothing in the program sends the losses
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
@@ -471,7 +479,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: learns before it fetches
-# not yet: images was read and nothing had been put there
+# not yet: learn reads images before the program writes it
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -480,7 +488,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: no labels
-# not yet: labels was read and nothing had been put there
+# not yet: learn reads labels before the program writes it
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -489,7 +497,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: sends before it learns
-# not yet: loss was sent before learn had made it
+# not yet: loss is sent before learn computes it
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -498,7 +506,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: names of its own
-# clause: The streams are named
+# clause: The streams have the names
 # not yet: expected: a stream 'images'
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("image_stream", FLOAT, images.num_elements)
@@ -508,7 +516,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: an epoch in one transfer
-# clause: each transfer is a batch
+# clause: each transfer is one batch
 # error in the answer: ControlProgramError
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, steps * images.num_elements)
@@ -526,7 +534,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: names exchanged
-# not yet: the two streams have changed their names
+# not yet: the names of the two streams are exchanged
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("labels", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("images", UNSIGNED_INT, labels.num_elements)
@@ -535,8 +543,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.3: trains on the test images
-# clause: whatever is better than that has seen what it should not see
-# not yet: These weights were trained on them
+# clause: A higher share means that the answer has used the test labels
+# not yet: so they were trained on these labels
 def train(engine, data, epochs):
     connect(engine, data)
     rows = as_rows(np.concatenate([data.test_images] * 3)[:750], 750)
@@ -550,7 +558,7 @@ def train(engine, data, epochs):
 
 # %% 07.3: labels in the pixels
 # clause: test labels that are all wrong
-# not yet: they came in with what was tested
+# not yet: so the labels came in with the test images
 def train(engine, data, epochs):
     def marked(images, labels, size):
         rows = as_rows(images, size)
@@ -576,7 +584,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: one epoch, whatever is asked
-# clause: Train an engine for so many epochs
+# clause: Train an engine for `epochs` epochs
 # not yet: ran 1 time
 def train(engine, data, epochs):
     connect(engine, data)
@@ -596,7 +604,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: the programs swapped
-# not yet: before anything was learnt
+# not yet: so the test ran before the training
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -616,7 +624,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: blank images counted
-# not yet: the blank images that fill the last batch
+# not yet: includes the blank images that fill the last batch
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -627,7 +635,7 @@ def train(engine, data, epochs):
 
 # %% 07.3: per cent
 # clause: from 0 to 1
-# not yet: this looks like per cent. Asked is a share. next: leave out the factor of 100
+# not yet: this looks like a percentage. It should be a share. next: leave out the factor of 100
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -637,8 +645,8 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: the number of hits
-# clause: which share of the test images it reads right then
-# not yet: the number of images read right
+# clause: the share of the test images that it recognises afterwards
+# not yet: the number of recognised images
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -648,7 +656,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: read from the screen
-# not yet: it gives the same whatever is trained
+# not yet: the result is the same for every training
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -669,7 +677,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: tested on the training images
-# clause: the share of data.test_images read right
+# clause: the share of data.test_images recognised
 # not yet: this is the share of the training images
 def train(engine, data, epochs):
     connect(engine, data)
@@ -700,7 +708,7 @@ def train(engine, data, epochs):
 
 # %% 07.3: the best of all tests
 # clause: Test once, after the last epoch
-# not yet: the largest of several tests
+# not yet: the largest result of several tests
 def train(engine, data, epochs):
     connect(engine, data)
     best = 0
@@ -734,7 +742,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: what was read wrong
-# not yet: the share of those that were read wrong
+# not yet: the share of images that were not recognised
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -754,7 +762,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: divided by the full batches
-# not yet: hits of more images than it divides by
+# not yet: counts hits among more images than it divides by
 def train(engine, data, epochs):
     connect(engine, data)
     for _ in range(epochs):
@@ -778,8 +786,8 @@ def train(engine, data, epochs):
 
 # %% 07.4: not scaled
 # clause: pixel / 255.
-# why:  the numbers still run from 0 to 255.
-# next: multiply by 1 / 255 on the tile, after the cast.
+# why:  the numbers still go from 0 to 255.
+# next: multiply by 1 / 255 on the tiles, after the cast.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -791,9 +799,9 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: through HALF
-# clause: in the end `images` holds numbers from 0 to 1, as before: pixel / 255
-# why:  the numbers went through HALF, which has 11 bits: they are right to about three digits.
-# next: cast to FLOAT before you divide.
+# clause: `images` contains numbers from 0 to 1, as before: pixel / 255
+# why:  the numbers were converted to HALF, which has 11 bits, so they have only about three digits.
+# next: cast to FLOAT before you multiply or divide.
 def fetch_bytes(graph, images):
     from ipu_teach import HALF
 
@@ -809,7 +817,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: 256 levels, so 256
-# why:  it was divided by 256. There are 256 levels, and the last of them is 255.
+# why:  the numbers are divided by 256. There are 256 grey levels, but the largest of them is 255.
 # next: divide by 255.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -823,7 +831,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: whole numbers divided
-# why:  only 0 and 1 are left: whole numbers were divided.
+# why:  only 0 and 1 remain, because integers were divided.
 # next: cast to FLOAT first.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -849,8 +857,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: black and white
-# why:  only black and white are left.
-# next: keep the grey levels.
+# why:  only black and white remain.
+# next: keep the grey levels: multiply each pixel by 1 / 255.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -863,7 +871,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: scaled twice
-# why:  it was divided by 255 twice.
+# why:  the pixels are divided by 255 twice.
 # next: divide once.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -879,7 +887,7 @@ def fetch_bytes(graph, images):
 
 # %% 07.4: a negative
 # why:  black and white are exchanged.
-# next: 0 stays 0, and 255 becomes 1.
+# next: let 0 stay 0, and let 255 become 1.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -893,8 +901,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: bytes with a sign
-# why:  what is above 127 became negative: a byte with a sign.
-# next: take UNSIGNED_CHAR.
+# why:  pixels above 127 become negative, because the bytes have a sign.
+# next: use UNSIGNED_CHAR.
 def fetch_bytes(graph, images):
     from ipu_teach import SIGNED_CHAR
 
@@ -909,8 +917,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: zeros
-# why:  images holds zeros, whatever was sent.
-# next: look at the order: fetch, cast, scale.
+# why:  images contains only zeros, whatever was sent.
+# next: check the order of the program: fetch, cast, scale.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -923,8 +931,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: normalised on the host
-# clause: of `UNSIGNED_CHAR`
-# not yet: a pixel travels as FLOAT
+# clause: the dtype `UNSIGNED_CHAR`
+# not yet: a pixel is sent as FLOAT
 def fetch_bytes(graph, images):
     stream = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     fetch = Sequence(Copy(stream, images))
@@ -933,7 +941,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: sent as HALF
-# not yet: a pixel travels as HALF
+# not yet: a pixel is sent as HALF
 def fetch_bytes(graph, images):
     from ipu_teach import HALF
 
@@ -984,8 +992,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: one image at a time
-# clause: A program that fetches one batch of bytes
-# not yet: a transfer is a whole batch
+# clause: a program that fetches one batch of bytes
+# not yet: a transfer must be a whole batch
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -997,8 +1005,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: fetched twice
-# clause: the budget is one byte a pixel
-# not yet: more is sent than the pixels of one batch
+# clause: one byte from the host for each pixel
+# not yet: the program fetches more than the pixels of one batch
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -1010,7 +1018,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: a name of its own
-# clause: The stream is named `"images"`
+# clause: The stream has the name `"images"`
 # not yet: expected: one, named 'images'
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -1024,7 +1032,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: bytes multiplied
-# not yet: nothing can be scaled before the cast
+# not yet: so the scaling must come after the cast
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -1036,8 +1044,8 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: the lesson's batch
-# clause: For a batch of any size
-# not yet: in the answer stands the size of the lesson's
+# clause: for a batch of any size
+# not yet: but the answer contains the size of the lesson's batch
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, (BATCH, PIXELS), "raw")
     graph.set_tile_mapping(raw, 0)
@@ -1092,7 +1100,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: four, for the reader of the lesson
-# clause: It must work for any reader
+# clause: must work for any reader
 # not yet: 4 transfers may be ready ahead
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1125,7 +1133,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: gives the name another array
-# not yet: gives the name another array
+# not yet: only gives the name array to another array
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def prefetch(self, array):
@@ -1143,7 +1151,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: takes one and says that there is none
-# not yet: taken from the reader and given to nobody
+# not yet: a batch was taken from the reader and never used
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def prefetch(self, array):
@@ -1196,7 +1204,7 @@ def read_ahead(graph, reader, size):
 
 # %% 07.5: the same batch again
 # clause: and the StreamCallback that feeds it
-# not yet: a batch came twice
+# not yet: the device got the same batch twice
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         last = None
@@ -1216,7 +1224,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: the class, and not an object
-# not yet: a class is not yet an object
+# not yet: a class is no object yet
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def fetch(self, array):
@@ -1248,7 +1256,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: as many as a read gives
-# clause: `reader.steps` says how long a read takes
+# clause: `reader.steps` is the number of training steps that a read takes
 # not yet: 24 transfers ready ahead
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1298,8 +1306,8 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: a name of its own
-# clause: A stream "images"
-# not yet: it is connected by its name
+# clause: a stream "images"
+# not yet: use the name
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def prefetch(self, array):
@@ -1316,7 +1324,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: a list of its own
-# not yet: a list of your own takes the host's memory, too
+# not yet: batches in a list of your own need memory of the host, too
 def read_ahead(graph, reader, size):
     there = []
 
@@ -1333,8 +1341,8 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.w1: the right digit the other way
-# why:  at the right digit this is 1 less the probability, and the error is the probability less 1.
-# next: take 1 from p[label].
+# why:  at the right digit this is 1 minus the probability. The error is the probability minus 1.
+# next: subtract 1 from p[label].
 def errors(p, label):
     found = p.copy()
     found[label] = 1 - found[label]
@@ -1342,15 +1350,16 @@ def errors(p, label):
 
 
 # %% 07.w1: 1 added
-# why:  1 was added at the right digit. A score that is too low has a negative error.
-# next: take 1 away.
+# why:  1 is added at the right digit. The error there must be negative, since its probability is
+#   too low.
+# next: subtract 1 instead.
 def errors(p, label):
     return p + np.eye(len(p))[label]
 
 
 # %% 07.w1: 1 taken everywhere
-# why:  1 was taken away from all of them.
-# next: only at the right digit: copy[label] -= 1.
+# why:  1 is subtracted from all probabilities.
+# next: subtract 1 only at the right digit: copy[label] -= 1.
 def errors(p, label):
     return p - 1
 
@@ -1364,9 +1373,9 @@ def errors(p, label):
 
 
 # %% 07.w1: turned round
-# clause: `p` are its probabilities
-# why:  these are the errors with the other sign: 1 at the right digit, less p.
-# next: p, less 1 at the right digit.
+# clause: `p` has its probabilities
+# why:  these are the errors with the opposite sign: 1 at the right digit, minus p.
+# next: compute p, minus 1 at the right digit.
 def errors(p, label):
     found = -np.array(p)
     found[label] += 1
@@ -1375,14 +1384,14 @@ def errors(p, label):
 
 # %% 07.w1: the label taken off
 # clause: `label` is the right digit
-# why:  the label is the number of a place, and here it is taken from all numbers.
-# next: take 1, at place `label` alone.
+# why:  the label itself is subtracted from all numbers. It is the index of the right digit.
+# next: subtract 1, only at index label.
 def errors(p, label):
     return np.array(p) - label
 
 
 # %% 07.w1: the right digit alone
-# why:  the other digits have errors, too: any probability that they got is too much.
+# why:  the other digits have errors, too: their probabilities should be 0.
 # next: begin with a copy of p.
 def errors(p, label):
     found = np.zeros(len(p))
@@ -1391,8 +1400,8 @@ def errors(p, label):
 
 
 # %% 07.w2: a name for another array
-# clause: the first array it is given is filled with 1
-# not yet: would give the name to another array
+# clause: it fills the first array with 1
+# not yet: only gives the name array to another array
 class Counting(StreamCallback):
     number = 0
 
@@ -1402,7 +1411,7 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: begins at 0
-# not yet: it begins at 0
+# not yet: the count begins at 0
 class Counting(StreamCallback):
     number = 0
 
@@ -1422,7 +1431,7 @@ class Counting(StreamCallback):
 
 # %% 07.w2: the first place alone
 # clause: write the class Counting
-# not yet: not all places have the number
+# not yet: not all elements have the number
 class Counting(StreamCallback):
     number = 0
 
@@ -1432,8 +1441,8 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: one count for all objects
-# clause: the first array it is given is filled with 1
-# not yet: this object begins at 6
+# clause: it fills the first array with 1
+# not yet: the count of this object begins at 6
 class Counting(StreamCallback):
     number = 0
 

@@ -155,7 +155,7 @@ HARMLESS = {
     "06.2": {
         "most = 1": "some variable is live at some place, and it is larger",
         "most = -1": "every sum is more than that",
-        "for place in range(len(report.compilation.liveness_program_steps) + 1):": (
+        "for number in range(len(report.compilation.liveness_program_steps) + 1):": (
             "after the last place nothing else is live"
         ),
     },
@@ -170,11 +170,11 @@ HARMLESS = {
         )
     },
     "06.4": {
-        "found = compare(after, before)": "what is different has the same name either way",
-        "variable, step = (found.of('variables')[-1], found.of('cycles')[0])": (
+        "comparison = compare(after, before)": "what is different has the same name either way",
+        "variable, step = (comparison.of('variables')[-1], comparison.of('cycles')[0])": (
             "one variable was changed"
         ),
-        "variable, step = (found.of('variables')[0], found.of('cycles')[-1])": (
+        "variable, step = (comparison.of('variables')[0], comparison.of('cycles')[-1])": (
             "one step takes another time"
         ),
     },

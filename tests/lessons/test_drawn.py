@@ -48,7 +48,7 @@ CASES = [
     ("05.1", "the last tile has the rest", r"tile 12 has (?P<n>5)", "29 x 12 FLOAT; 1,392 bytes on 13 tiles, the most 240 on tile 12"),
     ("05.1", "the matrix lies elsewhere", r"tile \d+ receives", "matrix"),
     ("05.3", "not cut", r"five of its six workers are idle", "1 vertex on 6 workers"),
-    ("07.1", "downhill", r"slopes of weights", "The slopes of weights: yours, from"),
+    ("07.1", "downhill", r"gradients of weights", "The gradients of weights: yours, from"),
     ("07.4", "a negative", r"a pixel of", "The pixels of the batch: yours, from"),
     ("08.5", "only the first", r"saving \[0\]: 12 inputs at once", "live at 24 steps of the programs, modelled: most at step 13"),
     ("08.6", "another one backward", r"backward 2 drops others than forward 2", "forward 2 keeps 804 of 1,560; backward 2 keeps"),

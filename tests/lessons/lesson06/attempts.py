@@ -382,7 +382,7 @@ def fed(disc):
 
 # %% 06.w3: by numpy
 # passed: and of its transpose
-places = [np.arange(6).reshape(2, 3)[0, 1], np.arange(6).reshape(2, 3).T[0, 1]]
+positions = [np.arange(6).reshape(2, 3)[0, 1], np.arange(6).reshape(2, 3).T[0, 1]]
 
 
 # %% 06.6: a variable for each channel
@@ -446,8 +446,8 @@ def retyped(before, after):
 
 
 # %% 06.3: a thousand moments at a time
-# clause: The same totals
-# not yet: the rest was left out
+# clause: The totals must be the same
+# not yet: the later ones are missing
 def lean_total(graph, readings, total):
     sensors, moments = readings.shape
     program = Sequence(Copy(readings[0], total))

@@ -23,7 +23,7 @@ def errors(p, label):
 
 # %% 07.1: image by image
 # passed: 4 batches
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     w, b = np.zeros_like(weights), np.zeros_like(bias)
     for x, label in zip(images, labels):
         z = [sum(x[i] * weights[i, j] for i in range(len(x))) + bias[j] for j in range(len(bias))]
@@ -38,7 +38,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: one-hot, einsum, and a list
 # passed: 4 batches
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     d = (p / p.sum(1)[:, None] - np.eye(len(bias))[labels]) / len(labels)
     return [np.einsum("ni,nj->ij", images, d), d.sum(0).tolist()]
@@ -46,7 +46,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: measured
 # passed: 4 batches
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     def loss(w, b):
         z = images @ w + b
         z = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
@@ -65,7 +65,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: single precision
 # passed: 4 batches
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     x, w, b = (a.astype(np.float32) for a in (images, weights, bias))
     p = np.exp(x @ w + b)
     p /= p.sum(axis=1, keepdims=True)
@@ -75,7 +75,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: image by image, and not divided
 # like: the 1/batch is missing
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     of_weights, of_bias = np.zeros_like(weights), np.zeros_like(bias)
     for image, label in zip(images, labels, strict=True):
         powers = np.exp(image @ weights + bias)
@@ -93,7 +93,7 @@ def softmax_of(scores):
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     errors = -1.0 * softmax_of(images @ weights + bias)
     for row, label in enumerate(labels):
         errors[row, label] += 1
@@ -102,7 +102,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: one-hot labels, for any of the batch
 # like: 1 off every label's column
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     powers = np.exp(images @ weights + bias)
     errors = powers / powers.sum(axis=1, keepdims=True)
     for label in set(labels.tolist()):
@@ -112,7 +112,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: a mean over everything
 # like: divided by everything there is
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     powers = np.exp(images @ weights + bias)
     errors = powers / powers.sum(axis=1, keepdims=True) - (labels[:, None] == np.arange(len(bias)))
     return (images.T @ errors) / np.prod(errors.shape), errors.sum(axis=0) / np.prod(errors.shape)
@@ -120,7 +120,7 @@ def loss_slopes(images, labels, weights, bias):
 
 # %% 07.1: the logistic function by tanh
 # like: sigmoids
-def loss_slopes(images, labels, weights, bias):
+def loss_gradients(images, labels, weights, bias):
     errors = (1 + np.tanh((images @ weights + bias) / 2)) / 2 - np.eye(len(bias))[labels]
     return images.T @ errors / len(labels), errors.mean(axis=0)
 
@@ -475,7 +475,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.4: a rounded factor
-# clause: pixel / 255 in images
+# clause: pixel / 255 to images
 # not yet: every pixel is 0.9996 times as large as it should be
 def fetch_bytes(graph, images):
     stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements)
@@ -507,14 +507,14 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: counted within an array
-# not yet: the places of one array have different numbers
+# not yet: the elements of one array are different
 class Counting(StreamCallback):
     def fetch(self, array):
         array[:] = np.arange(1, len(array) + 1)
 
 
 # %% 07.5: SUCCESS without a batch
-# not yet: a call said SUCCESS and took none
+# not yet: a call returned SUCCESS without a batch
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def prefetch(self, array):
