@@ -639,7 +639,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: added up in HALF
-# not yet: it is nearly right: somewhere a number went through HALF
+# not yet: it is nearly right: some numbers are converted to HALF
 from ipu_teach import HALF
 
 
@@ -657,7 +657,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: thirteen tiles
 # clause: and of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the code uses the constant 13 for the number of tiles
 def lean_total(graph, readings, total):
     part, n = graph.add_variable(FLOAT, total.shape, "part"), total.num_elements
     for tile in range(13):
@@ -1024,7 +1024,7 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: thirteen tiles
 # clause: Any number of tiles
-# why:  somewhere 13 stands for the number of tiles.
+# why:  the code uses the constant 13 for the number of tiles.
 # next: put graph.target.num_tiles in its place.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
