@@ -365,8 +365,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the state is in HALF
-# why:  the state best is HALF, which has only about three digits: too few for these numbers.
-# next: declare it as wide as x: best: FLOAT.
+# why:  the state best is a HALF, which has only about three digits, but these numbers have more.
+# next: declare best with the dtype of x: best: FLOAT.
 from ipu_teach import HALF
 
 
@@ -600,9 +600,9 @@ def in_six(graph, x, out):
 
 # %% 04.2: vertices with state
 # clause: must not depend on earlier runs
-# why:  the second run continues from the first one, since state keeps its value between runs. But
-#   the two rows are independent.
-# next: use codelets without state here.
+# why:  the second run continues from the first one, since state keeps its value, but the two rows
+#   are independent.
+# next: use codelets without state: Largest and PrefixFrom.
 def in_one(graph, x, out):
     whole = graph.add_compute_set("whole")
     graph.set_tile_mapping(graph.add_vertex(whole, Peaks, x=x, out=out), 0)
@@ -908,7 +908,8 @@ def repaired(graph, a):
 
 
 # %% 04.3: round the end
-# why:  the last number is averaged with the first one. It has no right neighbour, and should stay.
+# why:  the last number is averaged with the first one, but it has no right neighbour and should not
+#   change.
 # next: add one vertex less: loop over range(a.num_elements - 1).
 def repaired(graph, a):
     old = graph.clone(a)
@@ -920,7 +921,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: twice
-# why:  the numbers are smoothed twice.
+# why:  the numbers are smoothed twice, since the compute set is executed twice.
 # next: execute the compute set once.
 def repaired(graph, a):
     old = graph.clone(a)
@@ -1313,8 +1314,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: half of the places
-# why:  the loop ends in the middle of the row. The exercise asks for half of each number, not for
-#   half of the row.
+# why:  the loop ends in the middle of the row, but the exercise asks for half of each number.
 # next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1462,17 +1462,16 @@ def piece(n, k):
 
 # %% 04.w3: where it begins, and how many
 # clause: where does it end
-# why:  the second number is the length of the piece. The exercise asks where the piece ends.
-# next: return the begin of the next piece as the end: (k + 1) * n // 6.
+# why:  the second number is the length of the piece, but the exercise asks where the piece ends.
+# next: return (k + 1) * n // 6 as the end: the begin of the next piece.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - k * n // 6
 
 
 # %% 04.w3: with the last
 # clause: the end is the index after the last number
-# why:  the second number is the index of the last number. The end is the index after it, where the
-#   next piece begins.
-# next: leave out the -1.
+# why:  the second number is the index of the last number, but the end is the index after it.
+# next: leave out the - 1 of the end.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - 1
 

@@ -213,7 +213,8 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
     if idle:
         words = "has" if idle == 1 else "have"
         why = (
-            f"{counted(idle, 'tile')} {words} no vertex, and must wait for the tile with the most."
+            f"{counted(idle, 'tile')} {words} no vertex, and must wait for the tile with the most "
+            "vertices."
         )
     advice = "map vertex `row`, matrix[row] and result[row] to tile row * tiles // rows."
     if len(on) != TILES and not on[TILES:].any():

@@ -1761,7 +1761,7 @@ def filled(k, n, deep, wide):
 
 # %% 05.5: mixed up
 # clause: `deep` x `wide`
-# why:  depth and width are swapped.
+# why:  depth and width are swapped: k is divided by wide, and n by deep.
 # next: divide k by deep, and n by wide.
 def filled(k, n, deep, wide):
     return k * n / (-(-k // wide) * -(-n // deep) * deep * wide)
@@ -1850,7 +1850,7 @@ def filled(k, n, deep, wide):
 # %% 05.5: what stays empty
 # clause: Which share of the places has a weight?
 # why:  this is the share of the empty places, not of those with a weight.
-# next: subtract it from 1.
+# next: subtract this share from 1.
 def filled(k, n, deep, wide):
     return 1 - k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
 

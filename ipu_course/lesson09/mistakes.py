@@ -73,7 +73,7 @@ def row_of(layer, batch, batches):
 # %% 09.1: the store is forgotten
 # clause: Return a program that adds 1 to the first
 # why:  the rows are unchanged: the new values stay on the tiles and are never stored.
-# next: store them with Copy(x, buffer, row), after the addition.
+# next: store the new values with Copy(x, buffer, row), after the addition.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -898,7 +898,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: stored as it came
 # why:  the momentum is stored before it is updated.
-# next: store it after you have halved it and added the mean.
+# next: store the momentum after you have halved it and added the mean.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)

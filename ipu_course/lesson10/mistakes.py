@@ -525,7 +525,7 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.4: as many as there are
 # why:  this is the number of all micro-batches, but each backward removes one from its stage.
-# next: subtract one for each backward.
+# next: subtract one micro-batch for each backward.
 def stored(ticks, stages):
     kinds = [(kind, s) for tick in ticks for kind, s, _ in tick]
     return [kinds.count(("forward", s)) for s in range(stages)]
@@ -606,7 +606,7 @@ def stored(ticks, stages):
 
 # %% 10.4: all go at the first backward
 # why:  a backward removes all micro-batches of its stage here, but it should remove one.
-# next: subtract one for each backward.
+# next: subtract one micro-batch for each backward.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -650,7 +650,7 @@ def stored(ticks, stages):
 
 # %% 10.4: never let go
 # why:  a backward does not reduce the count here, but it removes a micro-batch.
-# next: subtract one for each backward.
+# next: subtract one micro-batch for each backward.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:

@@ -363,8 +363,8 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: nothing below the normal numbers
-# why:  values below the smallest normal number become 0 or that number, but there are subnormal
-#   numbers between them.
+# why:  values below the smallest normal number become 0 or that number, but the subnormal numbers
+#   are nearer.
 # next: also try the codes with the exponent 0: all of range(128).
 def encode(value, mantissa_bits, bias):
     def away(code):
@@ -702,7 +702,7 @@ def partials_for(a, b, error):
 # %% 11.5: exact in float16
 # clause: from the exact product
 # why:  the exact product is computed in float16 here, which rounds it, too.
-# next: compute a.astype(float) @ b.astype(float).
+# next: compute the exact product as a.astype(float) @ b.astype(float).
 def partials_for(a, b, error):
     exact = (a @ b).astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -732,7 +732,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: the other way round
-# why:  HALF and FLOAT are swapped.
+# why:  HALF and FLOAT are swapped: HALF is returned if its error is too large.
 # next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)

@@ -123,9 +123,9 @@ class BlockRows(Vertex):
 
 # %% 12.1: columns not times b
 # clause: with blocks of `b` x `b`
-# why:  the column c of a block is used as a row of x, but it stands for rows c * b to c * b + b - 1
-#   of x.
-# next: use row columns[block] * b + k of x.
+# why:  a block in column c is multiplied by rows c, c + 1, … of x, but it needs rows c * b to c * b
+#   + b - 1.
+# next: use row columns[block] * b + k of x for number k of a block's row.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -149,7 +149,7 @@ class BlockRows(Vertex):
 
 # %% 12.1: rows not times b
 # why:  row r of blocks is written into rows r + i of out, so the rows overwrite each other.
-# next: write it into rows r * b + i of out.
+# next: write row i of this row of blocks into row r * b + i of out.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]

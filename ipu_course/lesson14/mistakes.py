@@ -303,8 +303,8 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: turned round
 # clause: `down` parts from top to bottom and `across` parts from left to right
-# why:  down and across are swapped.
-# next: return down, the number of parts from top to bottom, first.
+# why:  down and across are swapped: down must divide the rows of the plate into parts.
+# next: return (down, across), with the number of parts from top to bottom first.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]

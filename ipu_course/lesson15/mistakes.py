@@ -100,7 +100,7 @@ def fused(etas, lams, keep):
 
 # %% 15.1: added instead
 # why:  the part of the removed variables is added, but the formula subtracts it.
-# next: subtract it from eta_a and from lam_aa.
+# next: subtract this part from eta_a and from lam_aa.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
@@ -641,9 +641,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: stiff below the line
-# why:  the share is pull / (stiff + lam) here, but it should have the same stiffness above and
-#   below the line.
-# next: use pull / (pull + lam), where pull is the stiffness.
+# why:  the share is pull / (stiff + lam) here, but the formula has the same stiffness twice: pull /
+#   (pull + lam).
+# next: use pull / (pull + lam), where pull is the stiffness of this case.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
