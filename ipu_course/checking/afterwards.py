@@ -34,8 +34,8 @@ def solution(name: str) -> Panel:
     answer = learner_calls.passed_here(name)
     if answer is None and learned().record(name).get("state") not in BEYOND:
         way = (
-            f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
-            f'given("{name}") goes on without.'
+            f'pass check("{name}", …) first. hint("{name}") helps; given("{name}") gives you the '
+            "reference answer to continue with."
         )
         return Panel(f"{head}: the reference answer, later", "○", (("next", way),))
     try:

@@ -46,7 +46,7 @@ class Broken(Exception):
         """
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
-            advice = f"run the cells above: one of them makes {name}."
+            advice = f"run the cells above: one of them defines {name}."
             return (*self.rows[:-1], ("next", advice))
         return self.rows
 
@@ -63,27 +63,32 @@ class Broken(Exception):
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
                 line = line_of(cause)  # The learner's callback raised the cause.
-                advice = "mend that line."
+                advice = "correct that line."
             error_rows: VerdictRows = (
                 ("where", error.where),
                 ("line", caller_line or line),
                 ("next", advice),
             )
         elif isinstance(error, RecursionError):
-            why = "something contains or calls itself, and Python went round until it had enough."
+            why = (
+                "a function calls itself, or a list contains itself, without end, so Python "
+                "stopped."
+            )
             error_rows = (
                 ("line", line),
                 ("why", why),
-                ("next", "look for what ends the round; call your answer by itself."),
+                ("next", "add the case in which the function returns without calling itself."),
             )
         elif isinstance(error, SystemExit):
             error_rows = (
                 ("line", line),
-                ("why", "exit() ends a program; an answer ends with `return`."),
-                ("next", "leave it out."),
+                ("why", "exit() ends the whole program; an answer ends with `return`."),
+                ("next", "leave out exit()."),
             )
         else:
-            advice = "mend that line, or call your answer by itself to see more."
+            advice = (
+                "correct that line; to see the whole traceback, call your answer in a new cell."
+            )
             actual, why, advice = (
                 _in_the_kits_words(error) or _of_nothing(error) or (said_by(error), "", advice)
             )
@@ -103,12 +108,15 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
         return None
     if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
         name = match[1]
-        why = f"np.{name} computes now, in Python. This is worked out on the device, later."
+        why = (
+            f"np.{name} computes at once, in Python. An expression of popops is computed later, on "
+            "the device."
+        )
         actual = f"TypeError: np.{name} was given an expression of popops"
         return (
             actual,
             why,
-            f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
+            f"write expr.{name.capitalize()}( … ) instead, which becomes a part of the expression.",
         )
     match = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
     if match is None:
@@ -139,13 +147,13 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
 OF_NOTHING = (
     (
         r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",
-        "it had nothing left to choose from.",
-        "print what is left for this call, and what left it out.",
+        "it got no items, so there is nothing to choose from.",
+        "print the items before this call, and find the condition that removes all of them.",
     ),
     (
         "zero-size array to reduction operation",
         "a part of an array has no elements.",
-        "print where this part begins and ends, and the shape of the array.",
+        "print the begin and the end of this part, and the shape of the array.",
     ),
 )
 
@@ -153,7 +161,7 @@ OF_NOTHING = (
 def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
     """Return `(came, why, next step)` for an error of a call that was given nothing, else None."""
     if isinstance(error, StopIteration):
-        return said_by(error), "next() found nothing.", "print what next() had to choose from."
+        return said_by(error), "next() found no item.", "print the list from which next() chooses."
     for message, why, advice in OF_NOTHING:
         if isinstance(error, ValueError) and re.search(message, str(error)):
             return said_by(error), why, advice
@@ -168,8 +176,8 @@ def _counted(error: MissingPerfEstimateError) -> str:
     """
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
-        "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
-        "vertex's fields."
+        "use only code whose cycles can be counted: loops, comparisons and numpy's own functions "
+        "on the vertex's fields."
     )
     return f"{instead[1]}." if instead else plain
 
@@ -251,7 +259,11 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
             names = list(signature.bind(*arguments).arguments)
         except TypeError as error:
             actual = f"the function does not take these arguments: {error}"
-            raise NotYet(description, actual, next_step="keep its first line as it came.") from None
+            raise NotYet(
+                description,
+                actual,
+                next_step="restore the function's first line, `def …`, as the exercise gave it.",
+            ) from None
     copies = deepcopy(arguments)
     with answering(description):
         result = answer(*copies)
@@ -261,8 +273,8 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
         if difference(after, before):
             raise NotYet(
                 description,
-                came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
-                expected=f"{parameter} left as it was: {quoted(before)}",
+                came=f"the call changed its argument {parameter} to {quoted(after)}",
+                expected=f"{parameter} unchanged: {quoted(before)}",
                 next_step=_copying(parameter, before),
             )
     return result

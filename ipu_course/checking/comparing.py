@@ -59,12 +59,14 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
     why, known = first(suspects(exercise), gives_the_same)
     actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_values))
     if len(learner_values) != len(expected):
-        why = f"{len(expected)} values are asked for."
-        known = "put commas between them, in that order."
+        why = f"the exercise asks for {len(expected)} values."
+        known = (
+            f"write {len(expected)} values with commas between them, in the order of the exercise."
+        )
     elif not why:
         place = list(map(equals, learner_values, expected)).index(False)
         if len(learner_values) > 1:
-            why = f"number {place + 1} of them, {quoted(learner_values[place])}, is wrong."
+            why = f"value {place + 1} of {len(expected)} is wrong: {quoted(learner_values[place])}."
     raise NotYet(about, actual, why=why, next_step=known or advice)
 
 
@@ -110,7 +112,7 @@ def compare(
     oracle: Callable[..., Result],
     cases: Mapping[str, Case],
     suspects: Iterable[Mistake] = (),
-    next_step: str = "try that call in a cell of your own, and follow it by hand.",
+    next_step: str = "run this call in a new cell, and print the values at each step.",
     tolerance: float = TOLERANCE,
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
@@ -154,11 +156,12 @@ def compare(
     if actual and results[fault] is None and any(result is not None for result in results.values()):
         actual = "None"
         why = known or (
-            "one way through the function ends without a `return`; elsewhere it returns something."
+            "for these arguments, the function ends without a `return`; for others it returns a "
+            "value."
         )
     if not why and len(wrong) > 2 and _is_one_number(results.values()):
-        why = "it gives the same whatever it is given."
-        advice = "work it out from the arguments."
+        why = "the function returns the same number for all arguments."
+        advice = "compute the result from the arguments."
     if (
         not why
         and _is_numeric(results[fault])
@@ -168,7 +171,7 @@ def compare(
         why = rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
     if not why and not any(name.startswith(ORDINARY) for name in wrong):
-        why = f"the other cases are right. What is special here: {fault}."
+        why = f"the ordinary cases are right. Special in this case: {fault}."
     raise NotYet(
         call_text(answer, case),
         came=actual,
@@ -204,8 +207,10 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
             description,
             shown(result),
             expected=expected,
-            why="Python has floats here, and no list or array takes a float as an index.",
-            next_step=f"make integers of them: {'.astype(int)' if is_array else 'int(…)'}.",
+            why="the result has floats, but an index of a list or an array must be an integer.",
+            next_step=(
+                f"convert the floats to integers: {'.astype(int)' if is_array else 'int(…)'}."
+            ),
         )
 
 
@@ -268,11 +273,11 @@ def _reasons(
     yield _rounded(oracle, pairs)
 
 
-ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
-KEEP_WIDE = (
-    "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and "
-    "round last."
+ROUNDED = (
+    "the method is right: in float64 it gives the right result. In the narrower dtype, rounding "
+    "loses too many digits."
 )
+KEEP_WIDE = "add up and divide in FLOAT, and round to HALF or float16 only at the end."
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
@@ -321,8 +326,8 @@ def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reaso
                 for m, right in zip(numbers, rights, strict=True)
             ):
                 why = (
-                    f"this is right, and then rounded to {counted(digits, 'digit')} after the "
-                    "point."
+                    f"this is the right number, but rounded to {counted(digits, 'digit')} after "
+                    "the point."
                 )
-                return why, "leave the rounding to whoever prints it."
+                return why, "return the number without rounding it."
     return "", ""

@@ -35,7 +35,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
             ("came", f"nothing: after {time_limit.LIMIT:g} seconds it was stopped"),
             (
                 "next",
-                "look for a loop that never ends, or for far more work than the exercise needs.",
+                "look for a loop that never ends, or for much more work than the exercise needs.",
             ),
         )
         return Found(Kind.NOT_YET, rows)
@@ -50,10 +50,13 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) 
         if is_interruption(error):
             raise
         why = (
-            "the answer is something that cannot be looked at, or the check itself has a fault. It "
-            "was not judged."
+            "the check could not read the answer, or the check itself has a bug. So the answer was "
+            "not judged."
         )
-        advice = "return plain numbers, lists or programs. If you do, please report this."
+        advice = (
+            "return plain numbers, lists or programs. If your answer does that, please report this "
+            "bug."
+        )
         rows = (
             ("tried", "to judge your answer"),
             ("came", said_by(error)),

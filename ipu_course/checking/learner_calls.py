@@ -222,7 +222,7 @@ def share(name: str) -> Panel:
     learned().change(name, lambda record: record.update(shared=shared))
     replay = (
         ("line", f" {line}"),
-        ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."),
+        ("next", f"anyone who has your code can check it: verify(line, {_called(_passed[name])})."),
     )
     return Panel(f"{name} {exercise.title}: to share", "→", replay)
 
@@ -296,7 +296,13 @@ def hint(name: str) -> Panel:
     rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
     if shown_now == count:
         rows.append(
-            ("then", f'that was the last. given("{name}") goes on with the reference answer.')
+            (
+                "then",
+                (
+                    f'this is the last hint. given("{name}") gives you the reference answer to '
+                    "continue with."
+                ),
+            )
         )
     else:
         message = ", which is code." if code and shown_now == count - 1 else "."
@@ -373,7 +379,7 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     guesses = question.values(value)
     if locked:
         message = (
-            "it is made and locked; a second guess would not be one"
+            "your first guess stays locked, and this one is not counted"
             if locked != guesses
             else "it is locked already"
         )
@@ -471,8 +477,8 @@ def given(name: str) -> Any:
         answer = _handed_out[name] = run_reference(name, sys._getframe(1).f_globals)[0]
         learned().change(name, _as_given)
         print(
-            f"{name}: the reference answer, so that the lesson goes on. Yours takes its place once "
-            "it passes."
+            f"{name}: the reference answer, so that the lesson can continue. When your answer "
+            "passes, it is used instead."
         )
     return answer
 

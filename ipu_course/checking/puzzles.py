@@ -146,8 +146,8 @@ class Puzzle:
                 f", at {error.text.strip()!r}" if error.text else ""
             )
             why = (
-                "in this order the lines are not Python: what stands further right belongs to a "
-                "line that ends in a colon."
+                "in this order the lines are not valid Python: an indented line must follow a line "
+                "that ends in a colon."
             )
             rows = (("came", actual), ("why", why))
             return self._verdict(Verdict("", rows=rows, kind=Kind.NOT_YET))

@@ -171,11 +171,11 @@ def appends(
     *shapes: tuple[int, ...],
     together: int = 0,
     asks: str = "a tensor",
-    step: str = "return what the last call gave you.",
+    step: str = "return the tensor that the last call returned.",
     message: Callable[[object], str] = returned,
     expected: str = "shape {}",
     why: str = "",
-    advice: str = "print the shapes on the way.",
+    advice: str = "print the shape of the tensor after each call.",
 ) -> Answers:
     """Return a function that builds the program of an answer that appends to a program.
 
@@ -259,8 +259,13 @@ def lost(graph: Graph, stored: bool) -> Reason:
         named = {step.argval for step in steps if step.opname in GLOBAL} & cls.fields.keys()
         if named:
             name = min(named)
-            why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
-            return why, f"say self.{name}: what a vertex has is reached through self."
+            why = (
+                f"{name} is a field of {cls.__name__}, but without self. compute() uses another "
+                f"{name}."
+            )
+            return why, (
+                f"write self.{name}: compute() reaches the fields of a vertex only through self."
+            )
         has_values = any(
             (end.opname == "RETURN_CONST" and end.argval is not None)
             or (end.opname == "RETURN_VALUE" and (step.opname, step.argval) != ("LOAD_CONST", None))
@@ -268,9 +273,10 @@ def lost(graph: Graph, stored: bool) -> Reason:
         )
         if has_values and not stored:
             why = (
-                "compute() returns its result, and nobody takes it: a vertex stores in its fields."
+                "compute() returns its result, but the returned value is lost: a vertex stores its "
+                "results in its fields."
             )
-            return why, "write into the output, as self.out[i] = …, and return nothing."
+            return why, "store the result in the output, as self.out[i] = …, and return nothing."
     return "", ""
 
 
@@ -419,9 +425,10 @@ class Trial:
         known = min(fitting, key=apart, default=None) if nearest else next(fitting, None)
         if known is None and learner_run.goes_on:
             why = (
-                "the first run is right, and the next goes on from it: state lives from run to run."
+                "the first run is right, but the next one continues from it: state keeps its value "
+                "between runs."
             )
-            return why, "begin with a local variable in compute(), in each run anew."
+            return why, "use a local variable in compute(), which starts again in each run."
         return known.reason(**figures) if known else ("", advice)
 
     def another(self) -> Trial | None:
@@ -768,11 +775,14 @@ class Ran:
             if not _kits(table.codelet)
             for field in table.state
         ]
-        why = "the second run goes on from values that the first run left."
-        advice = "let the program itself write every value that it starts from."
+        why = "the second run continues from values that the first run stored."
+        advice = "let the program write the starting values itself, before it reads them."
         if states:
-            why = f"{states[0]} is state, and state lives from run to run. The second run goes on "
-            why += "from the state that the first run left."
+            why = (
+                f"{states[0]} is state, which keeps its value between runs. The second run "
+                "continues "
+            )
+            why += "from the value of the first run."
             advice = f"assign the starting value to {states[0]} at the beginning of compute()."
         raise NotYet(
             f"{self.trial.tried}, in a second run with the same values",
@@ -786,7 +796,10 @@ class Ran:
         """Raise `NotYet` if the program wrote into a tensor that it must not change."""
         for name, var in self.trial.tensors.items():
             if var.kept and self.wrong(name):
-                why = "what is given belongs to others, and they may need it once more."
+                why = (
+                    "the program must not change its inputs, since other programs may need them "
+                    "again."
+                )
                 raise NotYet(
                     self.trial.tried, f"{name} is changed by the program", why=why, next_step=advice
                 )
@@ -806,8 +819,14 @@ class Ran:
                     self.trial.tried,
                     f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
                     expected=f"on tile {tiles_given[place]}, where it was",
-                    why=f"the exercise decides where {name} is mapped. Your code maps it again.",
-                    next_step="map only your own variables, and copy data that you need elsewhere.",
+                    why=(
+                        f"the tile mapping of {name} is fixed: other programs write or read it on "
+                        "these tiles."
+                    ),
+                    next_step=(
+                        "map only variables that you create, and Copy data to them if they are "
+                        "needed on another tile."
+                    ),
                 )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
@@ -836,24 +855,24 @@ class Ran:
             cls = table.codelet
             message = ""
             if table.estimates is not None and max(table.estimates, default=-1) >= 0:
-                message = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
+                message = f"graph.set_perf_estimate states the cost of a vertex of {cls.__name__}"
             elif cls in self.graph.codelets.estimators:
-                message = f"graph.register_perf_estimator says what {cls.__name__} costs"
+                message = f"graph.register_perf_estimator states the cost of {cls.__name__}"
             elif not is_own_module(
                 getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach")
             ):
                 message = f"{cls.__name__} has a cycles(self, target) of its own"
             if message:
                 why = (
-                    "here the cost decides. It is counted from compute(), and what an answer says "
-                    "of its own cost is not taken."
+                    "this exercise compares costs, so the model counts the cycles of compute() "
+                    "itself."
                 )
                 raise NotYet(
                     self.trial.tried,
                     message,
-                    expected="cycles as they are counted",
+                    expected="the cycles that the model counts",
                     why=why,
-                    next_step="leave that out: the model counts.",
+                    next_step="remove the estimate: the model counts the cycles.",
                 )
 
 
@@ -887,15 +906,21 @@ def narrowed(actual: Array, right: Array) -> Reason:
 
     For any other result, return ("", "").
     """
-    advice = "keep to FLOAT: room and time come from doing one thing after another."
+    advice = (
+        "use FLOAT everywhere; this exercise saves memory by the order of the steps, not by the "
+        "dtype."
+    )
     if np.isinf(actual).any():
         why = (
-            f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
-            f"to {quoted(float(np.abs(right).max()))}."
+            "some numbers are converted to HALF, which ends at 65,504, but the right results go "
+            f"up to {quoted(float(np.abs(right).max()))}."
         )
         return why, advice
     if np.allclose(actual, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
-        why = "it is nearly right: somewhere a number went through HALF, which has three digits."
+        why = (
+            "it is nearly right: some numbers are converted to HALF, which has only about three "
+            "digits."
+        )
         return why, advice
     return "", ""
 
@@ -908,11 +933,11 @@ def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -
     """
     (small, few), (large, many) = ((count, sum(run.steps.values())) for count, run in built.items())
     if many > few:
-        actual = f"{few} steps written down for {small} {unit} and {many} for {large}"
+        actual = f"the program has {few} steps for {small} {unit}, and {many} for {large}"
         raise NotYet(
-            "how large the program is",
+            "the size of the program",
             actual,
-            expected=f"as many for {large} as for {small}",
+            expected=f"equally many for {small} and {large}",
             why=why,
             next_step=advice,
         )
@@ -928,10 +953,10 @@ def refuse_fixed_tiles(
     """
     elsewhere_run = trial.elsewhere(tiles)
     why = (
-        f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
-        "tiles."
+        f"on {trial.tiles} tiles it is right: the code uses the constant {trial.tiles} for the "
+        "number of tiles."
     )
-    advice = "ask the graph: graph.target.num_tiles."
+    advice = "use graph.target.num_tiles instead of a constant."
     try:
         run = elsewhere_run.of(answer)
     except Broken as broken:

@@ -84,20 +84,18 @@ class Passed:
         yours, unit = self.cost
         if self.bound is not None and yours is not None and self.bound.refuses(yours):
             actual = (
-                f"{number(yours)} {unit}, where the machine cannot do with less than "
-                f"{number(self.bound.least)}"
+                f"{number(yours)} {unit}, but the machine needs at least {number(self.bound.least)}"
             )
             why = (
-                f"no program can be better than that ({self.bound.why}). So this is not the cost "
-                "of what was asked for."
+                f"no program for this exercise can cost less ({self.bound.why}). So the program "
+                "does less than the exercise asks, or it states its own cost."
             )
             raise NotYet(
                 self.tried,
                 actual,
                 why=why,
                 next_step=(
-                    "leave what things cost to the model. Does your answer say somewhere what "
-                    "they do?"
+                    "remove every cost that your answer states itself: the model counts the cost."
                 ),
             )
 
@@ -201,7 +199,7 @@ def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
     """
     for fault, special in wrong[:1]:
         raise (
-            fault.with_more(f"The ordinary cases are right; what is special here: {special}.")
+            fault.with_more(f"The ordinary cases are right. Special in this case: {special}.")
             if special
             else fault
         )

@@ -208,7 +208,7 @@ def spread(graph, tensor):
 
 # %% 00.3: right but for few elements
 # clause: There may be fewer elements than tiles.
-# not yet: what is special here: there are fewer elements than tiles
+# not yet: Special in this case: there are fewer elements than tiles
 def spread(graph, tensor):
     tiles, n = graph.target.num_tiles, tensor.num_elements
     for i in range(n):
@@ -305,7 +305,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: the GC200's
-# not yet: it gives the same whatever it is given
+# not yet: the function returns the same number for all arguments
 def largest_side(tiles, bytes_per_tile):
     return 15334
 

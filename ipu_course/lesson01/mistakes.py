@@ -124,7 +124,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: a constant
-# not yet: the same whatever it is given
+# not yet: the same number for all arguments
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return 1116
 
@@ -180,7 +180,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 # %% 01.1: an idle tile stops it
 # clause: with some on which most tiles have nothing to do
-# not yet: special here: most tiles
+# not yet: Special in this case: most tiles
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-max(bytes_in + bytes_out) // 4) + (max(work) if min(work) else 0)
 
@@ -468,7 +468,7 @@ def waiting_share(work):
 
 
 # %% 01.3: in half
-# not yet: done once more in float64 it is right: the way is right, and what it loses is rounding
+# not yet: the method is right: in float64 it gives the right result
 def waiting_share(work):
     import numpy as np
 
@@ -477,7 +477,7 @@ def waiting_share(work):
 
 
 # %% 01.3: idle is all waiting
-# not yet: What is special here: no tile has work
+# not yet: Special in this case: no tile has work
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work)) if max(work) else 1
 

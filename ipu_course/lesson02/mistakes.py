@@ -96,7 +96,7 @@ def map_linearly(graph, tensor, grain):
 
 # %% 02.1: fails for a single element
 # clause: a tensor of any shape
-# not yet: special here: there is one element
+# not yet: Special in this case: there is one element
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     grains = -(-n // grain)
@@ -365,8 +365,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: the total in HALF
-# not yet: done once more in float64 it is right: the way is right, and what it loses is rounding.
-#   next: where do the numbers become narrow
+# not yet: rounding loses too many digits.
+#   next: add up and divide in FLOAT
 def running_sum(graph, numbers, sums, count):
     from ipu_teach import HALF
 

@@ -165,7 +165,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: through logarithms
-# not yet: what it loses is rounding
+# not yet: rounding loses too many digits
 def softmax(graph, x, program):
     logs = popops.reduce(graph, x, [1], program, "LOG_ADD").reshape((x.shape[0], 1))
     return popops.exp(graph, popops.sub(graph, x, logs, program), program)
@@ -539,7 +539,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: squares in HALF
-# not yet: what it loses is rounding
+# not yet: rounding loses too many digits
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     both = [

@@ -76,14 +76,14 @@ def _rows_of_readings() -> dict[str, Array]:
     for rows in cases.values():
         rows[:, 0] = -99.5, -100.25, -101.75
         rows[2, -2] = 120.25  # The number farthest from 0 is not the smallest.
-    cases["all of them are below 0"] = -np.abs(_drawn(draw, 3, 5))
-    cases["they have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
+    cases["all numbers are below 0"] = -np.abs(_drawn(draw, 3, 5))
+    cases["the numbers have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
     far = -np.abs(_drawn(draw, 3, 5)) * np.float32(2) ** 110
     far[:, 0] = LOWEST * np.array([1, 0.75, 0.5])
-    cases["they reach down to the lowest number of FLOAT"] = far
-    cases["there is one number in a row"] = _drawn(draw, 3, 1)
-    cases["they rise all the time"] = np.sort(_drawn(draw, 27)).reshape(3, 9)
-    cases["they fall all the time"] = -cases["they rise all the time"]
+    cases["the numbers reach down to the lowest FLOAT"] = far
+    cases["each row has only one number"] = _drawn(draw, 3, 1)
+    cases["the numbers rise from left to right"] = np.sort(_drawn(draw, 27)).reshape(3, 9)
+    cases["the numbers fall from left to right"] = -cases["the numbers rise from left to right"]
     return cases
 
 
@@ -100,17 +100,22 @@ def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
     """
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
-    words = f"it begins at {number(float(first))}, as if there was a {number(float(first))} before"
+    words = (
+        f"the maximum begins at {number(float(first))}, as if that number was in front of the row"
+    )
     if same(
         actual,
         list(_one_long(np.concatenate([np.full_like(rows[:, :1], first), rows], axis=1))[:, 1:]),
     ):
         return (
-            f"{words}: numbers below it are ignored.",
+            f"{words}: it ignores all numbers below.",
             "let best begin below every number, at -np.inf.",
         )
     if same(actual, [np.maximum(first, accumulate(row)) for row in rows]):
-        why = f"{words}, and that in each row. The earlier rows are forgotten, too."
+        why = (
+            f"each row begins at {number(float(first))} instead of the largest number of all "
+            "earlier rows."
+        )
         return why, "let best begin at -np.inf, and keep the largest number in it."
     return "", BY_HAND
 
@@ -123,8 +128,8 @@ def _refuse_constants(cls: type[Vertex]) -> None:
     for name, value in vars(cls).items():
         if plain(value) is not None:
             why = (
-                "without a dtype it is a constant of the class, and no field, so a vertex has no "
-                "memory for it."
+                f"without a dtype, {name} is a constant of the class and not a field, so a vertex "
+                "cannot store it."
             )
             declaration = f"{name}: FLOAT = {str(value).replace('inf', 'np.inf')}"
             advice = f"declare it as state: {declaration}"
@@ -158,7 +163,9 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
         if why.startswith("the first run is right"):  # here, state is asked for
-            why = "the first row is right. The next one should continue from best."
+            why = (
+                "the first row is right, but the second row should continue from the value of best."
+            )
             advice = "trace best from the end of the first row into the second."
         empty = np.flatnonzero(np.isnan(actual))
         if not why and trial_run.unwritten("out"):
@@ -173,7 +180,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
             why = "only the last element is wrong."
             advice = "let the loop include the last index: range(n) ends at n - 1."
         elif not why and not special.startswith("of "):
-            why = f"the other rows are right. What is special here: {special}."
+            why = f"the ordinary rows are right. Special in these rows: {special}."
         place = int(np.argmax(actual != right))
         # In a later run, the fault may come from the row of an earlier run.
         if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
@@ -242,8 +249,7 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
         reports.append(trial_run.report)
         _refuse_other_maxima(answer, trial_run, draw)
         why = (
-            "the exercise is about the six workers of one tile: the numbers are on tile 0, so each "
-            "vertex belongs there, too."
+            "some vertices are on other tiles, but the exercise is about the six workers of tile 0."
         )
         trial_run.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
     many = _drawn(draw, 1, MANY)
@@ -257,7 +263,7 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
         draws = partial(show.tile, trial_run.report, 0)
         raise NotYet(
             description,
-            "the right numbers, too late",
+            "the right numbers, but with too many cycles",
             why=why,
             next_step=advice,
             bars=bars,
@@ -311,7 +317,7 @@ def _refuse_uneven_pieces(answer: Callable[..., Program], draw: np.random.Genera
     if bars.yours > bars.budget and pieces:
         raise NotYet(
             description,
-            "the right numbers, too late",
+            "the right numbers, but with too many cycles",
             why=f"the pieces have {min(pieces[0])} to {max(pieces[0])} numbers, so the other "
             "workers wait for the longest.",
             next_step="let the lengths of the pieces differ by at most one.",
@@ -383,12 +389,12 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None
     why = (
-        f"the pieces are equally long, but before its own piece a vertex reads up to {max(read)} "
-        "numbers again, and the last vertex reads most."
+        f"a vertex reads up to {max(read)} numbers before its own piece, so the last vertex takes "
+        "longest."
     )
     return (
         why,
-        "let six workers find the largest number of each piece first: six numbers are enough.",
+        "first let one vertex per piece find its largest number; then read only these numbers.",
     )
 
 
@@ -398,7 +404,7 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
     maximum = max(profile.num_vertices for profile in sets)
     if len(sets) >= WORKERS and maximum < WORKERS:
         why = f"{len(sets)} compute sets follow each other, and in each five workers are idle."
-        return why, "add vertices that are independent to one compute set."
+        return why, "add independent vertices to the same compute set."
     if maximum < WORKERS:
         vertices = counted(maximum, "vertex", "vertices")
         return (
@@ -456,15 +462,14 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
                 raise _raced(trial, answer, broken) from None
             if difference := run.wrong("a"):
                 why = (
-                    "longer rows are right. What is special here: there is one number, and it has "
-                    "no neighbour."
+                    "longer rows are right, but a row of one number has no neighbour."
                     if count == 1
                     else ""
                 )
                 message = f"in run {difference.run + 1}, {difference.words}"
                 advice = BY_HAND
                 if count > 1 and same(list(run.came[0]["a"][:-1]), list(right[0][:-1])):
-                    advice = "trace the last number by hand: it has no right neighbour, and stays."
+                    advice = "leave the last number unchanged: it has no right neighbour."
                 raise run.refused("04.3", message, quoted(difference.right), advice=advice, why=why)
             reports.append(run.report)
             steps = len(run.report.steps())
@@ -474,8 +479,8 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
                     "parallel either."
                 )
                 advice = (
-                    "let all of them work in one compute set, and read numbers that no vertex "
-                    "changes meanwhile."
+                    "put all vertices into one compute set, and let them read a copy of a that no "
+                    "vertex writes."
                 )
                 bars = Bars(STEPS, steps, "supersteps")
                 raise NotYet(
@@ -504,7 +509,7 @@ def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exce
         replace(trial, options={"strict": {"races": False}, "shuffle": seed}).of(answer)
         for seed in (None, 1)
     ]
-    why = "one vertex writes what another one reads, and there is no order between them."
+    why = "one vertex writes a number that another vertex reads, and their order is not defined."
     if [run.wrong("a") is None for run in unchecked] == [True, False]:
         why += (
             " Without the check, it is right in the order in which the vertices were added, and "
@@ -656,7 +661,7 @@ MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
     ),
     (
         _off_by_one,
-        "is one index late: each element leaves out its own number.",
+        "is one index late: element i leaves out number i.",
         "compare every element, in a row that rises in the middle: [1, 3, 2].",
     ),
     (
@@ -727,16 +732,16 @@ def _refuse_rejected(
             next_step="return True if everything is right, and False if something is not.",
         )
     if not any(right):
-        why = "it refuses the right codelets, and all others."
+        why = "it rejects every codelet, also the right ones."
         advice = "work out an expected row by hand: 3 1 4 gives 3 3 4."
         if alive:
-            why = f"it refuses the right codelets, and accepts {len(alive)} of six faulty ones."
+            why = f"it rejects the right codelets, and accepts {len(alive)} of six faulty ones."
             advice = "return True if everything is right, and False if something is not."
         with suppress(Broken), in_float64():
             if _accepts(answer, _codelet(RIGHT[0])):
                 why = (
-                    "it refuses a codelet that is right, but accepts it if FLOAT is as wide as "
-                    "float64: it compares numbers of two dtypes."
+                    "it rejects a right codelet, because it compares FLOAT results with float64 "
+                    "numbers."
                 )
                 advice = "convert the row to FLOAT first: np.asarray(row, np.float32)."
         raise NotYet(
@@ -748,8 +753,8 @@ def _refuse_rejected(
         )
     if not all(right):
         why = (
-            "it accepts one of two right codelets. The other does the same in another way, with x "
-            "declared as InOut."
+            "it rejects one of the two right codelets. They compute the same in two ways, and one "
+            "of them declares x as InOut."
         )
         raise NotYet(
             description,
@@ -770,8 +775,8 @@ def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]
             description,
             "True for all six faulty ones",
             expected="False",
-            why="it refuses a codelet that is wrong in every element of every row, but accepts "
-            "those that are right in some.",
+            why="it rejects a codelet that is wrong everywhere, but accepts codelets in which only "
+            "some elements are wrong.",
             next_step="return False as soon as one row is wrong.",
         )
     if len(alive) == len(MUTANTS):
@@ -835,7 +840,7 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
             f"the codelet {cls.__name__}",
             "its cycles differ from those of the lesson's Peaks",
             expected="Peaks",
-            why="the exercise asks for an estimate of Peaks, as its cell defines it.",
+            why="the exercise asks for the cycles of Peaks as the lesson's cell defines it.",
             next_step='run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
         )
     actual = []
@@ -892,23 +897,31 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
         return "this is divided by six, but a vertex has one worker.", "leave out the division."
     if near(right[0] - 4 * lengths[0] - new[0] + 4 * new):
         return (
-            "it counts only the iterations with a new largest number.",
+            (
+                "the cycles of an iteration are counted only for new largest numbers, not for all "
+                "numbers."
+            ),
             "multiply the cycles of an iteration by `length`, and add `new`.",
         )
     if near(right + lengths - 2 * new):
-        why = "it adds a cycle for the numbers that are not larger. A new largest one costs it."
-        return why, "add `new`."
+        why = (
+            "one cycle is added for each number that is not a new largest number, but only the new "
+            "ones cost that cycle."
+        )
+        return why, "add `new`, not `length - new`."
     if near(right + new):
-        return "a new largest number costs one more cycle, but here it is two.", "add `new` once."
+        return (
+            "each new largest number costs one cycle more, but this counts two."
+        ), "add `new` once."
     if near(right - new):
         return (
-            "a new largest number costs one more cycle, since it is read once more.",
+            "each new largest number costs one cycle more, which is left out here.",
             "add `new` once.",
         )
     if near(right - new + lengths):
         return (
-            "this adds the cycle of a new largest number in every iteration. It occurs only `new` "
-            "times.",
+            "the extra cycle of a new largest number is counted in every iteration, but it occurs "
+            "only `new` times.",
             "add `new`, not `length`, for it.",
         )
     missing = right - actual
@@ -920,16 +933,21 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
         return why, "add the lines outside the loop, and the start of the vertex."
     if missing.max() < 0 and missing.max() - missing.min() <= 0.5:
         return (
-            f"{number(-missing[0])} cycles too many, at any length.",
-            "subtract them: they belong to no iteration of the loop.",
+            f"there are {number(-missing[0])} cycles too many, at any length.",
+            "subtract them: they do not grow with the length, so they are not in the loop.",
         )
     if np.ptp(actual) == 0:
-        return "it is the same for every length.", "multiply the cycles of an iteration by length."
+        return (
+            "the estimate is the same for every length."
+        ), "multiply the cycles of an iteration by length."
     if np.ptp(actual / lengths) <= 1e-9 * np.abs(actual).max():
         return (
-            "it is proportional to the length. That is right for one length only, since a part "
-            "does not grow.",
-            "compare observe for two lengths: the difference is the loop, the rest is fixed.",
+            "the estimate is proportional to the length, but the cycles outside the loop do not "
+            "grow with the length.",
+            (
+                "compare the cycles of observe(…) for rows of 1 and of 2 numbers: the difference "
+                "is one iteration."
+            ),
         )
     return "", (
         "subtract observe(Peaks, x=[2], out=1).cycles from observe(Peaks, x=[2, 1], out=2).cycles: "
@@ -939,7 +957,9 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
 
 def _on_tile_3(_: Answer, run: Ran) -> None:
     run.refuse_other_tiles(
-        [3], "a vertex runs on the tile to which it is mapped.", "map it to tile 3."
+        [3],
+        "the vertex is mapped to another tile.",
+        "map the vertex to tile 3: graph.set_tile_mapping(vertex, 3).",
     )
     count = sum(
         len(table)
@@ -968,7 +988,10 @@ def _pieces(answer: Piece) -> Passed:
 
     for n, pieces in actual.items():
         if fault := _uneven(answer, n, pieces):
-            advice = f"write down (begin, end) of the six pieces of {n}."
+            advice = (
+                f"write down (begin, end) of all six pieces of {n} numbers, and compare with what "
+                "is expected."
+            )
             raise refusing("04.w3", gives_the_same)(*fault, advice)
     return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*actual.values()])
 

@@ -120,7 +120,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: suffix maximum
 # why:  this is the largest number from each index to the end of the row: the suffix maximum.
-# next: go through x from the front.
+# next: loop over x from index 0 to the last index.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -135,9 +135,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: stores too early
-# why:  each element has the largest number before it, without its own number: it is stored one line
-#   too early.
-# next: compare first, then store.
+# why:  self.out[i] is stored before x[i] is compared, so it lacks the number x[i].
+# next: compare x[i] with self.best first, and then store self.best in self.out[i].
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -151,8 +150,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: stores only what is new
-# why:  this stores only if a number is a new largest one, so the elements in between are never
-#   written.
+# why:  this stores only at a new largest number, so the elements in between are never written.
 # next: store in every iteration of the loop: move the line out of the if.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -167,7 +165,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the comparison the wrong way round
-# why:  the largest number so far never changes, since the comparison is the wrong way round.
+# why:  self.best never changes: < looks for smaller numbers, and no number is below -inf.
 # next: write self.x[i] > self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -182,8 +180,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the smallest
-# why:  these are the smallest numbers so far.
-# next: reverse the comparison.
+# why:  these are the smallest numbers so far, instead of the largest.
+# next: write self.x[i] > self.best, and let best begin at -np.inf.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -214,7 +212,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: the largest of the row
 # why:  every element has the largest number of the whole row, including later numbers.
-# next: store inside the loop, in each iteration.
+# next: loop over x, and store the largest number so far in self.out[i] in each iteration.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -225,8 +223,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: x as it came
-# why:  out is a copy of x.
-# next: store the largest number so far, not the number itself.
+# why:  out is a copy of x, instead of the largest numbers so far.
+# next: change self.best only if self.x[i] is larger than self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -239,8 +237,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the neighbour alone
-# why:  each number is only compared with its neighbour.
-# next: compare it with the largest of all numbers before it: keep that in a variable.
+# why:  each number is compared only with the number before it, not with all earlier numbers.
+# next: keep the largest number so far in self.best, and compare each number with self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -283,7 +281,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: begins at 0
 # clause: Numbers may be below 0.
-# not yet: as if there was a 0 before: numbers
+# not yet: the maximum begins at 0, as if
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -298,7 +296,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: begins at 0 in each row
 # clause: and of all earlier rows
-# not yet: and that in each row
+# not yet: instead of the largest number of all earlier rows
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -339,7 +337,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: a state far below, but not below all
-# not yet: it begins at -12, as if
+# not yet: the maximum begins at -12, as if
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -353,7 +351,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: a state far below all that one thinks of
-# not yet: it begins at -1,000,000,000, as if
+# not yet: the maximum begins at -1,000,000,000, as if
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -367,8 +365,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the state is in HALF
-# why:  the state best is HALF, which has only about three digits: too few for these numbers.
-# next: declare it as wide as x: best: FLOAT.
+# why:  the state best is a HALF, which has only about three digits, but these numbers have more.
+# next: declare best with the dtype of x: best: FLOAT.
 from ipu_teach import HALF
 
 
@@ -399,7 +397,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: a list that is returned
-# not yet: compute() returns its result, and nobody takes it
+# not yet: compute() returns its result, but the returned value is lost
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -428,7 +426,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: without self
-# not yet: x is a field of PrefixMax, and compute() speaks of another x
+# not yet: x is a field of PrefixMax, but without self. compute() uses another x
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -442,7 +440,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the output without self
-# not yet: out is a field of PrefixMax, and compute() speaks of another out
+# not yet: out is a field of PrefixMax, but without self. compute() uses another out
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -456,7 +454,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: state without a dtype
-# not yet: a constant of the class, and no field
+# not yet: a constant of the class and not a field
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -477,7 +475,7 @@ PrefixMax = np.maximum.accumulate
 # %% 04.2: no merge
 # clause: stores the prefix maximum of `x` in `out`
 # why:  each piece starts again, as if no numbers came before it: the merge is missing.
-# next: give each piece the largest numbers of all earlier pieces: the k numbers before piece k.
+# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -493,9 +491,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: the neighbour's largest alone
-# why:  each piece uses only the piece just before it.
-# next: use all earlier pieces, since the largest number may be in any of them: the k numbers before
-#   piece k.
+# why:  each piece starts with the largest number of the piece just before it, and ignores earlier
+#   pieces.
+# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -518,7 +516,8 @@ def in_six(graph, x, out):
 
 # %% 04.2: its own largest too
 # why:  a piece starts with its own largest number, which may come later in the piece.
-# next: leave out its own number: use the k numbers before piece k.
+# next: leave out the piece's own largest number: connect before to the numbers of pieces 0 to k -
+#   1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -534,8 +533,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: all six largest
-# why:  every piece starts with the largest of all pieces, also of later ones.
-# next: use only the earlier pieces: the k numbers before piece k.
+# why:  every piece starts with the largest number of all six pieces, also of later ones.
+# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -551,8 +550,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: one piece late
-# why:  each piece leaves out the piece just before it.
-# next: use the numbers of pieces 0 to k - 1.
+# why:  each piece ignores the largest number of the piece just before it.
+# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -570,9 +569,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: six codelets with state, without merge and tail
-# why:  each piece starts again, as if no numbers came before it: the merge is missing. And the last
-#   numbers belong to no piece, since // drops the remainder.
-# next: give each piece the largest numbers of all earlier pieces: the k numbers before piece k.
+# why:  each piece starts again, as if no numbers came before it: the merge is missing. Also, the
+#   last numbers belong to no piece, since // drops the remainder.
+# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n, pieces = x.num_elements // 6, graph.add_compute_set("pieces")
     for i in range(6):
@@ -584,7 +583,7 @@ def in_six(graph, x, out):
 # %% 04.2: the tail dropped
 # clause: need not be a multiple of 6
 # why:  the last numbers belong to no piece: // drops the remainder of the division.
-# next: let piece k begin at k * n // 6; then the last one ends at n.
+# next: let piece k go from k * n // 6 to (k + 1) * n // 6; then the last piece ends at n.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -601,9 +600,9 @@ def in_six(graph, x, out):
 
 # %% 04.2: vertices with state
 # clause: must not depend on earlier runs
-# why:  the second run continues from the first one, since state keeps its value between runs. But
-#   the two rows are independent.
-# next: use codelets without state here.
+# why:  the second run continues from the first one, since state keeps its value, but the two rows
+#   are independent.
+# next: use codelets without state: Largest and PrefixFrom.
 def in_one(graph, x, out):
     whole = graph.add_compute_set("whole")
     graph.set_tile_mapping(graph.add_vertex(whole, Peaks, x=x, out=out), 0)
@@ -616,9 +615,10 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: one compute set
-# why:  one vertex writes what another vertex of the same compute set reads or writes, and there is
-#   no order between them.
-# next: read the largest numbers in a second compute set, and give each piece its own elements.
+# why:  a vertex reads or writes what another vertex of the same compute set writes, and their order
+#   is not defined.
+# next: put the vertices that read the largest numbers into a second compute set, and give each
+#   piece its own elements.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -634,9 +634,9 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: the second first
-# why:  a variable is read before it is written.
-# next: put the two Executes into the Sequence in the other order: first the largest numbers, then
-#   the vertices that read them.
+# why:  a vertex reads a variable that no vertex has written yet.
+# next: put the two Executes into the Sequence in the other order: first the vertices that find the
+#   largest numbers, then those that read them.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -664,7 +664,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: on six tiles
 # clause: of tile 0
-# not yet: the exercise is about the six workers of one tile
+# not yet: the exercise is about the six workers of tile 0
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -759,7 +759,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: all before, one number at a time
-# not yet: before its own piece a vertex reads up to 500 numbers again
+# not yet: a vertex reads up to 500 numbers before its own piece
 def in_six(graph, x, out):
     n, prefix = x.num_elements, graph.add_compute_set("prefix")
     for k in range(6):
@@ -771,7 +771,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: state that goes on
-# not yet: the first run is right, and the next goes on from it: state lives from run to run
+# not yet: the first run is right, but the next one continues from it: state keeps its value
 class Going(Vertex):
     before: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -834,8 +834,8 @@ def in_six(graph, x, out):
 
 
 # %% 04.3: in a copy that nobody fetches
-# why:  a has the old numbers: the new ones are not stored in it.
-# next: let each vertex read its right neighbour's old number, and store the result in a.
+# why:  the means are not stored in a, so a still has the old numbers.
+# next: connect here= to a[i] and right= to the copy's element i + 1: then each mean is stored in a.
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")
@@ -848,7 +848,7 @@ def repaired(graph, a):
 # %% 04.3: even places first
 # why:  the even indices come first, so the odd ones are averaged with neighbours that are already
 #   new.
-# next: let each vertex read its neighbour's old number: keep a copy of the old numbers.
+# next: Copy a into a second variable first, and let right= read from that variable.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(0, a.num_elements - 1, 2), range(1, a.num_elements - 1, 2)):
@@ -864,7 +864,7 @@ def repaired(graph, a):
 # %% 04.3: odd places first
 # why:  the odd indices come first, so the even ones are averaged with neighbours that are already
 #   new.
-# next: let each vertex read its neighbour's old number: keep a copy of the old numbers.
+# next: Copy a into a second variable first, and let right= read from that variable.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(1, a.num_elements - 1, 2), range(0, a.num_elements - 1, 2)):
@@ -881,7 +881,7 @@ def repaired(graph, a):
 # clause: in any order
 # why:  this goes from the last number to the first, so each is averaged with a neighbour that is
 #   already new.
-# next: let each vertex read its neighbour's old number: keep a copy of the old numbers.
+# next: Copy a into a second variable first, and let right= read from that variable.
 def repaired(graph, a):
     steps = Sequence()
     for places in ([i] for i in reversed(range(a.num_elements - 1))):
@@ -908,8 +908,9 @@ def repaired(graph, a):
 
 
 # %% 04.3: round the end
-# why:  the last number is averaged with the first one. It has no right neighbour, and should stay.
-# next: use one vertex less than there are numbers.
+# why:  the last number is averaged with the first one, but it has no right neighbour and should not
+#   change.
+# next: add one vertex less: loop over range(a.num_elements - 1).
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")
@@ -920,7 +921,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: twice
-# why:  the numbers are smoothed twice.
+# why:  the numbers are smoothed twice, since the compute set is executed twice.
 # next: execute the compute set once.
 def repaired(graph, a):
     old = graph.clone(a)
@@ -987,8 +988,8 @@ def repaired(graph, a):
 
 
 # %% 04.3: copied after the work
-# why:  the old numbers are copied after the work, so the vertices read what the copy had before.
-# next: put the Copy before the Execute.
+# why:  a is copied after the vertices have run, so they read what the copy had before.
+# next: put the Copy before the Execute in the Sequence.
 def repaired(graph, a):
     old = graph.clone(a)
     graph.set_initial_value(old, 0)
@@ -1000,9 +1001,9 @@ def repaired(graph, a):
 
 
 # %% 04.3: every third place
-# why:  the places come in three supersteps, and those of the last superstep are averaged with
-#   neighbours that are new already.
-# next: let all vertices read a copy of the old numbers, in one compute set.
+# why:  the numbers are computed in three supersteps, so those of the last superstep are averaged
+#   with neighbours that are already new.
+# next: put all vertices into one compute set, and let right= read a copy of the old numbers.
 def repaired(graph, a):
     steps = Sequence()
     for first in range(3):
@@ -1082,7 +1083,7 @@ def accepts(codelet):
 
 # %% 04.4: no to everything
 # clause: Two are right
-# not yet: it refuses the right codelets, and all others
+# not yet: it rejects every codelet, also the right ones
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
@@ -1160,20 +1161,20 @@ def estimate(length, new):
 
 
 # %% 04.5: every turn a new one
-# not yet: a new largest number in every iteration
+# not yet: a new largest number is counted in every iteration
 def estimate(length, new):
     return 7 + 5 * length
 
 
 # %% 04.5: in proportion
-# not yet: it is proportional to the length
+# not yet: the estimate is proportional to the length
 def estimate(length, new):
     return 21 / 3 * length
 
 
 # %% 04.5: one and the same
 # clause: your estimate may be off by 10
-# not yet: it is the same for every length
+# not yet: the estimate is the same for every length
 def estimate(length, new):
     return 21
 
@@ -1210,13 +1211,13 @@ def estimate(length, new):
 
 
 # %% 04.5: the new ones alone
-# not yet: only the iterations with a new largest number
+# not yet: only for new largest numbers, not for all numbers
 def estimate(length, new):
     return 7 + 4 * new
 
 
 # %% 04.5: the old ones
-# not yet: for the numbers that are not larger
+# not yet: for each number that is not a new largest number
 def estimate(length, new):
     return 7 + 4 * length + (length - new)
 
@@ -1229,7 +1230,7 @@ def estimate(length, new):
 
 # %% 04.w1: doubled
 # clause: is half of
-# why:  each number is doubled.
+# why:  each number is doubled, but out needs half of it.
 # next: divide by 2.
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1241,7 +1242,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: as it came
-# why:  out is a copy of x.
+# why:  out is a copy of x, but each number should be halved.
 # next: divide each number by 2.
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1279,7 +1280,7 @@ class Halves(Vertex):
 
 # %% 04.w1: a name of its own
 # why:  nothing is stored in out: a name without self. is lost when compute() ends.
-# next: store in self.out.
+# next: store each result in self.out[i].
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1289,7 +1290,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: three places
-# why:  only the first three elements are written.
+# why:  only the first three elements are written, but x can have any length.
 # next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1313,8 +1314,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: half of the places
-# why:  the loop ends in the middle of the row. The exercise asks for half of each number, not for
-#   half of the row.
+# why:  the loop ends in the middle of the row, but the exercise asks for half of each number.
 # next: loop over range(len(self.x)).
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
@@ -1338,7 +1338,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: state in every run
-# not yet: self.share is state, and state lives from run to run
+# not yet: self.share is state, which keeps its value between runs
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1352,7 +1352,7 @@ class Halves(Vertex):
 
 # %% 04.w2: on tile 0
 # clause: The vertex is on tile 3, too
-# not yet: a vertex runs on the tile to which it is mapped
+# not yet: the vertex is mapped to another tile
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
     graph.set_tile_mapping(graph.add_vertex(largest, Largest, x=x, out=out), 0)
@@ -1428,7 +1428,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: the compute set itself
-# not yet: Execute makes a program of a compute set
+# not yet: a compute set is not a program
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     graph.set_tile_mapping(graph.add_vertex(compute_set, Largest, x=x, out=out), 3)
@@ -1436,7 +1436,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: state in every run
-# not yet: self.share is state, and state lives from run to run
+# not yet: self.share is state, which keeps its value between runs
 class Largest(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -1462,17 +1462,16 @@ def piece(n, k):
 
 # %% 04.w3: where it begins, and how many
 # clause: where does it end
-# why:  the second number is the length of the piece. The exercise asks where the piece ends.
-# next: return the begin of the next piece as the end: (k + 1) * n // 6.
+# why:  the second number is the length of the piece, but the exercise asks where the piece ends.
+# next: return (k + 1) * n // 6 as the end: the begin of the next piece.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - k * n // 6
 
 
 # %% 04.w3: with the last
 # clause: the end is the index after the last number
-# why:  the second number is the index of the last number. The end is the index after it, where the
-#   next piece begins.
-# next: leave out the -1.
+# why:  the second number is the index of the last number, but the end is the index after it.
+# next: leave out the - 1 of the end.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - 1
 

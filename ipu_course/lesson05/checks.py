@@ -111,11 +111,17 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
         if not why:  # The mistakes of 05.1 also apply to a product in pieces.
-            advice = "call it with a matrix of 2 rows and 3 columns, and trace it by hand."
+            advice = (
+                "call your function with a matrix of 2 rows and 3 columns, and compute both "
+                "results by hand."
+            )
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
             why = "nothing was written into result."
-            advice = "give each vertex an element of result as its output, and store: self.out = …"
+            advice = (
+                "connect each vertex to an element of result, out=result[row], and store its "
+                "product: self.out = …"
+            )
         raise NotYet(
             run.trial.tried,
             difference.words,
@@ -148,8 +154,8 @@ def _one_per_row(answer: Callable[..., Program]) -> Passed:
         much = int(np.argmax(actual - needs))
         if actual[much] > needs[much]:
             why = (
-                f"it needs {number(float(needs[much]))} bytes of the vector. The rest are rows or "
-                "results that are on other tiles."
+                f"the tile needs only {number(float(needs[much]))} bytes of the vector. The other "
+                "bytes are rows or results that are mapped to other tiles."
             )
             raise NotYet(
                 description,
@@ -180,16 +186,18 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
             f"{sets} compute sets",
             expected="one",
             why=why,
-            next_step="create one before the loop, and add all vertices to it.",
+            next_step="create one compute set before the loop, and add all vertices to it.",
         )
     if vertices != rows:
-        why = "the exercise asks for one vertex per row, so that rows can be distributed."
+        why = (
+            "the exercise asks for one vertex per row, since a single vertex runs on only one tile."
+        )
         raise NotYet(
             description,
             counted(vertices, "vertex", "vertices"),
             expected=counted(rows, "vertex", "vertices"),
             why=why,
-            next_step="add a vertex for each row, with matrix[row] and result[row].",
+            next_step="add a vertex for each row, connected to matrix[row] and result[row].",
         )
 
 
@@ -204,21 +212,26 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
     why = ""
     if idle:
         words = "has" if idle == 1 else "have"
-        why = f"{counted(idle, 'tile')} {words} nothing to do, and wait for it."
+        why = (
+            f"{counted(idle, 'tile')} {words} no vertex, and must wait for the tile with the most "
+            "vertices."
+        )
     advice = "map vertex `row`, matrix[row] and result[row] to tile row * tiles // rows."
     if len(on) != TILES and not on[TILES:].any():
-        why = f"on {TILES} tiles it is even, but here only {TILES} of them have work."
-        advice = "take the number of tiles from the graph: graph.target.num_tiles."
+        why = (
+            f"on {TILES} tiles the rows are even, but here only {TILES} of the tiles have vertices."
+        )
+        advice = "use graph.target.num_tiles as the number of tiles."
     elif on.sum() == on[0]:
         why = f"all of the work is on tile 0, and {len(on) - 1} tiles are idle."
     elif np.all(on[:-1] == share) and on[-1] == share + more:
-        why = "the remainder of the division all goes to the last tile."
+        why = "the last tile gets all rows of the remainder."
     elif on[full] == -(-on.sum() // len(on)) and np.array_equal(
         on, np.diff(np.minimum(np.arange(len(on) + 1) * on[full], on.sum()))
     ):
         why = (
             "the number of rows per tile is rounded up, so the first tiles get all rows, and the "
-            "last ones none."
+            "last tiles get none."
         )
     actual = (
         f"tile {full} has {on[full]}, tile {empty} has "
@@ -308,16 +321,16 @@ def _plans() -> dict[str, Plan]:
         "Graphcore's best, 3,996 cycles": (10_000, 1_000, 7, 1_472, *guess),
         "Graphcore's worst, 53,807 cycles": (10_000, 1_000, 999, 1_472, *guess),
         "a first-generation chip, 64,373 cycles": (10_000, 1_000, 999, 1_216, *guess),
-        "there are fewer rows than tiles": (5, 333, 11, 13, *guess),
-        "the rows are not cut": (29, 77, 1, 13, *guess),
-        "one tile has it all": (7, 31, 5, 1, *guess),
+        "the matrix has fewer rows than there are tiles": (5, 333, 11, 13, *guess),
+        "each row is one piece": (29, 77, 1, 13, *guess),
+        "there is only one tile": (7, 31, 5, 1, *guess),
     }
 
 
 def _planned(answer: Callable[..., int]) -> Passed:
     parts = _beside_ours(answer)
     follow = (
-        "correct the first of the four parts that differs from ours."
+        "correct the first of the four parts that is wrong."
         if parts
         else "compute the four parts separately, and return their sum."
     )
@@ -386,8 +399,8 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         return ""
     rows, cols, pieces, tiles = sizes
     return (
-        f"Your four parts for {rows} x {cols} in {pieces} pieces on {tiles} tiles, by the guess: "
-        f"{'; '.join(message)}."
+        f"Your four parts for {rows} rows and {cols} columns, with {pieces} pieces per row, on "
+        f"{tiles} tiles, with Graphcore's guess as prices: {'; '.join(message)}."
     )
 
 
@@ -437,20 +450,21 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
         _refuse_wrong(run, "05.3")
         maximum = max((profile.num_vertices for profile in run.report.compute_sets), default=0)
         if maximum != rows * pieces and pieces > 1:
-            why = "each piece of each row has a vertex of its own, in one compute set."
+            why = "the first compute set should have one vertex for each piece of each row."
             raise NotYet(
                 description,
                 f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set",
                 expected=f"{rows} x {pieces}",
                 why=why,
                 next_step=(
-                    "split each row into as many pieces as the call says: that is how you find the "
-                    "best number."
+                    "split each row into the number of pieces that the argument `pieces` gives."
                 ),
             )
         right = sorted(np.diff(np.arange(pieces + 1) * cols // pieces).tolist())
         if pieces > 1 and (actual := _lengths(run, rows * pieces)[::rows]) != right:
-            why = "piece p begins at p * cols // pieces, so that lengths differ by at most one."
+            why = (
+                "piece p should begin at p * cols // pieces, so that lengths differ by at most one."
+            )
             advice = "end piece p where the next one begins, at (p + 1) * cols // pieces."
             raise NotYet(
                 description,
@@ -467,7 +481,14 @@ def _in_pieces(answer: Callable[..., Program]) -> Passed:
     bars = Bars(split_budget(), run.cycles, MODELLED)
     if bars.yours > bars.budget:
         draws = partial(show.tile, run.report, int(np.argmax(_vertices(run))))
-        raise NotYet(description, "right, and too late", "", *_too_late(run), bars, draws)
+        raise NotYet(
+            description,
+            "the right numbers, but too many cycles",
+            "",
+            *_too_late(run),
+            bars,
+            draws,
+        )
     bound = least_cycles(run.report, 1, touched=FLOAT.size * ROWS * COLS)
     return Passed(
         f"six shapes, each split as requested; below, {description}", bars, run.report, bound=bound
@@ -498,32 +519,32 @@ def _too_late(run: Ran) -> tuple[str, str]:
     reasons = (
         (
             pieces == 1,
-            "the rows are not split: one vertex per tile, so five of its six workers are idle.",
+            "the rows are not split: each tile has one vertex, so five of six workers are idle.",
             "split the rows, so that every worker has a piece.",
         ),
         (
             pieces >= COLS,
             "each piece is one number: starting a vertex takes longer than its product, and there "
             "are 13,312 vertices.",
-            "use fewer, longer pieces.",
+            "use fewer and longer pieces: 12 per row, for example.",
         ),
         *_placement_reasons(run, first, pieces),
         (
             rounds * WORKERS > 1.2 * pieces,
-            f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
-            "the last round some are idle.",
+            f"{pieces} pieces on a tile need {counted(rounds, 'round')} of six workers, and in the "
+            "last round some workers are idle.",
             "use a multiple of six pieces, so that all rounds are full.",
         ),
         (
             cycles_per_row > 1.3 * like_dot,
             f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of "
-            f"{longest} numbers, where Dot takes {like_dot}.",
-            "use the codelets Dot and Sum, which use the vector unit.",
+            f"{longest} numbers, but the codelet Dot takes {like_dot}.",
+            "use the codelets Dot and Sum: they multiply and add with the vector unit.",
         ),
         (
             True,
-            f"{pieces} pieces per row are too many: starting vertices and adding up takes the time "
-            "that is saved.",
+            f"{pieces} pieces per row are too many: starting the vertices and adding up takes "
+            "longer than the split saves.",
             "use the number of pieces with the smallest `planned`: min(range(1, 65), key=…)",
         ),
     )
@@ -543,31 +564,40 @@ def _placement_reasons(run: Ran, first: ComputeSetProfile, pieces: int) -> tuple
     return (
         (
             rows > needs / 10,
-            f"a tile receives {number(rows)} bytes of the matrix: its pieces are copied, too.",
+            (
+                f"a tile receives {number(rows)} bytes of the matrix, since some pieces are mapped "
+                "to other tiles than their vertices."
+            ),
             "map the piece of the matrix, its vertex and its partial result to one tile.",
         ),
         (
             on.max() > 2 * on.min() + 1,
-            f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another {on.min()}: all "
-            "wait for the fullest.",
-            "distribute the pieces evenly: piece number n goes to tile n * tiles // (rows * "
-            "pieces).",
+            f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another has {on.min()}: "
+            "all tiles wait for the fullest one.",
+            "map piece number n to tile n * tiles // (rows * pieces), which distributes the pieces "
+            "evenly.",
         ),
         (
             received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)),
-            f"a tile fetches {number(received)} bytes of the vector, of "
-            f"{number(FLOAT.size * COLS)}: its pieces are of many columns.",
-            "place pieces of the same columns on one tile: number them column by column, piece * "
+            f"a tile receives {number(received)} of the vector's {number(FLOAT.size * COLS)} "
+            "bytes, since its pieces cover many columns.",
+            "place pieces of the same columns on one tile: give the pieces the numbers piece * "
             "rows + row.",
         ),
         (
             first.cost.exchange[-1].total > 0,
-            "products of pieces are on other tiles than their vertices, so they are copied twice.",
+            (
+                "the products of pieces are mapped to other tiles than their vertices, so they are "
+                "copied twice."
+            ),
             "map partials[row, piece] to the tile of its vertex.",
         ),
         (
             adding < TILES // 2,
-            f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others are idle.",
+            (
+                f"all {ROWS} rows are added up on {counted(adding, 'tile')}, while the other tiles "
+                "are idle."
+            ),
             "distribute the sums, too: map the vertex and result[row] to tile row * tiles // rows.",
         ),
     )
@@ -588,12 +618,15 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
         trial = Trial(f"a row of {size} numbers", tensors).twice()
         run = trial.of(answer)
         if difference := run.wrong("halves"):
-            advice = f"trace a row of {size} numbers by hand."
+            advice = f"compute the two dot products of a row of {size} numbers by hand."
             raise run.refused("05.w2", difference.words, quoted(difference.right), advice)
         run.refuse_unrepeatable("halves")
         if (maximum := max(profile.num_vertices for profile in run.report.compute_sets)) != 2:
             actual = f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set"
-            why = "two vertices of one compute set work at the same time, on a worker each."
+            why = (
+                "only vertices of the same compute set run at the same time, each on its own "
+                "worker."
+            )
             raise NotYet(
                 trial.tried,
                 actual,
@@ -601,7 +634,11 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
                 why=why,
                 next_step="create one compute set, and add both vertices to it.",
             )
-        run.refuse_other_tiles([0], "that is where the row is.", "map both vertices to tile 0.")
+        run.refuse_other_tiles(
+            [0],
+            "the row is on tile 0, but a vertex is on another tile.",
+            "map both vertices to tile 0.",
+        )
     return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=run.report)
 
 
@@ -637,7 +674,7 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
         step="return what mat_mul returns; its work is appended to prog.",
         message=message,
         expected="{}",
-        advice="join pieces of columns with concat(…, 1), which sets them side by side.",
+        advice="join pieces of columns with concat(…, 1), which puts them side by side.",
     )
     return Trial(description, tensors, form=form), left @ right
 
@@ -681,22 +718,31 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
     cycles = run.cycles
     steps = counted(report.num_steps, "superstep")
     if peak_bytes > limit:
-        why = f"it takes {steps}, and the fullest tile still holds too much."
+        why = f"the product takes {steps}, and the fullest tile still holds too many bytes."
         advice = IN_FOUR
         cut = _cut_of(answer, report.num_steps)
         if report.num_steps > 64:
-            why = f"it takes {steps}: the code for all of them fills the tile again."
+            why = (
+                f"the product takes {steps}, and the code for all these steps fills the tile again."
+            )
             advice = (
                 "use fewer steps: give mat_mul a larger share of the memory, or use fewer pieces."
             )
         elif cut:
             why = f"{why[:-1]}: {cut}"
         elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
-            why = "this is the fastest plan: every tile receives all that it multiplies at once."
+            why = (
+                "this is the fastest plan, in which every tile receives all its blocks of a and b "
+                "at once."
+            )
             advice = IN_FOUR
         bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
         raise NotYet(
-            description, "right, and too large for the tile", why=why, next_step=advice, bars=bars
+            description,
+            "the right numbers, but too many bytes",
+            why=why,
+            next_step=advice,
+            bars=bars,
         )
     bars = Bars(budget, cycles, MODELLED)
     if cycles > budget:
@@ -704,23 +750,30 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
             number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan())
         )
         why = (
-            f"it fits, with {number(peak_bytes)} bytes, in {steps}. But its tiles compute for "
-            f"{learner_cycles} cycles on average, and for {fastest_cycles} in the fastest plan: "
-            "small blocks are slow."
+            f"the product fits in {steps}, but its small blocks are slow: a tile computes for "
+            f"{learner_cycles} cycles on average, compared with {fastest_cycles} in the fastest "
+            "plan."
         )
         if cut := _cut_of(answer, report.num_steps):
             why = f"{why} Here {cut}"
-        raise NotYet(description, "right, and too late", why=why, next_step=IN_FOUR, bars=bars)
+        raise NotYet(
+            description,
+            "the right numbers, but too many cycles",
+            why=why,
+            next_step=IN_FOUR,
+            bars=bars,
+        )
     within = f"{description}; its fullest tile holds {number(peak_bytes)} bytes of {number(limit)}"
     return Passed(within, bars, report, bound=least_cycles(report, 1))
 
 
 IN_FOUR = (
-    "split the inner dimension into four: mat_mul for the first piece, mat_mul_acc for the rest."
+    "split the inner dimension into four pieces: call mat_mul for the first piece, and mat_mul_acc "
+    "for the others."
 )
 NEEDS = {
-    "rows": "the rows of a are split, and each piece needs all of b.",
-    "columns": "the columns of b are split, and each piece needs all of a.",
+    "rows": "the rows of a are split, so each piece needs all of b.",
+    "columns": "the columns of b are split, so each piece needs all of a.",
     "inner": "the inner dimension is split into {} pieces.",
 }
 
@@ -801,7 +854,7 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"
     k = left.shape[1]
-    follow = f"print where each piece begins and ends, for an inner dimension of {k}."
+    follow = f"print the begin and the end of each piece, for an inner dimension of {k}."
     why, advice = run.trial.reason(run, "05.4", advice=follow)
     if why:
         return place, quoted(exact[row, column]), why, advice
@@ -811,7 +864,7 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
         np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
-        why = "not all of the inner dimension is multiplied."
+        why = "the last columns of a and the last rows of b are not multiplied."
         advice = "let the last piece end at a.shape[1]."
     elif any(
         np.array_equal(actual, left[:, begin:] @ right[begin:])
@@ -868,7 +921,7 @@ def _filled(answer: Callable[..., float]) -> Passed:
         cells_used,
         _weights(),
         suspects("05.5"),
-        next_step="draw the panels, and the weights in them.",
+        next_step="draw the panels on paper, and mark the places that have a weight.",
     )
 
 

@@ -38,7 +38,7 @@ def guess(n):
 
 # %% 05.1: last row dropped
 # clause: The program has one vertex for each row
-# why:  the last row is never multiplied, so its element of result is empty.
+# why:  the last row has no vertex, so its element of result is never written.
 # next: loop over range(matrix.shape[0]): it ends with the last row.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -60,7 +60,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: last column dropped
-# why:  the last column is left out.
+# why:  the loop leaves out the last column.
 # next: loop to the end of the row: range(len(self.a)).
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -106,8 +106,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the vector is forgotten
-# why:  these are the sums of the rows: the vector is not used.
-# next: multiply each number of the row by the number of the vector at the same index.
+# why:  these are the sums of the rows, since the codelet does not read the vector.
+# next: add up self.a[i] * self.b[i].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -130,8 +130,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: added, not multiplied
-# why:  this adds the row and the vector instead of multiplying them.
-# next: add up a[i] * b[i].
+# why:  this adds the numbers of the row and the vector, instead of multiplying them.
+# next: add up self.a[i] * self.b[i].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -154,8 +154,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the vector backwards
-# why:  the vector is read from its end.
-# next: multiply element i of the row by element i of the vector.
+# why:  the vector is read from its end to its beginning.
+# next: add up self.a[i] * self.b[i], with the same i in both.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -178,8 +178,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: rows in the wrong order
-# why:  the products are right, but in the wrong order.
-# next: connect the vertex of row r to result[r].
+# why:  the dot products are right, but they are in the wrong elements of result.
+# next: connect the vertex of row r to out=result[r].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -202,8 +202,8 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the first row for all
-# why:  every row has the product of the first row.
-# next: connect the vertex of row r to matrix[r].
+# why:  every element of result has the product of row 0.
+# next: connect the vertex of row r to a=matrix[r].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -265,7 +265,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: the last tile has the rest
 # clause: as evenly as possible
-# not yet: all goes to the last tile
+# not yet: the last tile gets all rows of the remainder
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -285,7 +285,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the last tile is left out
-# not yet: 1 tile has nothing to do
+# not yet: 1 tile has no vertex
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -325,7 +325,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: two tiles for all
-# not yet: have nothing to do, and wait for it
+# not yet: have no vertex, and must wait for the tile with the most
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -346,7 +346,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: the matrix lies elsewhere
 # clause: to the tile where it is needed
-# not yet: The rest are rows or results
+# not yet: The other bytes are rows or results
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -390,7 +390,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: one vertex for all rows
 # clause: The program has one vertex for each row
-# not yet: so that rows can be distributed
+# not yet: since a single vertex runs on only one tile
 class Product(Vertex):
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[FLOAT]]
@@ -451,7 +451,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: thirteen tiles, whatever the machine
 # clause: for any number of rows and of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the code uses the constant 13 for the number of tiles
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -471,7 +471,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: thirteen tiles at most
-# not yet: here only 13 of them have work
+# not yet: here only 13 of the tiles have vertices
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -492,7 +492,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: the vector moved to tile 0
 # clause: The vector stays where it is
-# not yet: the exercise decides where vector is mapped
+# not yet: the tile mapping of vector is fixed
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -514,7 +514,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: returned, not stored
 # clause: Write two things
-# not yet: compute() returns its result, and nobody takes it
+# not yet: compute() returns its result, but the returned value is lost
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -558,7 +558,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: state that is never reset
 # clause: The program may run more than once.
-# not yet: self.total is state, and state lives from run to run
+# not yet: self.total is state, which keeps its value between runs
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -582,7 +582,8 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.2: mean over the tiles
 # clause: Estimate the tile cycles
-# why:  this is the mean over the tiles. A superstep takes as long as its fullest tile.
+# why:  this uses the mean number of pieces per tile, but a superstep takes as long as its fullest
+#   tile.
 # next: round rows * pieces / tiles and rows / tiles up: -(-a // b).
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -598,9 +599,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: rounded down to tiles
-# why:  the number of pieces per tile is rounded down, but some tiles have one more, and all tiles
-#   wait for them.
-# next: round up: -(-a // b).
+# why:  the number of pieces per tile is rounded down, but the fullest tile has one more, and all
+#   tiles wait for it.
+# next: divide, and round up: -(-a // b).
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -615,9 +616,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: six workers share a vertex
-# why:  this divides a vertex among six workers. A vertex runs on one worker, so the seventh vertex
-#   needs another round.
-# next: multiply the cycles of a vertex by 6 and by the rounds: vertices / 6, rounded up.
+# why:  this divides each vertex among six workers, but a vertex runs on one worker, so a seventh
+#   vertex needs another round.
+# next: multiply the cycles of a vertex by 6, and by the number of rounds: vertices / 6, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -632,8 +633,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: worker cycles
-# why:  these are worker cycles. A worker gets one cycle in six.
-# next: multiply the cycles of the busiest worker by 6, in parts 2 and 4.
+# why:  these are worker cycles, but a worker gets only one tile cycle in six.
+# next: multiply parts 2 and 4 by 6.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -649,7 +650,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: six times every vertex
 # why:  each vertex is counted six times, but the six workers run at the same time.
-# next: multiply by the rounds, vertices / 6 rounded up, and not by the vertices.
+# next: multiply by the number of rounds (vertices / 6, rounded up) instead of the number of
+#   vertices.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -665,7 +667,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: the shortest piece
 # clause: with each row split into `pieces`
-# why:  cols // pieces is the shortest piece, but the longest one decides.
+# why:  cols // pieces is the length of the shortest piece, but the tiles wait for the longest one.
 # next: round cols / pieces up: -(-cols // pieces).
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -681,8 +683,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no vector
-# why:  the exchange of the vector is left out.
-# next: add part 1: the length of a part of the vector, times the parts that the tile needs.
+# why:  part 1 is left out: each tile must receive its part of the vector.
+# next: add part 1: the length of a piece, times the number of parts of the vector that the fullest
+#   tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -697,8 +700,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the whole vector
-# why:  every tile receives the whole vector here, but a tile needs only the columns of its pieces.
-# next: multiply the length of a part by the tile's pieces / rows, rounded up, and not by `pieces`.
+# why:  every tile receives the whole vector here, but it needs only the columns of its pieces.
+# next: multiply the length of a piece by the number of parts: the tile's pieces / rows, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -713,8 +716,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: a part for each piece
-# why:  the same part of the vector is counted once per piece, but it arrives only once.
-# next: divide the tile's pieces by rows, and round up: that many parts arrive.
+# why:  each piece receives its own part of the vector, but pieces of the same columns share one
+#   part.
+# next: multiply the length of a piece by the number of parts: the tile's pieces / rows, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -729,8 +733,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: one part for every tile
-# why:  a tile with more than `rows` pieces needs more than one part of the vector.
-# next: multiply the length of a part by the fullest tile's pieces / rows, rounded up.
+# why:  every tile receives one part of the vector, but a tile with more than `rows` pieces needs
+#   several.
+# next: multiply the length of a piece by the number of parts: the tile's pieces / rows, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -745,8 +750,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: adding up one row
-# why:  this adds up one row per tile, but a tile can have several.
-# next: multiply part 4 by the rounds: rows / tiles, rounded up, by six, rounded up.
+# why:  parts 3 and 4 count one row per tile, but the fullest tile adds up rows / tiles rows,
+#   rounded up.
+# next: multiply part 3 by that number of rows, and part 4 by its rounds of six workers.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -761,7 +767,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the larger of the two
-# why:  this assumes that exchange and compute overlap. On this machine they follow one another.
+# why:  this lets exchange and compute overlap, but on this machine they follow one another.
 # next: add up all four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -777,8 +783,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the vector beside the products
-# why:  this assumes that the vector arrives while the tiles multiply. On this machine multiplying
-#   begins after the exchange.
+# why:  this lets the vector arrive while the tiles multiply, but they begin only after the
+#   exchange.
 # next: add up all four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -793,7 +799,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: dot in place of add
 # clause: `dot(n)` and `add(n)`
-# why:  the sums have the price of dot products.
+# why:  part 4 uses the price of a dot product, but the second superstep only adds.
 # next: use add(pieces) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -809,8 +815,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: Graphcore's guess built in
-# why:  the price is always Graphcore's guess. The function gets its prices as dot and add.
-# next: take the worker cycles from dot(…) in part 2 and from add(…) in part 4.
+# why:  the prices are always Graphcore's guess, but the arguments dot and add give the prices.
+# next: use dot(…) in part 2 and add(…) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -825,8 +831,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: bytes
-# why:  these are bytes: a tile receives four of them per cycle.
-# next: count one cycle for each FLOAT that arrives, not four.
+# why:  parts 1 and 3 count bytes, but a tile receives four bytes, one FLOAT, per cycle.
+# next: count one cycle for each FLOAT that arrives.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -841,8 +847,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no second superstep
-# why:  the second superstep is left out: it adds up the products of each row.
-# next: add parts 3 and 4: the products that arrive, and the sums.
+# why:  the second superstep is left out, which adds up the products of each row.
+# next: add part 3, the products that arrive, and part 4, the sums.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -857,7 +863,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: pieces do not travel
-# why:  the second exchange is left out: the products are copied to the tile that adds them up.
+# why:  part 3 is left out: the products must be copied to the tile that adds them up.
 # next: add part 3: `pieces` cycles for each row that the fullest tile adds up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -873,7 +879,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no adding up
-# why:  the second superstep also computes: it adds up the products of each row.
+# why:  part 4 is left out: the second superstep adds up the products of each row.
 # next: add part 4: 6 * add(pieces) for each round of six rows.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -895,7 +901,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the largest of the four
-# why:  this is the largest of the four parts. They follow one another.
+# why:  this is the largest of the four parts, but the parts follow one another.
 # next: add up all four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
@@ -907,9 +913,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: one round
-# why:  a tile with more than six pieces needs several rounds, but here each part has one.
-# next: multiply by the rounds: 6 * up(pieces on the tile, 6) * dot(longest), and the same for the
-#   sums.
+# why:  this counts one round of six workers, but a tile with more than six pieces needs several.
+# next: multiply part 2 by the rounds of pieces, and part 4 by the rounds of rows: the number on the
+#   fullest tile / 6, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
         return -(-a // b)
@@ -919,7 +925,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: dot and add changed places
-# why:  dot and add are swapped: products have the price of sums, and sums that of products.
+# why:  dot and add are swapped: part 2 has the price of sums, and part 4 that of dot products.
 # next: use dot(longest) in part 2 and add(pieces) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
@@ -951,8 +957,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: four numbers
 # clause: return the sum of all four parts
-# why:  these are the four parts, as separate numbers.
-# next: return their sum.
+# why:  this returns the four parts as separate numbers.
+# next: return the sum of the four parts.
 def planned(rows, cols, pieces, tiles, dot, add):
     dealt, longest, summed = -(-rows * pieces // tiles), -(-cols // pieces), -(-rows // tiles)
     return (
@@ -964,8 +970,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: one round of sums
-# why:  the sums have one round of six vertices. A tile with more than six rows needs more rounds.
-# next: multiply the price of a sum by the rounds, too: 6 * up(summed, 6) * add(pieces).
+# why:  part 4 counts one round of six workers, but a tile with more than six rows needs several.
+# next: multiply part 4 by its rounds: 6 * up(summed, 6) * add(pieces), where summed is the number
+#   of rows on the fullest tile.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
         return -(-a // b)
@@ -977,7 +984,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.3: tail dropped
 # why:  the last columns belong to no piece: // drops the remainder of the division.
-# next: let piece p begin at p * cols // pieces; then the last piece ends at cols.
+# next: let piece p go from p * cols // pieces to (p + 1) * cols // pieces; then the last piece ends
+#   at cols.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1000,8 +1008,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: the first piece alone
 # clause: The second adds up, with a `Sum` for each row
-# why:  result has only the first piece of each row.
-# next: add up all pieces of a row: one vertex for each row of partials.
+# why:  result has the product of only the first piece of each row.
+# next: add up all pieces of a row: connect the Sum of a row to x=partials[row].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1022,8 +1030,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the last piece alone
-# why:  result has only the last piece of each row.
-# next: add up all pieces of a row: one vertex for each row of partials.
+# why:  result has the product of only the last piece of each row.
+# next: add up all pieces of a row: connect the Sum of a row to x=partials[row].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1045,7 +1053,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: all but the last piece
 # why:  the last piece of each row is left out.
-# next: add up all pieces of a row: range(pieces) goes from 0 to pieces - 1.
+# next: add up all pieces of a row: connect the Sum of a row to x=partials[row].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1092,7 +1100,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the last row is not added up
-# why:  the last row is never multiplied, so its element of result is empty.
+# why:  the last row is missing, so its element of result is never written.
 # next: loop over range(matrix.shape[0]): it ends with the last row.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1116,7 +1124,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: not cut
 # clause: with a `Dot` for each piece of each row
-# not yet: five of its six workers are idle
+# not yet: five of six workers are idle
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 1
@@ -1158,7 +1166,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: row by row
-# not yet: its pieces are of many columns
+# not yet: since its pieces cover many columns
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1180,7 +1188,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: three pieces
 # clause: choose the number yourself
-# not yet: in the last round some are idle
+# not yet: in the last round some workers are idle
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 3
@@ -1202,7 +1210,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: far too many
 # clause: has a budget of modelled cycles, syncs included
-# not yet: takes the time that is saved
+# not yet: takes longer than the split saves
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 120
@@ -1223,7 +1231,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the matrix lies elsewhere
-# not yet: of the matrix: its pieces are copied, too
+# not yet: bytes of the matrix, since some pieces are mapped to other tiles
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1246,7 +1254,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: as many pieces as it likes
 # clause: with each row split into `pieces`
-# not yet: as the call says
+# not yet: that the argument `pieces` gives
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = min(12, cols)
@@ -1267,7 +1275,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: all on tile 0
-# not yet: all wait for the fullest
+# not yet: all tiles wait for the fullest one
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1375,7 +1383,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: thirteen tiles, whatever the machine
 # clause: on any number of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the code uses the constant 13 for the number of tiles
 def in_pieces(graph, matrix, vector, result, pieces=12):
     (rows, cols), tiles = matrix.shape, 13
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
@@ -1443,8 +1451,8 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
 
 
 # %% 05.3: pieces overlap
-# why:  neighbouring pieces share a column, so it is counted twice.
-# next: end a piece where the next one begins: (p + 1) * cols // pieces.
+# why:  two neighbouring pieces share a column, so its product is added twice.
+# next: end piece p where the next piece begins: at (p + 1) * cols // pieces.
 def in_pieces(graph, matrix, vector, result, pieces=12):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
@@ -1486,7 +1494,7 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
 
 # %% 05.3: cut in another way
 # clause: Piece p has the columns
-# not yet: piece p begins at p * cols // pieces
+# not yet: piece p should begin at p * cols // pieces
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1508,8 +1516,8 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: stored by piece, added up by row
-# why:  the products are stored piece by piece, but a sum adds them up as if they were stored row by
-#   row: it reads products of several rows.
+# why:  the products are stored piece by piece, but each sum reads them as if they were stored row
+#   by row.
 # next: let the sum of row r read products[r::rows].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1533,7 +1541,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.4: half the inner dimension
 # clause: Append c = a times b
-# why:  not all of the inner dimension is multiplied.
+# why:  the last columns of a and the last rows of b are not multiplied.
 # next: let the last piece end at a.shape[1].
 def frugal(graph, a, b, prog):
     half = a.shape[1] // 2
@@ -1558,26 +1566,26 @@ def frugal(graph, a, b, prog):
 
 # %% 05.4: not little enough
 # clause: with little memory
-# not yet: the fullest tile still holds too much. next: split the inner dimension
+# not yet: the fullest tile still holds too many bytes. next: split the inner dimension
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.15)
 
 
 # %% 05.4: as little as can be
-# not yet: fills the tile again
+# not yet: the code for all these steps fills the tile again
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.0005)
 
 
 # %% 05.4: too many steps
 # clause: within both limits
-# not yet: in 16 supersteps
+# not yet: fits in 16 supersteps
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.01)
 
 
 # %% 05.4: columns, one after another
-# not yet: the columns of b are split, and each piece needs all of a
+# not yet: the columns of b are split, so each piece needs all of a
 from ipu_teach import concat
 
 
@@ -1588,7 +1596,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: rows, one after another
-# not yet: the rows of a are split, and each piece needs all of b
+# not yet: the rows of a are split, so each piece needs all of b
 from ipu_teach import concat
 
 
@@ -1608,7 +1616,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: in HALF
-# not yet: went through HALF
+# not yet: some numbers are converted to HALF, which has only about three digits
 from ipu_teach.poplibs import popops
 
 
@@ -1618,7 +1626,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: pieces below each other
-# not yet: sets them side by side
+# not yet: puts them side by side
 from ipu_teach import concat
 
 
@@ -1661,7 +1669,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: HALF to the end
-# not yet: became HALF, which ends at 65,504
+# not yet: some numbers are converted to HALF, which ends at 65,504
 from ipu_teach import HALF
 from ipu_teach.poplibs import popops
 
@@ -1672,8 +1680,8 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: a factor of 2
-# why:  all pieces but the first count twice: the number in mat_mul_acc is a factor.
-# next: use the factor 1.
+# why:  all pieces but the first are added twice: the number in mat_mul_acc is a factor.
+# next: call mat_mul_acc with the factor 1.
 def frugal(graph, a, b, prog):
     ends = [i * a.shape[1] // 4 for i in range(5)]
     c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
@@ -1684,7 +1692,7 @@ def frugal(graph, a, b, prog):
 
 # %% 05.4: taken away
 # why:  all pieces but the first are subtracted: the number in mat_mul_acc is a factor.
-# next: use the factor 1.
+# next: call mat_mul_acc with the factor 1.
 def frugal(graph, a, b, prog):
     ends = [i * a.shape[1] // 4 for i in range(5)]
     c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
@@ -1694,9 +1702,9 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: pieces that overlap
-# why:  the length of a piece is k / 4 rounded up, and the last piece begins before the previous one
-#   ends.
-# next: let the last piece be shorter: begin it where the previous one ends.
+# why:  the last piece begins before the piece in front of it ends, so some columns are multiplied
+#   twice.
+# next: begin each piece where the previous one ends, and let the last piece be shorter.
 def frugal(graph, a, b, prog):
     k = a.shape[1]
     step = -(-k // 4)
@@ -1709,8 +1717,8 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the first part twice
-# why:  the first part is multiplied, and then added again in the loop.
-# next: begin the loop with the second part.
+# why:  the first piece is multiplied before the loop, and then again in the loop.
+# next: begin the loop with the second piece.
 def frugal(graph, a, b, prog):
     inner = a.shape[1]
     ends = [i * inner // 4 for i in range(5)]
@@ -1722,198 +1730,197 @@ def frugal(graph, a, b, prog):
 
 # %% 05.5: one panel at most
 # clause: in all panels they need
-# why:  this is right only if the weights fit into one panel. Larger weights need several, and all
-#   places of each count.
-# next: count the panels: k / deep rounded up, times n / wide rounded up.
+# why:  this assumes that all weights fit into one panel, but larger weights need several panels.
+# next: count the panels as k / deep, rounded up, times n / wide, rounded up.
 def filled(k, n, deep, wide):
     return min(1, k * n / (deep * wide))
 
 
 # %% 05.5: one panel
-# why:  a share is never above 1: larger weights need more than one panel.
-# next: count the panels: k / deep rounded up, times n / wide rounded up.
+# why:  this share can be above 1, since it divides by the places of only one panel.
+# next: count the panels as k / deep, rounded up, times n / wide, rounded up.
 def filled(k, n, deep, wide):
     return k * n / (deep * wide)
 
 
 # %% 05.5: the first panel alone
-# why:  this looks only at the first panel, and leaves out the weights in the others.
-# next: count the panels: k / deep rounded up, times n / wide rounded up.
+# why:  this counts only the first panel, and leaves out the weights in the others.
+# next: count the panels as k / deep, rounded up, times n / wide, rounded up.
 def filled(k, n, deep, wide):
     return min(k, deep) * min(n, wide) / (deep * wide)
 
 
 # %% 05.5: packed
 # clause: in all panels they need
-# why:  this fills the panels without gaps. But a panel that is partly used in depth or in width
-#   counts as a whole panel.
-# next: round up k / deep and n / wide separately.
+# why:  this fills the panels without gaps, but a panel that is partly used still counts as a whole
+#   panel.
+# next: round k / deep and n / wide up separately.
 def filled(k, n, deep, wide):
     return k * n / (-(-k * n // (deep * wide)) * deep * wide)
 
 
 # %% 05.5: mixed up
 # clause: `deep` x `wide`
-# why:  depth and width are swapped.
+# why:  depth and width are swapped: k is divided by wide, and n by deep.
 # next: divide k by deep, and n by wide.
 def filled(k, n, deep, wide):
     return k * n / (-(-k // wide) * -(-n // deep) * deep * wide)
 
 
 # %% 05.5: depth alone
-# why:  the columns are not used: this is the share of the depth.
-# next: multiply by the share of the width.
+# why:  this uses only the depth k, and ignores the width n.
+# next: multiply by the share of the width: n, divided by n rounded up to a multiple of wide.
 def filled(k, n, deep, wide):
     return k / (-(-k // deep) * deep)
 
 
 # %% 05.5: width alone
-# why:  the depth is not used: this is the share of the width.
-# next: multiply by the share of the depth.
+# why:  this uses only the width n, and ignores the depth k.
+# next: multiply by the share of the depth: k, divided by k rounded up to a multiple of deep.
 def filled(k, n, deep, wide):
     return n / (-(-n // wide) * wide)
 
 
 # %% 05.5: the mean of both
 # clause: Which share of the places in a panel
-# why:  this is the mean of both shares. A quarter of the depth in a quarter of the width is a
-#   sixteenth.
-# next: multiply the two shares.
+# why:  this is the mean of the share of the depth and the share of the width.
+# next: multiply the two shares: a quarter of the depth and a quarter of the width fill a sixteenth.
 def filled(k, n, deep, wide):
     return (k / (-(-k // deep) * deep) + n / (-(-n // wide) * wide)) / 2
 
 
 # %% 05.5: per cent
 # clause: from 0 to 1, in all panels
-# why:  this is a percentage.
-# next: return a share from 0 to 1.
+# why:  this is a percentage, but the exercise asks for a share from 0 to 1.
+# next: leave out the factor of 100.
 def filled(k, n, deep, wide):
     return 100 * k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: rounded down
-# why:  this counts only panels that are full.
-# next: count all weights, also those in panels that are partly empty: k * n.
+# why:  this counts only the weights in full panels.
+# next: count all weights, k * n, also those in panels that are partly empty.
 def filled(k, n, deep, wide):
     return (k // deep) * (n // wide) * deep * wide / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: one more panel where it fits
-# why:  if a panel is exactly full, this adds an empty one.
-# next: use -(-a // b): it is a / b, rounded up.
+# why:  if the last panel is exactly full, this counts one empty panel more.
+# next: round up with -(-a // b).
 def filled(k, n, deep, wide):
     return k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide)
 
 
 # %% 05.5: rounded to two digits
-# not yet: then rounded to 2 digits
+# not yet: but rounded to 2 digits
 def filled(k, n, deep, wide):
     return round(k * n / (-(-k // deep) * -(-n // wide) * deep * wide), 2)
 
 
 # %% 05.5: panels added
-# why:  this adds the numbers of panels in depth and in width. Panels form a grid.
+# why:  this adds the numbers of panels in depth and in width, but the panels form a grid.
 # next: multiply the two numbers of panels.
 def filled(k, n, deep, wide):
     return k * n / ((-(-k // deep) + -(-n // wide)) * deep * wide)
 
 
 # %% 05.5: weights added
-# why:  this adds k and n. The number of weights is their product.
+# why:  this uses k + n as the number of weights, but there are k * n weights.
 # next: use k * n.
 def filled(k, n, deep, wide):
     return (k + n) / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: rounded to the nearest
-# why:  the number of panels is rounded to the nearest integer. A panel that is partly used is a
-#   whole panel.
-# next: round up: -(-k // deep).
+# why:  the number of panels is rounded to the nearest integer, but a panel that is partly used
+#   counts as a whole panel.
+# next: round up: -(-k // deep) and -(-n // wide).
 def filled(k, n, deep, wide):
     return k * n / (max(1, round(k / deep)) * max(1, round(n / wide)) * deep * wide)
 
 
 # %% 05.5: upside down
-# why:  this is the number of places per weight. The exercise asks for the share of places that have
+# why:  this is the number of places per weight, but the exercise asks for the share of places with
 #   a weight.
-# next: divide the weights by the places.
+# next: divide the number of weights by the number of places.
 def filled(k, n, deep, wide):
     return -(-k // deep) * -(-n // wide) * deep * wide / (k * n)
 
 
 # %% 05.5: what stays empty
 # clause: Which share of the places has a weight?
-# why:  this is the share of the places that are empty.
-# next: subtract it from 1.
+# why:  this is the share of the empty places, not of those with a weight.
+# next: subtract this share from 1.
 def filled(k, n, deep, wide):
     return 1 - k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
 
 
 # %% 05.5: the poorer of the two
-# why:  this is the smaller of two shares, that of the depth and that of the width. Both leave
+# why:  this is only the smaller share of the two, but gaps in the depth and in the width both leave
 #   places empty.
-# next: multiply the two shares.
+# next: multiply the share of the depth by the share of the width.
 def filled(k, n, deep, wide):
     return min(k / (-(-k // deep) * deep), n / (-(-n // wide) * wide))
 
 
 # %% 05.5: the last panel alone
-# why:  this is the share of the last panel. The panels before it are fuller.
-# next: divide all weights by all places of all panels.
+# why:  this is the share of the last panel, but all panels count.
+# next: divide the number of all weights, k * n, by the places of all panels.
 def filled(k, n, deep, wide):
     return ((k - 1) % deep + 1) * ((n - 1) % wide + 1) / (deep * wide)
 
 
 # %% 05.w1: a round for each vertex
 # clause: A vertex takes 7 worker cycles for a piece
-# why:  three vertices on six workers are one round: they run at the same time.
-# next: count 6 x 7 cycles for multiplying.
+# why:  this counts a round for each of the three vertices, but they run at the same time, on three
+#   of the six workers.
+# next: count one round for multiplying: 6 x 7 cycles.
 four_parts = 2, 126, 4, 54
 
 
 # %% 05.w1: the whole vector
 # clause: each split into 4 pieces, on 4 tiles
-# why:  the vector has 8 numbers, but the pieces of a tile are of the same two columns, so it needs
-#   2 of them.
-# next: count one part of the vector, as long as a piece.
+# why:  this counts all 8 numbers of the vector, but the pieces of a tile have the same two columns.
+# next: count 2 cycles: the two numbers of the vector that tile 0 needs.
 four_parts = 8, 42, 4, 54
 
 
 # %% 05.w1: worker cycles
 # clause: How many cycles does the fullest tile need
-# why:  these are worker cycles. A worker gets one cycle in six.
-# next: multiply by six, in parts 2 and 4.
+# why:  parts 2 and 4 are worker cycles, but a worker gets only one tile cycle in six.
+# next: multiply parts 2 and 4 by six.
 four_parts = 2, 7, 4, 9
 
 
 # %% 05.w1: three of four
 # clause: each of the four parts
-# not yet: 4 values are asked for
+# not yet: the exercise asks for 4 values
 four_parts = 2, 42, 54
 
 
 # %% 05.w1: a part for each piece
-# why:  pieces 0, 1 and 2 are of the same two columns, so the tile needs one part of the vector.
-# next: count that part once.
+# why:  this counts a part of the vector for each of pieces 0, 1 and 2, but they have the same two
+#   columns.
+# next: count that part once: 2 cycles.
 four_parts = 6, 42, 4, 54
 
 
 # %% 05.w1: without its own partial result
-# why:  the plan counts all four products of a row, also the one that is on the tile already.
-# next: multiply the rows of a tile by the pieces of a row.
+# why:  this leaves out the product that is already on the tile, but the plan counts all four
+#   products of a row.
+# next: count 4 cycles for the products that arrive.
 four_parts = 2, 42, 3, 54
 
 
 # %% 05.w1: a sum for each piece
-# why:  a tile adds up one row, with one vertex for its four products.
+# why:  this counts a sum for each piece, but one vertex adds up all four products of a row.
 # next: count 6 x 9 cycles for adding up.
 four_parts = 2, 42, 4, 216
 
 
 # %% 05.w1: bytes
-# why:  these are bytes in parts 1 and 3. The tile receives 2 and 4 FLOATs, and each takes one
-#   cycle.
-# next: give cycles for all four parts.
+# why:  parts 1 and 3 are bytes, but a tile receives four bytes, one FLOAT, per cycle.
+# next: divide parts 1 and 3 by four.
 four_parts = 8, 42, 16, 54
 
 
@@ -1925,15 +1932,15 @@ four_parts = 42, 2, 54, 4
 
 
 # %% 05.w1: six workers share a vertex
-# why:  this divides the three vertices among six workers. A vertex runs on one worker, which gets
-#   one cycle in six.
+# why:  this divides the three vertices among six workers, but a vertex runs on one worker, which
+#   gets one cycle in six.
 # next: multiply the cycles of the busiest worker by six.
 four_parts = 2, 21, 4, 9
 
 
 # %% 05.w2: the whole row twice
 # clause: Return a program that writes both dot products
-# why:  both vertices get the whole row. Each half needs its own vertex.
+# why:  both vertices get the whole row, but each should get one half.
 # next: connect row[:half] and vector[:half] to the first vertex, row[half:] and vector[half:] to
 #   the second.
 def two_halves(graph, row, vector, halves):
@@ -1946,7 +1953,7 @@ def two_halves(graph, row, vector, halves):
 
 # %% 05.w2: one after the other
 # clause: in one compute set
-# not yet: two vertices of one compute set work at the same time
+# not yet: only vertices of the same compute set run at the same time
 def two_halves(graph, row, vector, halves):
     half, program = row.num_elements // 2, Sequence()
     for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
@@ -1981,7 +1988,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: every other number
-# why:  one vertex has the numbers at even indices, the other those at odd ones.
+# why:  one vertex has the numbers at even indices, and the other those at odd indices.
 # next: use contiguous halves: row[:half] and row[half:].
 def two_halves(graph, row, vector, halves):
     work = graph.add_compute_set("halves")
@@ -1992,8 +1999,8 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the first half rounded up
-# why:  if the row has an odd length, the first half is the longer one here.
-# next: round down, with row.num_elements // 2: the first half is the shorter one.
+# why:  in a row of odd length, the first half is the longer one here.
+# next: round down: half = row.num_elements // 2.
 def two_halves(graph, row, vector, halves):
     half, work = (row.num_elements + 1) // 2, graph.add_compute_set("halves")
     for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
@@ -2004,7 +2011,7 @@ def two_halves(graph, row, vector, halves):
 
 # %% 05.w2: the last number is lost
 # clause: `halves[1]` that of the remaining ones
-# why:  if the row has an odd length, the last number is in neither half.
+# why:  in a row of odd length, the last number is in neither half.
 # next: let the second half end at the end of the row: row[half:].
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
@@ -2017,7 +2024,7 @@ def two_halves(graph, row, vector, halves):
 
 # %% 05.w2: the first half of the vector for both
 # clause: `halves[1]` that of the remaining
-# why:  the second half of the row is multiplied by numbers from the beginning of the vector.
+# why:  the second half of the row is multiplied by the beginning of the vector.
 # next: connect the second vertex to the same slice of both: row[half:] and vector[half:].
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
@@ -2029,14 +2036,16 @@ def two_halves(graph, row, vector, halves):
 
 # %% 05.w3: the rows
 # clause: which part of a does a piece need
-# why:  each piece of the rows needs all of b, so it needs nearly as much memory as before.
-# next: choose the split whose pieces need a quarter of a and a quarter of b.
+# why:  each quarter of the rows of a needs all of b, so the tiles need nearly as much memory as
+#   before.
+# next: choose the split in which a piece needs only a quarter of a and a quarter of b.
 which = "rows"
 
 
 # %% 05.w3: the columns
 # clause: Which of the three keeps both limits?
-# why:  this saves memory, but is too slow: each of 13 tiles gets four columns, in a unit that is 16
-#   wide.
-# next: choose the split that needs only a quarter of b, but keeps all of its columns.
+# why:  this saves memory, but it is slow: each of 13 tiles gets four columns, for a unit that is 16
+#   columns wide.
+# next: choose the split in which a piece keeps all columns of b, but needs only a quarter of its
+#   rows.
 which = "columns"

@@ -652,7 +652,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: added up in HALF
-# not yet: it is nearly right: somewhere a number went through HALF
+# not yet: it is nearly right: some numbers are converted to HALF
 from ipu_teach import HALF
 
 
@@ -670,7 +670,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: thirteen tiles
 # clause: and of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the code uses the constant 13 for the number of tiles
 def lean_total(graph, readings, total):
     part, n = graph.add_variable(FLOAT, total.shape, "part"), total.num_elements
     for tile in range(13):
@@ -1038,8 +1038,8 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: thirteen tiles
 # clause: any number of tiles
-# why:  the number of tiles is the constant 13 somewhere in this code.
-# next: use graph.target.num_tiles instead.
+# why:  the code uses the constant 13 for the number of tiles.
+# next: put graph.target.num_tiles in its place.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
     for c in range(channels):

@@ -64,7 +64,7 @@ def _view(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build an empty program for answer(*tensors, *more), which returns a view of the tensors."""
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
-        advice = "return the result of concat, reshaped."
+        advice = "reshape the result of concat, and return it."
         raise NotYet(trial.tried, returned(returned_value), expected="a tensor", next_step=advice)
     return Steps(), [returned_value]
 
@@ -86,9 +86,12 @@ def _patches(answer: Callable[..., Tensor]) -> Passed:
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
-            advice = "list the windows of that call, and the elements of the first that differs."
+            advice = (
+                "list the windows of this call by hand, and the elements of the first row that "
+                "differs."
+            )
             if shaped:
-                advice = "count the windows down and the windows across separately."
+                advice = "count the windows in each column and in each row of the image separately."
             raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
@@ -174,7 +177,7 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     minimum = products_cycles(MEDIUM)
     bars = Bars(2 * minimum, int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        why = "two products are enough, but there are far more steps than that."
+        why = "two products are enough, but this takes more than twice their cycles."
         advice = "use one mat_mul for dx and one for dw, for all windows at once."
         raise NotYet(trial.tried, number(bars.yours), why=why, next_step=advice, bars=bars)
     return Passed("5 layers, compared with the sums of the definition", bars, run.report)
@@ -195,7 +198,7 @@ def _refuse_other_order(run: Ran, rights: tuple[Array, ...]) -> None:
             run.trial.tried,
             ", ".join(returned_order),
             expected=", ".join(names),
-            why=f"{returned_order[0]} came first, and all three are right.",
+            why=f"all three gradients are right, but {returned_order[0]} came first.",
             next_step=f"return {', '.join(names)}, in this order.",
         )
 
@@ -322,10 +325,16 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
     bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
     if bars.yours > bars.budget:
         tile, maximum = Counter(lies.tolist()).most_common(1)[0]
-        why = f"{maximum:,} of {len(lies):,} zeros are on tile {tile}, and all others wait for it."
+        why = (
+            f"{maximum:,} of {len(lies):,} zeros are on tile {tile}, and all other tiles wait for "
+            "it."
+        )
         if maximum < len(lies) / 4:
-            why = "the zeros are spread over the tiles, but something else takes the time."
-        advice = "place a few of the zeros on each tile."
+            why = (
+                "the zeros are spread over the tiles, but another step takes more cycles than the "
+                "budget."
+            )
+        advice = "spread the zeros over the tiles: poputil.map_tensor_linearly(graph, zeros)."
         raise NotYet(description, "", why=why, next_step=advice, bars=bars)
     return Passed(f"4 shapes, and a layer on {MANY} tiles", bars, report)
 
@@ -371,7 +380,7 @@ def _pool(answer: Callable[..., Array]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
         "all elements are negative": case(4, 3, 2, 1, below=True),
     }
-    advice = "trace one window by hand, and find its largest element."
+    advice = "find the largest element of one window by hand, and compare its gradient."
     passed = compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
     whole = (np.array([[3, 3, 1], [0, 2, 2]]), np.array([[1.0, 0.5]]), 2, 1)
     advice = "make dx an array of floats, whatever the dtype of x: np.zeros(x.shape)."
@@ -554,8 +563,8 @@ def _training(
     except Broken as broken:
         if not isinstance(broken.error, _TooMany):
             raise
-        why = f"this goes through all images more than {EPOCHS} times."
-        advice = "go through them `epochs` times, in batches of cnn.batch."
+        why = f"the training goes through all images more than {EPOCHS} times."
+        advice = "go through the images `epochs` times, in batches of cnn.batch."
         raise NotYet(_description(), f"step {_allowed() + 1}", why=why, next_step=advice) from None
     if result is ...:
         raise NotAttempted
@@ -570,7 +579,7 @@ def _training(
 
 # A training with at least this test accuracy may be repeated with another order of images.
 CLOSE = 0.85
-MIXED = "the batches were shuffled, and the statistics kept."
+MIXED = "the batches were shuffled, and the statistics were kept."
 
 
 def _fault(
@@ -583,7 +592,7 @@ def _fault(
     actual = f"{100 * right:.1f} % of the test images read correctly"
     if watched.wrong:
         why = f"the network learned from {watched.wrong}."
-        advice = "index both with the same numbers: images[batch] and labels[batch]."
+        advice = "index images and labels with the same numbers: images[batch] and labels[batch]."
         if "label" not in watched.wrong:
             advice = "pass unchanged rows of images to cnn.learn: images[batch]."
         return actual, "", why, advice
@@ -603,12 +612,12 @@ def _fault(
             advice = "leave out the factor of 100."
         return actual, "the share that is read correctly, from 0 to 1", "", advice
     if abs(learner_value - right) > 0.004:
-        why = "the trained network has another share."
+        why = "the trained network classifies another share of the test images correctly."
         advice = "return np.mean(cnn.read(test_images) == test_labels), after the last step."
         if abs(learner_value - on_images()) < 0.004:
-            why = "this is the share of the images that it was trained on."
+            why = "this is the share of the training images, not of the test images."
         elif abs(1 - learner_value - right) < 0.004:
-            why = "this is the share of those that it reads incorrectly."
+            why = "this is the share of the test images that are classified incorrectly."
             advice = "compare with == instead of !=."
         return f"{learner_value:.4g}", f"{right:.4g}", why, advice
     return None
@@ -621,13 +630,19 @@ def _too_few(watched: _Watched) -> tuple[str, str]:
     """Return `(why, next step)` for a training that classifies too few images."""
     steps = len(watched.losses)
     if np.mean(watched.kinds) < 4:
-        why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."
+        why = (
+            f"a batch had {np.mean(watched.kinds):.1f} kinds of digits on average: the images were "
+            "not shuffled."
+        )
         return why, SHUFFLE
     if not watched.kept:
-        why = "no statistics were kept, so cnn.read uses mean 0 and standard deviation 1."
+        why = "cnn.keep was never called, so cnn.read uses mean 0 and standard deviation 1."
         return why, "call cnn.keep(0.1) after each step."
     if not np.isfinite(watched.losses).all() or watched.losses[-1] > 1.5 * watched.losses[0]:
-        why = f"the loss went from {watched.losses[0]:.3g} to {watched.losses[-1]:.3g}."
+        why = (
+            f"the loss grew from {watched.losses[0]:.3g} to {watched.losses[-1]:.3g}, because the "
+            "rate is too large."
+        )
         return why, "start with a smaller rate: 0.06."
     if watched.followed < 0.9:
         why = (
@@ -636,11 +651,11 @@ def _too_few(watched: _Watched) -> tuple[str, str]:
         )
         return why, "call cnn.keep(0.1) after each step."
     if steps < 0.75 * watched.allowed:
-        why = f"this made {steps} steps of {watched.allowed} that are allowed."
+        why = f"the training took only {steps} of the {watched.allowed} allowed steps."
         return why, f"go through the images {EPOCHS} times: once for each of `epochs`."
     first, last = watched.rates[0], watched.rates[-1]
     why = f"{MIXED} The rate was {first:.3g} in the first step and {last:.3g} in the last."
-    advice = "let the rate fall from 0.06 to 0.01: np.linspace(0.06, 0.01, epochs)."
+    advice = "let the rate decrease from 0.06 to 0.01: np.linspace(0.06, 0.01, epochs)."
     if 0.04 <= first <= 0.08 and last <= 0.03:
         advice = SHUFFLE
     return why, advice

@@ -207,23 +207,24 @@ def small(images):
 
 # %% 07b.w1: one too few
 # clause: if the first position is at the left end
-# why:  the first window is not counted.
-# next: add 1: a window that fits exactly fits once.
+# why:  this leaves out the first window: the division counts only the moves of the window.
+# next: add 1 after the division.
 def windows(size, k, stride, padding):
     return (size + 2 * padding - k) // stride
 
 
 # %% 07b.w1: zeros on one side
 # clause: `padding` zeros are added on *each* side of it
-# why:  this adds zeros on one side only.
-# next: use 2 * padding.
+# why:  this adds the zeros of one side, but both sides have `padding` zeros.
+# next: use size + 2 * padding.
 def windows(size, k, stride, padding):
     return (size + padding - k) // stride + 1
 
 
 # %% 07b.w1: as if windows might hang over
-# why:  the last window extends beyond the end if the stride does not divide the rest.
-# next: round down.
+# why:  the last window extends beyond the end of the image if the stride does not divide size + 2 *
+#   padding - k.
+# next: round the division down: //.
 def windows(size, k, stride, padding):
     return -(-(size + 2 * padding - k) // stride) + 1
 
@@ -236,14 +237,14 @@ def windows(size, k, stride, padding):
 
 
 # %% 07b.w1: by one each time
-# why:  the window moves by one element here. It moves by `stride`.
+# why:  the window moves by one element here, but it should move by `stride`.
 # next: divide size + 2 * padding - k by stride, round down, and add 1.
 def windows(size, k, stride, padding):
     return size + 2 * padding - k + 1
 
 
 # %% 07b.w1: rounded to nearest
-# why:  this rounds to the nearest number, but a window that does not fit does not count.
+# why:  this rounds to the nearest number, but a window that does not fit completely must not count.
 # next: round down: use // instead of / and round().
 def windows(size, k, stride, padding):
     return round((size + 2 * padding - k) / stride) + 1
@@ -251,28 +252,28 @@ def windows(size, k, stride, padding):
 
 # %% 07b.w1: two divisions
 # clause: Return the number of windows in one dimension
-# why:  this rounds down twice, and loses a remainder.
-# next: subtract k first, and divide once.
+# why:  this divides and rounds down twice, which can lose a window.
+# next: subtract k first, and divide once: (size + 2 * padding - k) // stride.
 def windows(size, k, stride, padding):
     return (size + 2 * padding) // stride - k // stride + 1
 
 
 # %% 07b.w1: the first window divided, too
-# why:  the first window is added before the division, so it is divided by stride, too.
-# next: divide first, then add 1.
+# why:  the 1 for the first window is added before the division, so it is divided by stride, too.
+# next: divide first, and then add 1.
 def windows(size, k, stride, padding):
     return (size + 2 * padding - k + 1) // stride
 
 
 # %% 07b.w1: k subtracted last
 # why:  the whole image is divided by stride, and k is subtracted afterwards.
-# next: subtract k first, then divide by stride.
+# next: subtract k first, and then divide by stride.
 def windows(size, k, stride, padding):
     return (size + 2 * padding) // stride - k + 1
 
 
 # %% 07b.w1: a window more for each zero
-# why:  each zero adds one window here, whatever the stride is.
+# why:  each zero adds one window here, but the stride also applies to the zeros.
 # next: add 2 * padding to the size before the division.
 def windows(size, k, stride, padding):
     return (size - k) // stride + 1 + 2 * padding
@@ -280,8 +281,9 @@ def windows(size, k, stride, padding):
 
 # %% 07b.1: channels before places
 # clause: for each of them all channels
-# why:  a row has all positions of the first channel here, then all of the next channel.
-# next: join in dimension 3, that of the channels: then each position has all of its channels.
+# why:  a row has all positions of the first channel, then all of the next channel, but each
+#   position should have all its channels together.
+# next: join the slices in dimension 3, that of the channels.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -295,7 +297,7 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: turned round
-# why:  the positions of the kernel are in reverse order: this is the reversed kernel.
+# why:  the positions of the kernel are in reverse order in each row.
 # next: put position (0, 0) first, and (k - 1, k - 1) last.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
@@ -310,8 +312,8 @@ def patches(x, k, stride=1):
 
 # %% 07b.1: columns of the kernel first
 # clause: the positions of the kernel in reading order
-# why:  the positions go down the columns of the kernel first.
-# next: loop over the rows outside, and over the columns inside.
+# why:  a row goes down the columns of the kernel first, but it should go along the rows.
+# next: loop over the kernel's rows i outside, and over its columns j inside.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -338,8 +340,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: always by one
-# why:  the stride is ignored: the window moves by 1.
-# next: take every stride-th row and column.
+# why:  the stride is ignored: the window always moves by 1.
+# next: take every stride-th row and column: x[:, i : … : stride].
 def patches(x, k, stride=1):
     stride = 1
     batch, rows, columns, channels = x.shape
@@ -368,8 +370,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: row after row of the matrix
-# why:  the numbers are there, but position by position: the matrix is transposed.
-# next: join in dimension 3, so that the numbers of a window are in one row.
+# why:  the slices are joined below one another, so the numbers of one window are in different rows.
+# next: join the slices in dimension 3, so that the numbers of a window are in one row.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -383,8 +385,9 @@ def patches(x, k, stride=1):
 
 # %% 07b.1: images side by side
 # clause: image by image, in reading order
-# why:  the rows go window by window, and for each window through the images.
-# next: put all windows of the first image first.
+# why:  the rows change the image before the window: window 0 of all images, then window 1 of all
+#   images.
+# next: put all windows of the first image first, and then those of the next image.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -414,8 +417,8 @@ def patches(x, k, stride=1):
 
 # %% 07b.1: no matrix yet
 # clause: Return the matrix of patches
-# why:  this has three dimensions: the images are still separate.
-# next: reshape to batch * down * across rows.
+# why:  this has three dimensions, but a matrix has two: the images are still separate.
+# next: reshape to batch * down * across rows and k * k * channels columns.
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
@@ -441,9 +444,9 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.2: the kernel not turned
-# why:  dx uses the kernel without reversing it. The window that meets an element last meets it with
-#   the kernel's first position.
-# next: use w.reverse(0).reverse(1), before you exchange its channels.
+# why:  dx uses the kernel without reversing it, but the backward pass meets the positions of the
+#   kernel in the opposite order.
+# next: reverse the kernel, w.reverse(0).reverse(1), before you exchange its channels.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.dim_shuffle([0, 1, 3, 2])
@@ -485,9 +488,9 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: ins and outs not exchanged
-# why:  the kernel has ins in its rows and outs in its columns, as in the forward pass. In the
-#   backward pass the patches are those of dy, which has outs.
-# next: exchange the two with dim_shuffle([0, 1, 3, 2]), and reshape to (k * k * outs, ins).
+# why:  the kernel has ins in its rows and outs in its columns, but the patches of dy have outs in
+#   their rows.
+# next: exchange the channels with dim_shuffle([0, 1, 3, 2]), and reshape to (k * k * outs, ins).
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1)
@@ -500,9 +503,9 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: read by the wrong shape
-# why:  the kernel is reshaped instead of exchanging its channels: all numbers are there, but in
-#   other positions.
-# next: use dim_shuffle([0, 1, 3, 2]), which exchanges ins and outs.
+# why:  the kernel is only reshaped, so its numbers are in wrong positions: reshape does not
+#   exchange ins and outs.
+# next: exchange ins and outs with dim_shuffle([0, 1, 3, 2]) before the reshape.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1)
@@ -515,8 +518,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: dw on its side
-# why:  the channels of dw are in the wrong order.
-# next: return the shape of w: [k, k, ins, outs].
+# why:  the last two dimensions of dw are exchanged.
+# next: return dw in the shape of w: [k, k, ins, outs].
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -543,8 +546,8 @@ def backward(graph, x, w, dy, p, program):
 
 # %% 07b.2: a mean for the bias
 # clause: The gradients are sums over the batch
-# why:  db is a mean here, but the gradients are sums.
-# next: add up, and do not divide.
+# why:  db is the mean of dy, but the gradient is the sum.
+# next: add up dy over dimensions 0, 1 and 2, and do not divide.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -559,8 +562,8 @@ def backward(graph, x, w, dy, p, program):
 
 # %% 07b.2: the bias divided by the batch
 # clause: To get a mean, divide elsewhere
-# why:  db is divided by the number of images.
-# next: add up, and do not divide.
+# why:  db is divided by the number of images, but the gradient is the sum.
+# next: add up dy over dimensions 0, 1 and 2, and do not divide.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -589,7 +592,7 @@ def backward(graph, x, w, dy, p, program):
 
 # %% 07b.2: the bias of the first image
 # why:  db includes only the first image.
-# next: add up over the batch, too: dimensions 0, 1 and 2.
+# next: add up dy over the batch, too: dimensions 0, 1 and 2.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -602,8 +605,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: divided by the batch
-# why:  dw is divided by the number of images.
-# next: return the sum; divide elsewhere.
+# why:  dw is divided by the number of images, but the gradient is the sum.
+# next: return dw without the division.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
@@ -617,8 +620,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: down the slope
-# why:  the gradients have the wrong sign.
-# next: return the gradients themselves; the update subtracts them.
+# why:  all three gradients have the wrong sign.
+# next: do not negate dy: the update of the weights subtracts the gradient.
 def backward(graph, x, w, dy, p, program):
     dy = popops.neg(graph, dy, program)
     k, _, ins, outs = w.shape
@@ -665,7 +668,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: dw turned, too
-# why:  dw is reversed in both directions. Only the kernel for dx is reversed.
+# why:  dw is reversed in both directions, but only the kernel for dx must be reversed.
 # next: return dw without reverse.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
@@ -678,8 +681,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: dw with its ins in front
-# why:  dw is read as if a patch had its channels first. It has them after its positions.
-# next: reshape to [k, k, ins, outs].
+# why:  dw is reshaped as if a row of patches had its channels first, but the positions come first.
+# next: reshape dw to [k, k, ins, outs].
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     flat = dy.reshape((dy.num_elements // outs, outs))
@@ -691,7 +694,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: dw in front
-# not yet: dw came first
+# not yet: all three gradients are right, but dw came first
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     flat = dy.reshape((dy.num_elements // outs, outs))
@@ -722,15 +725,15 @@ def padded(graph, x, p):
 
 # %% 07b.3: no zeros
 # why:  x is returned unchanged, without zeros.
-# next: join zeros, x and zeros, for each of the two dimensions.
+# next: for each of dimensions 1 and 2, join zeros, x and zeros.
 def padded(graph, x, p):
     return x
 
 
 # %% 07b.3: on two sides
 # clause: on each side of rows and columns
-# why:  there are zeros above and below, but none on the left and right.
-# next: use both dimensions, 1 and 2.
+# why:  there are zeros above and below x, but none on its left and right.
+# next: add zeros in both dimensions, 1 and 2.
 def padded(graph, x, p):
     for axis in (1,):
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
@@ -740,7 +743,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: before it only
-# why:  all zeros are before x, and none after it.
+# why:  all zeros are in front of x, and none after it.
 # next: use concat([zeros, x, zeros], axis).
 def padded(graph, x, p):
     return popops.pad(graph, x, [0, 2 * p, 2 * p, 0], [0, 0, 0, 0])
@@ -748,16 +751,16 @@ def padded(graph, x, p):
 
 # %% 07b.3: channels, too
 # clause: Return a tensor [batch, rows + 2 p, columns + 2 p, channels]
-# why:  the channels have zeros, too.
-# next: use only rows and columns, dimensions 1 and 2.
+# why:  zeros are added to the channels, too.
+# next: add zeros only in dimensions 1 and 2, the rows and columns.
 def padded(graph, x, p):
     return popops.pad(graph, x, [0, p, p, p], [0, p, p, p])
 
 
 # %% 07b.3: ones
 # clause: Return x with p zeros on each side
-# why:  the border of x is not 0.
-# next: use add_constant(…, 0).
+# why:  the border of x is 1, not 0.
+# next: create the border with the value 0: graph.add_constant(dtype, shape, 0).
 def padded(graph, x, p):
     for axis in (1, 2):
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 1)
@@ -767,8 +770,8 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: the edge once more
-# why:  the border repeats the outermost elements of x.
-# next: use zeros.
+# why:  the border repeats the outermost elements of x, but it should be 0.
+# next: join constants of 0 instead of slices of x.
 def padded(graph, x, p):
     for axis in (1, 2):
         first, last = x.slice(0, 1, axis), x.slice(x.shape[axis] - 1, x.shape[axis], axis)
@@ -779,7 +782,7 @@ def padded(graph, x, p):
 # %% 07b.3: one row
 # clause: p zeros on each side
 # why:  there is one row of zeros on each side, whatever p is.
-# next: use p of them.
+# next: add p rows and p columns of zeros on each side.
 def padded(graph, x, p):
     return popops.pad(graph, x, [0, 1, 1, 0], [0, 1, 1, 0])
 
@@ -794,8 +797,8 @@ def padded(graph, x, p):
 
 
 # %% 07b.4: all that are equal
-# why:  each of several equally large elements gets the whole gradient.
-# next: divide it by their number.
+# why:  each of several equally large elements gets the whole gradient of the window.
+# next: divide the gradient by the number of elements that equal the largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -806,7 +809,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the largest without its sign
-# why:  this looks for the largest magnitude. The largest negative element is the one nearest to 0.
+# why:  this looks for the largest magnitude, so a negative element can win against a larger one.
 # next: compare x itself, without abs.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
@@ -819,8 +822,8 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the first
 # clause: Return the gradient of each element of x
-# why:  the first of several equally large elements gets the whole gradient.
-# next: count them, and divide.
+# why:  the first of several equally large elements gets the whole gradient of the window.
+# next: share the gradient: divide it by the number of elements that equal the largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -831,8 +834,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the last
-# why:  the last of several equally large elements gets the whole gradient.
-# next: count them, and divide.
+# why:  the last of several equally large elements gets the whole gradient of the window.
+# next: share the gradient: divide it by the number of elements that equal the largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -844,8 +847,8 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: an average
 # clause: Return the gradient of x for a maximum over windows
-# why:  all elements of a window get a share of its gradient: this is the gradient of an average.
-# next: give it only to the largest element.
+# why:  all elements of a window get a share of its gradient, as in average pooling.
+# next: give the gradient only to the largest element of the window.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -855,8 +858,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: a share of the window for each
-# why:  the gradient is divided by the size of the window. Only equally large elements share it;
-#   often that is one element.
+# why:  the gradient is divided by k * k, the size of the window, but only the largest elements
+#   share it.
 # next: divide by the number of elements that equal the largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
@@ -868,8 +871,8 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the later window wins
 # clause: Windows may overlap
-# why:  if windows overlap, the later one overwrites the result of the earlier one.
-# next: add: dx[window] += ….
+# why:  where windows overlap, the later one overwrites the gradients of the earlier one.
+# next: add to dx with +=.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -881,8 +884,8 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the window is the stride
 # clause: a gradient for each window of k x k
-# why:  the windows are k apart, whatever the stride is.
-# next: start window (i, j) at i * stride and j * stride.
+# why:  the windows start k apart here, but they should start `stride` apart.
+# next: start window (i, j) at row i * stride and column j * stride.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -895,15 +898,16 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the largest of x
 # why:  each gradient goes to the largest element of the whole image.
-# next: use the largest element of its own window.
+# next: give each gradient to the largest element of its own window.
 def pool_back(x, dy, k, stride):
     largest = x == x.max()
     return dy.sum() * largest / largest.sum()
 
 
 # %% 07b.4: to each element that is largest somewhere
-# why:  an element gets the mean of the gradients of its windows, not their sum.
-# next: add up the gradients of several windows.
+# why:  an element that is the largest of several windows gets the mean of their gradients, not the
+#   sum.
+# next: add up the gradients, and do not divide by the number of windows.
 def pool_back(x, dy, k, stride):
     dx, times = np.zeros(x.shape), np.zeros(x.shape)
     for i, j in np.ndindex(dy.shape):
@@ -917,7 +921,7 @@ def pool_back(x, dy, k, stride):
 # %% 07b.4: the last window alone
 # clause: Windows may overlap
 # why:  a later window overwrites the gradients of earlier windows that it overlaps.
-# next: add: dx[…] += ….
+# next: add to dx with +=.
 def pool_back(x, dy, k, stride):
     dx = np.zeros_like(x)
     for i, j in np.ndindex(dy.shape):
@@ -928,9 +932,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: equals of the whole image
-# why:  the gradient of a window is divided by the number of elements of the whole image that equal
-#   its largest.
-# next: count only the elements of its own window.
+# why:  the gradient of a window is divided by the number of equal elements in the whole image.
+# next: count only the elements of the window that equal its largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(*dy.shape):
@@ -941,7 +944,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: nothing for 0
-# why:  a largest element that is not above 0 gets no gradient here, as after a ReLU.
+# why:  a largest element of 0 or less gets no gradient here, as after a ReLU.
 # next: leave out the comparison with 0.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
@@ -953,8 +956,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: windows of stride x stride
-# why:  the windows have stride x stride elements here. They have k x k, and start `stride` apart.
-# next: use k for the size, and stride for the start.
+# why:  the windows have stride x stride elements here, but they should have k x k.
+# next: use k for the size of a window, and stride for its start.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(*dy.shape):
@@ -966,24 +969,25 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.5: as the multiplications
 # clause: Return the share of the units that is busy
-# why:  this is the share of the multiplications. Panels are counted in whole panels.
-# next: divide the weights of a group by the room in all panels of the group.
+# why:  this is the share of the multiplications that remain, but the machine always loads whole
+#   panels.
+# next: divide the weights of one group, deep * wide, by the places in all its panels.
 def busy(places, ins, outs, groups):
     return 1 / groups
 
 
 # %% 07b.5: the width alone
 # clause: in both directions
-# why:  this uses only the width. A panel also has a depth.
-# next: round places * ins // groups up to a multiple of 16, too.
+# why:  this uses only the width of a panel, but a panel also has a depth.
+# next: round the depth places * ins // groups up to a multiple of 16, too.
 def busy(places, ins, outs, groups):
     wide = outs // groups
     return wide / (16 * -(-wide // 16))
 
 
 # %% 07b.5: the depth alone
-# why:  this uses only the depth. A panel also has a width.
-# next: round outs // groups up to a multiple of 16, too.
+# why:  this uses only the depth of a panel, but a panel also has a width.
+# next: round the width outs // groups up to a multiple of 16, too.
 def busy(places, ins, outs, groups):
     deep = places * ins // groups
     return deep / (16 * -(-deep // 16))
@@ -991,7 +995,8 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: channels of all groups
 # clause: the channels of *all* groups
-# why:  the panels are filled with the channels of all groups. Each group is a separate product.
+# why:  the channels of all groups fill the panels together here, but each group is a separate
+#   product.
 # next: divide ins and outs by groups first.
 def busy(places, ins, outs, groups):
     deep, wide = places * ins, outs
@@ -1000,7 +1005,7 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: without the kernel
 # clause: `places` is the number of positions in the kernel
-# why:  the positions of the kernel are left out: they are part of the depth.
+# why:  the positions of the kernel are left out, but they are part of the depth.
 # next: use the depth places * ins // groups.
 def busy(places, ins, outs, groups):
     deep, wide = ins // groups, outs // groups
@@ -1008,23 +1013,23 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: a panel of FLOAT
-# why:  this panel is 8 deep, as for FLOAT.
-# next: use a depth of 16 and a width of 16, for HALF.
+# why:  this panel is 8 deep, as for FLOAT, but the exercise uses HALF.
+# next: use a depth of 16 and a width of 16.
 def busy(places, ins, outs, groups):
     deep, wide = places * ins // groups, outs // groups
     return deep / (8 * -(-deep // 8)) * wide / (16 * -(-wide // 16))
 
 
 # %% 07b.5: one panel
-# why:  this counts at most one panel. A larger group needs several, and fills most of them.
-# next: round up to a multiple of 16, and divide by that.
+# why:  this counts at most one panel in each direction, but a larger group needs several.
+# next: divide the depth and the width by themselves, rounded up to a multiple of 16.
 def busy(places, ins, outs, groups):
     return min(1, places * ins // groups / 16) * min(1, outs // groups / 16)
 
 
 # %% 07b.5: always one panel more
-# why:  this adds a panel even if the last one is full.
-# next: round up: -(-deep // 16).
+# why:  if the last panel is exactly full, this counts one empty panel more.
+# next: round up with -(-deep // 16) and -(-wide // 16).
 def busy(places, ins, outs, groups):
     deep, wide = places * ins // groups, outs // groups
     return deep * wide / ((deep // 16 + 1) * (wide // 16 + 1) * 16 * 16)
@@ -1032,32 +1037,32 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: panels in place of the share
 # clause: Return the share, from 0 to 1
-# why:  this is the number of panels.
-# next: divide the weights by the room in the panels.
+# why:  this is the number of panels, but the exercise asks for a share.
+# next: divide the weights, deep * wide, by the places in these panels.
 def busy(places, ins, outs, groups):
     return -(-places * ins // groups // 16) * -(-outs // groups // 16)
 
 
 # %% 07b.5: the share of all groups, divided
-# why:  this is the share for the channels of all groups, divided by the groups. Each group rounds
-#   its panels up separately.
-# next: compute the share of one group.
+# why:  this is the share for all groups together, divided by the groups, but each group fills its
+#   own panels.
+# next: compute the share of one group: deep = places * ins // groups, wide = outs // groups.
 def busy(places, ins, outs, groups):
     k, n = places * ins, outs
     return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16)) / groups
 
 
 # %% 07b.5: outs of all groups
-# why:  the width has the outs of all groups, but the depth the ins of one.
-# next: divide outs by groups, too.
+# why:  the width has the outs of all groups, but the depth has the ins of one group.
+# next: use the width outs // groups.
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs
     return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))
 
 
 # %% 07b.5: panels that are full
-# why:  this counts only full panels. A panel with a few weights takes as long.
-# next: round up: -(-deep // 16).
+# why:  this counts only full panels, but a panel with a few weights takes as long as a full one.
+# next: round up: -(-deep // 16) and -(-wide // 16).
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs // groups
     panels = max(1, k // 16) * max(1, n // 16)
@@ -1065,16 +1070,16 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: panels by their area
-# why:  this counts panels as if each could hold any 256 weights. A panel is 16 deep and 16 wide.
-# next: round depth and width up separately.
+# why:  this assumes that a panel holds any 256 weights, but a panel is 16 deep and 16 wide.
+# next: round the depth and the width up separately.
 def busy(places, ins, outs, groups):
     weights = places * (ins // groups) * (outs // groups)
     return weights / (256 * -(-weights // 256))
 
 
 # %% 07b.5: from 16 outs on, full
-# why:  from 16 outs on, the width counts as full. With 33 outs, the last one is alone in a third
-#   panel.
+# why:  this counts the width as full from 16 outs on, but with 33 outs the last one is alone in a
+#   third panel.
 # next: round the width up to a multiple of 16.
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs // groups
@@ -1082,8 +1087,8 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: the kernel in the width
-# why:  the positions of the kernel are part of the width here.
-# next: put them into the depth: places * ins // groups.
+# why:  the positions of the kernel are part of the width here, but they belong to the depth.
+# next: use the depth places * ins // groups and the width outs // groups.
 def busy(places, ins, outs, groups):
     k, n = ins // groups, places * outs // groups
     return k * n / (16 * -(-k // 16) * 16 * -(-n // 16))
@@ -1091,7 +1096,7 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.6: not shuffled
 # clause: The images may come **sorted**, all zeros first
-# not yet: they were not shuffled
+# not yet: the images were not shuffled
 def train(cnn, images, labels, test_images, test_labels, epochs):
     done = 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1138,7 +1143,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: nothing kept
 # clause: moves the kept statistics a tenth of the way
-# not yet: no statistics were kept
+# not yet: cnn.keep was never called
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1167,7 +1172,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: far too fast
-# not yet: the loss went from
+# not yet: the loss grew from
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1183,7 +1188,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: far too slow
 # clause: with **two** epochs at least 94 % must be correct
-# not yet: and the statistics kept. The rate was
+# not yet: and the statistics were kept. The rate was
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1216,7 +1221,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: on what it learnt from
 # clause: Return the share of correct test images after `epochs` epochs
-# not yet: the images that it was trained on
+# not yet: this is the share of the training images
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1232,7 +1237,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: the share that is wrong
 # clause: the share of the test images that it classifies correctly
-# not yet: those that it reads incorrectly
+# not yet: that are classified incorrectly
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1254,7 +1259,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: half of the images
 # clause: go through them
-# not yet: this made 30 steps of 120
+# not yet: the training took only 30 of the 120 allowed steps
 def train(cnn, images, labels, test_images, test_labels, epochs):
     order = np.random.default_rng(1).permutation(len(images))
     for begin in range(0, len(images) // 2, cnn.batch):
@@ -1265,7 +1270,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.w2: a deviation
-# why:  this is the standard deviation.
+# why:  this is the standard deviation, but the exercise asks for the variance.
 # next: leave out the square root.
 def variance_of(n, total, squares):
     return max(0, squares / n - (total / n) ** 2) ** 0.5
@@ -1273,7 +1278,7 @@ def variance_of(n, total, squares):
 
 # %% 07b.w2: one less than there are
 # clause: Return the variance of n numbers
-# why:  this divides by n - 1. The mean of n squared distances divides by n.
+# why:  this divides by n - 1, but the variance of n numbers divides by n.
 # next: divide by n.
 def variance_of(n, total, squares):
     return (squares - total**2 / n) / (n - 1)
@@ -1281,14 +1286,14 @@ def variance_of(n, total, squares):
 
 # %% 07b.w2: the squares not divided
 # clause: You know the sum of n numbers, and the sum of their squares
-# why:  the square of the mean is subtracted from the sum of the squares, which is not divided by n.
+# why:  `squares` is the sum of the squares, and it is not divided by n here.
 # next: use squares / n, the mean of the squares.
 def variance_of(n, total, squares):
     return squares - (total / n) ** 2
 
 
 # %% 07b.w2: whole divisions
-# why:  // rounds down, but means are seldom whole numbers.
+# why:  // rounds down, so the fractions of the means are lost.
 # next: divide with /.
 def variance_of(n, total, squares):
     return squares // n - (total // n) ** 2
@@ -1296,23 +1301,22 @@ def variance_of(n, total, squares):
 
 # %% 07b.w2: not about the mean
 # clause: the mean of the squared distances from their mean
-# why:  this is the mean of the squares: the distances are from 0, not from the mean.
-# next: subtract the square of the mean.
+# why:  this is the mean of the squares, so the distances are measured from 0, not from the mean.
+# next: subtract the square of the mean, (total / n) ** 2.
 def variance_of(n, total, squares):
     return squares / n
 
 
 # %% 07b.w2: the sum, squared
-# why:  the square of the sum is divided by n only once.
-# next: square total / n, the mean.
+# why:  total ** 2 / n divides the squared sum by n only once.
+# next: square the mean: (total / n) ** 2.
 def variance_of(n, total, squares):
     return squares / n - total**2 / n
 
 
 # %% 07b.7: the mean of the variances
 # clause: over **all samples of all replicas**
-# why:  this is the mean of the replicas' own variances. It ignores the distances between their
-#   means.
+# why:  this is the mean of the replicas' own variances, which ignores that their means differ.
 # next: add up sums and squares over the replicas first, and compute the variance from those.
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
@@ -1328,7 +1332,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: each for itself
 # clause: returns the sum of a tensor over all `replicas`
-# why:  each replica has the statistics of its own samples.
+# why:  each replica has the mean and the variance of only its own samples.
 # next: put the sums through together(…), and divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
@@ -1342,7 +1346,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: variances about means of their own
-# why:  the mean is that of all samples, but the variance is the replica's own.
+# why:  the mean is that of all samples, but the variance is that of the replica's own samples.
 # next: subtract the joint mean from x, and put the sums of the squares through together(…).
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
@@ -1358,7 +1362,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: divided by its own samples
 # clause: over **all samples
-# why:  the sums of all replicas are divided by the samples of one.
+# why:  the sums of all replicas are divided by the number of samples of one replica.
 # next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
@@ -1372,7 +1376,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: divided by the replicas
-# why:  the sums are divided by the number of replicas, but they are sums over all samples.
+# why:  the sums are divided by the number of replicas, but each replica has x.shape[0] samples.
 # next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     squared = popops.square(graph, x, program)
@@ -1386,7 +1390,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: squares of one's own
-# why:  the sum is that of all replicas, but the squares are those of one.
+# why:  the sum of x is that of all replicas, but the sum of the squares is that of one replica.
 # next: put the sums of the squares through together(…), too.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
@@ -1400,7 +1404,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: about 0
-# why:  this is the mean of the squares: the distances are from 0, not from the mean.
+# why:  this is the mean of the squares, so the distances are measured from 0, not from the mean.
 # next: subtract the square of the mean.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
@@ -1413,7 +1417,8 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: one less than there are
-# why:  the variance is divided by the number of samples minus 1.
+# why:  the variance is divided by the number of samples minus 1, but it should be divided by all
+#   samples.
 # next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
@@ -1441,7 +1446,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: a deviation
 # clause: the variance of each channel
-# why:  this is the standard deviation.
+# why:  this is the standard deviation, but the exercise asks for the variance.
 # next: leave out the square root.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
@@ -1456,8 +1461,8 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: the other way round
 # clause: Return (mean, variance) of each channel
-# why:  the variance comes first here.
-# next: return mean, variance.
+# why:  the variance comes first here, but the mean should.
+# next: return mean, variance, in this order.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)

@@ -116,15 +116,21 @@ def _last_reads(answer: Callable[..., int]) -> Passed:
         f"drawn, {n} layers": (_listed(n, range(0, n, every)), int(draw.integers(1, n - 1)))
         for n, every in ((7, 3), (11, 4), (5, 2))
     }
-    cases |= {"it is layer 0": (_listed(5, [0, 2]), 0), "there is one layer": (_listed(1, [0]), 0)}
+    cases |= {
+        "the layer is layer 0": (_listed(5, [0, 2]), 0),
+        "the chain has one layer": (_listed(1, [0]), 0),
+    }
     return compare(answer, _last_read, cases, suspects("08.w1"))
 
 
 def _alive(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(801)
     chains = {f"drawn, {n} layers": (n, keep) for n, *keep in ((7, 3, 5), (11, 4, 8), (13, 2, 7))}
-    chains |= {"all inputs are kept": (5, [*range(5)]), "only layer 0's input is kept": (5, [0])}
-    chains |= {"there are two layers": (2, [1]), "there is one layer": (1, [0])}
+    chains |= {
+        "all inputs are saved": (5, [*range(5)]),
+        "only the input of layer 0 is saved": (5, [0]),
+    }
+    chains |= {"the chain has two layers": (2, [1]), "the chain has one layer": (1, [0])}
     cases = {
         name: (_listed(n, keep), draw.permutation(np.arange(3, 30))[:n].tolist())
         for name, (n, keep) in chains.items()
@@ -146,9 +152,13 @@ def _prices(answer: Callable[..., tuple[int, int]]) -> Passed:
         f"drawn, {layers} layers": (layers, every)
         for layers, every in ((20, 5), (12, 3), (28, 4), (64, 16), (30, 2))
     }
-    cases |= {"all are kept": (7, 1), "only layer 0 is kept": (11, 11), "one layer": (1, 1)}
+    cases |= {
+        "all inputs are saved": (7, 1),
+        "only the input of layer 0 is saved": (11, 11),
+        "one layer": (1, 1),
+    }
     if (price := plain(call(answer, 20, 5))) is not None:
-        advice = "return both, with a comma between."
+        advice = "return both numbers, with a comma between them."
         raise NotYet(
             call_text(answer, (20, 5)),
             f"one number, {quoted(price)}",
@@ -210,14 +220,17 @@ def follow(
         output = layer + 1  # the layer that reads the output of `layer`
         if layer not in inputs:
             gone = "is not computed yet" if layer > forward else "was discarded and not recomputed"
-            why = f"this step reads the input of layer {layer}, which {gone}."
+            why = f"this step reads the input of layer {layer}, but that input {gone}."
         elif kind == FORWARD and layer != forward:
             why = f"the forward steps of all {layers} layers come first, once each and in order."
         elif kind == BACKWARD and forward < layers:
-            why = "the gradient starts from the last layer's output, which is not computed yet."
+            why = (
+                "the backward steps start from the last layer's output, but that output is not "
+                "computed yet."
+            )
         elif kind == RECOMPUTE and (output in inputs or output in slopes or output == layers):
-            still = "is still in memory" if output in inputs else "no later step needs"
-            why = f"this step computes the input of layer {output}, which {still}."
+            still = "is still in memory" if output in inputs else "is not needed by a later step"
+            why = f"this step computes the input of layer {output}, but that input {still}."
         if why:
             return slopes, maximum, (f"{kind} {layer} at index {place}", why)
         y = np.tanh(inputs[layer] * w[layer])
@@ -253,8 +266,10 @@ def _refuse_library(answer: Callable[..., Order]) -> None:
     finally:
         sys.setprofile(before)
     if library_calls:
-        why = "this list comes from the library. Write it yourself, without `recompute`."
-        advice = "begin with a forward step for each layer; the hints show the rest."
+        why = (
+            "this list comes from the library's `recompute`, but the exercise asks you to build it."
+        )
+        advice = "build the list yourself: begin with a forward step for each layer."
         raise NotYet(
             call_text(answer, (7, {3, 5})), "a call of `recompute`", why=why, next_step=advice
         )
@@ -270,7 +285,10 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
         if fault := _fault(steps, layers, kept_layers):
             other = next(case for case in cases if case != (layers, kept_layers))
             alike = gives_alike(_pairs_of(answer), (layers, kept_layers), other)
-            advice = "write down which inputs are in memory after each step, up to that one."
+            advice = (
+                "write down which inputs are in memory after each step of your list, up to this "
+                "step."
+            )
             actual, expected, why = fault
             refused = refusing("08.3", partial(_orders, alike))
             raise refused(description, actual, expected, advice, why=why)
@@ -335,7 +353,10 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
         description = call_text(answer, (sizes, k))
         message = quoted(kept_layers)
         if 0 not in kept_layers:
-            why = "layer 0 is not among them, though its input is always in memory."
+            why = (
+                "layer 0 is missing, but its input is always in memory, so layer 0 is one of the "
+                "saved layers."
+            )
             advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
             raise NotYet(description, message, "0 among the layers", why, advice)
         if (number := len({*kept_layers})) > k:
@@ -345,7 +366,9 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
             raise NotYet(description, message, f"at most {k}", why, advice)
         bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
         if bars_of_case.yours > bars_of_case.budget:
-            advice = "there are few choices: try them all, and return the best."
+            advice = (
+                "try all choices of k layers, and return the one with the smallest max(alive(…))."
+            )
             raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars_of_case)
         bars = bars or bars_of_case
     return Passed(
@@ -494,7 +517,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
         message = f"saving {quoted(kept_layers)}: "
         if maximum <= room and again <= best:
             continue
-        advice = "of the spacings that fit, take the one that recomputes the fewest layers."
+        advice = "return the spacing that fits and recomputes the fewest layers."
         message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} recomputed"
         expected = f"at most {room} at once and {best} recomputed"
         draws = partial(_in_memory, layers, kept_layers) if maximum > room else None
@@ -520,7 +543,9 @@ def _drops(answer: Callable[..., Tensor]) -> Passed:
     description = f"{name_of(answer)} for {len(ORDER)} steps of {len(DRAWING)} layers, "
     trial = _dropping(f"{description}with {len(SEEDS) - 1} seeds")
     trial_run = trial.of(answer)
-    trial_run.refuse_changed("leave the seed as it is. The modifier makes the draws differ.")
+    trial_run.refuse_changed(
+        "pass the seed unchanged, and use the layer as the modifier: it makes the draws differ."
+    )
     x = trial.tensors["x"].given[0]
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in trial_run.came]
     if refusal := _undropped(trial.tried, runs, x):
@@ -542,8 +567,8 @@ def _refuse_elsewhere(trial_run: Ran) -> None:
                 f"{kind} {layer}: {counted(away, 'element')} of the result, of {home.size:,}, on "
                 "another tile than in x",
                 expected="each element on the tile where x has it",
-                why="elements on another tile than in x have to be copied there.",
-                next_step="pass a reference with the tile mapping of x, such as x.",
+                why="an element on another tile than in x must be copied to that tile.",
+                next_step="pass x as the reference: then the result has the tile mapping of x.",
             )
 
 
@@ -580,7 +605,10 @@ def _dropping(description: str, runs_backwards: bool = False) -> Trial:
             if not isinstance(returned_value, Tensor) or returned_value.shape != x.shape:
                 actual = returned(returned_value, ", which is no tensor like x")
                 raise NotYet(
-                    trial.tried, actual, expected="a tensor", next_step="return x with dropout."
+                    trial.tried,
+                    actual,
+                    expected="a tensor",
+                    next_step=("return the tensor that poprand.dropout returns."),
                 )
             results.append(returned_value)
         return Steps(*(reversed(programs) if runs_backwards else programs)), results
@@ -604,7 +632,10 @@ def _undropped(
     if refusal := _misscaled(description, results, x):
         return refusal
     if not np.array_equal(results[FORWARD, 0], runs[-1][FORWARD, 0]):
-        why = "both runs had the same seed, so the draws do not depend on it."
+        why = (
+            "both runs had the same seed, but other elements were set to 0: the draws do not "
+            "depend on the seed."
+        )
         return NotYet(
             description,
             "other masks in two runs with one seed",
@@ -629,22 +660,25 @@ def _misscaled(description: str, results: dict[tuple[str, int], Array], x: Array
         is_kept = actual != 0
         if is_kept.all():
             return refused(
-                f"{kind} {layer} drops nothing",
+                f"{kind} {layer} sets no element to 0",
                 "about a half",
                 "",
                 "apply dropout in every kind of step.",
             )
         if abs(is_kept.mean() - 0.5) > 5 * 0.5 / is_kept.size**0.5:
-            message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
+            message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the elements"
             return refused(message, "about 50 %", "", "pass 0.5 as the keep_probability.")
         if not np.array_equal(actual[is_kept], 2 * x[is_kept]):
-            why = "half of the numbers are 0. Doubling the others keeps the mean the same."
+            why = (
+                "half of the elements are set to 0, so the other half must be doubled to keep the "
+                "mean."
+            )
             place = tuple(int(i) for i in np.argwhere(is_kept)[0])
             message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
             return refused(message, quoted(2 * x[place]), why, "pass 1 / 0.5 as the scale.")
     drawn = np.array([actual != 0 for actual in results.values()][: len(DRAWING)])
     if abs(drawn.mean() - 0.5) > 5 * 0.5 / drawn.size**0.5:
-        message = f"{100 * drawn.mean():.1f} % of {drawn.size:,} numbers are kept"
+        message = f"{100 * drawn.mean():.1f} % of {drawn.size:,} elements are kept"
         return refused(message, "about 50 %", "", "pass 0.5 as the keep_probability.")
     return None
 
@@ -654,9 +688,12 @@ def _unlike_forward(description: str, is_kept: dict[tuple[str, int], Array]) -> 
     for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
         if not np.array_equal(is_kept[kind, layer], is_kept[FORWARD, layer]):
             step_name = "recompute" if kind == RECOMPUTE else "backward"
-            why = f"the {step_name} step drops other numbers than the forward step did."
-            advice = "compute the modifier from `layer` only: it is the same in all of its steps."
-            message = f"{kind} {layer} drops others than forward {layer}"
+            why = (
+                f"the {step_name} step sets other elements to 0 than the forward step of the same "
+                "layer."
+            )
+            advice = "use `layer` as the modifier, which is the same in all steps of a layer."
+            message = f"{kind} {layer} sets other elements to 0 than forward {layer}"
             steps = (FORWARD, kind)
             masks = {f"{step} {layer}": is_kept[step, layer] for step in steps}
             draws = partial(_masks, masks)
@@ -668,7 +705,7 @@ def _shared_mask(description: str, is_kept: dict[tuple[str, int], Array]) -> Not
     """Return the refusal if two layers drop the same numbers."""
     for first, second in combinations(DRAWING, 2):
         if np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, second]):
-            why = f"layers {first} and {second} drop the same elements."
+            why = f"layers {first} and {second} set the same elements to 0."
             alike = all(
                 np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, layer])
                 for layer in DRAWING
@@ -692,11 +729,12 @@ def _unseeded(description: str, runs: list[dict[tuple[str, int], Array]]) -> Not
     ]
     if same:
         why = (
-            "another seed drops the same numbers: the draw must depend on both numbers of the seed."
+            "two seeds set the same elements to 0, so the draw does not depend on both numbers of "
+            "the seed."
         )
         message = f"the same mask for the seeds {SEEDS[0]} and {same[0]}"
         if len(same) == len(SEEDS) - 2:
-            why = "other seeds drop the same numbers: the draw does not depend on `seed`."
+            why = "all seeds set the same elements to 0, so the draw does not depend on `seed`."
             message = "the same mask for all seeds"
         return NotYet(description, message, "another one", why, "draw on the device, with `seed`.")
     return None

@@ -33,7 +33,7 @@ def last_read(steps, layer):
 
 # %% 08.w1: counted from 1
 # clause: counted from 0
-# why:  indices are counted from 0, and this counts from 1.
+# why:  this counts the steps from 1, but indices start at 0.
 # next: use enumerate(steps), which counts from 0.
 def last_read(steps, layer):
     return max(place for place, (kind, i) in enumerate(steps, 1) if i == layer)
@@ -41,38 +41,38 @@ def last_read(steps, layer):
 
 # %% 08.w1: where it is made
 # clause: the last step that reads
-# why:  this is the step that computes the input for the last time: a step of the layer before it.
-# next: look for the steps whose layer is `layer`: they read its input.
+# why:  this is the last step that computes the input of `layer`: a step of the layer before it.
+# next: return the last step whose layer is `layer`: it reads the input.
 def last_read(steps, layer):
     makes = [p for p, (kind, i) in enumerate(steps) if kind != "backward" and i + 1 == layer]
     return max(makes, default=0)
 
 
 # %% 08.w1: its last forward
-# why:  this is the last read by a forward or recompute step. The backward step of the layer reads
-#   the input later.
-# next: include the steps of every kind.
+# why:  this is the last read by a forward or recompute step, but the backward step reads the input
+#   later.
+# next: include backward steps, too: look only at the layer of a step, not at its kind.
 def last_read(steps, layer):
     return max(p for p, (kind, i) in enumerate(steps) if i == layer and kind != "backward")
 
 
 # %% 08.w1: how often
-# why:  this is the number of steps that read the input. The exercise asks for the index of the last
-#   one.
-# next: collect the indices, and return the largest.
+# why:  this is the number of steps that read the input, but the exercise asks for the index of the
+#   last one.
+# next: collect the indices of these steps, and return the largest.
 def last_read(steps, layer):
     return sum(i == layer for kind, i in steps)
 
 
 # %% 08.w1: from the end
-# why:  this counts the steps from the end of the list.
+# why:  this counts the steps from the end of the list, but the index counts from the beginning.
 # next: return len(steps) - 1 - this number.
 def last_read(steps, layer):
     return [i for _, i in reversed(steps)].index(layer)
 
 
 # %% 08.w1: one too early
-# why:  this is one step before the last read: the backward step of the layer reads the input, too.
+# why:  this is one step before the last read: the layer's backward step also reads the input.
 # next: return the index of the layer's backward step.
 def last_read(steps, layer):
     return steps.index(("backward", layer)) - 1
@@ -80,8 +80,8 @@ def last_read(steps, layer):
 
 # %% 08.1: only what the step touches
 # clause: In memory are the input that the step reads, the input that it computes
-# why:  this counts only the inputs that the step itself reads and computes. Inputs that a later
-#   step reads are also in memory.
+# why:  this counts only the inputs that the step reads or computes, but inputs that a later step
+#   reads are in memory, too.
 # next: go through the list from its end, with a set of the inputs that later steps read.
 def alive(steps, sizes):
     held = []
@@ -92,7 +92,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: nothing is ever forgotten
-# why:  no input ever leaves the memory here. An input is no longer in memory after its last read.
+# why:  an input stays in memory for ever here, but it can be discarded after its last read.
 # next: leave an input out of every step after its last read.
 def alive(steps, sizes):
     here, held = {0}, []
@@ -104,10 +104,10 @@ def alive(steps, sizes):
 
 
 # %% 08.1: from first to last
-# why:  this counts each input from its first computation to its last read. An input that is
+# why:  this counts an input from its first computation to its last read, but an input that is
 #   recomputed is not in memory in between.
-# next: go from the last step to the first, and take out the input that a step computes before you
-#   go on to the step before it.
+# next: go from the last step to the first, and remove the input that a step computes before you go
+#   to the step before it.
 def alive(steps, sizes):
     held = []
     for place in range(len(steps)):
@@ -122,9 +122,8 @@ def alive(steps, sizes):
 
 
 # %% 08.1: forgotten after its forward
-# why:  this discards an input as soon as the next one is computed. If no step recomputes the input,
-#   its backward step still needs it.
-# next: look for the last step that reads the input.
+# why:  this discards an input when the next one is computed, but a backward step may still need it.
+# next: keep each input until the last step that reads it.
 def alive(steps, sizes):
     made_again = {i + 1 for kind, i in steps if kind == "recompute"}
     here, held = {0}, []
@@ -140,8 +139,8 @@ def alive(steps, sizes):
 
 # %% 08.1: without that of layer 0
 # clause: The input of layer 0 is there from the start.
-# why:  the input of layer 0 is missing. It is in memory from the start until its backward step.
-# next: treat the input of layer 0 like the others: no step computes it, but steps read it.
+# why:  the input of layer 0 is missing, but it is in memory from the start until its backward step.
+# next: count the input of layer 0 from the first step until its backward step.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -152,9 +151,8 @@ def alive(steps, sizes):
 
 
 # %% 08.1: the output of the last layer, too
-# why:  the last forward step also counts the output that it computes. That output is nobody's
-#   input, and does not count.
-# next: add up the inputs of the layers only: the output of the last layer has no entry in `sizes`.
+# why:  the last forward step also counts its output, but this output is not the input of any layer.
+# next: add up only the sizes of inputs: layers 0 to len(sizes) - 1.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -167,8 +165,8 @@ def alive(steps, sizes):
 
 # %% 08.1: how many, and not how large
 # clause: is the size of the input
-# why:  this is the number of inputs in memory. The exercise asks for their total size.
-# next: add up sizes[i].
+# why:  this is the number of inputs in memory, but the exercise asks for their total size.
+# next: add up sizes[i] of each input i.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -180,7 +178,7 @@ def alive(steps, sizes):
 
 # %% 08.1: after each step
 # clause: is nobody's input, and does not count
-# why:  this is the memory after each step. While the step runs, the input that it reads is in
+# why:  this is the memory after each step, but while the step runs, the input that it reads is in
 #   memory, too.
 # next: add the input that the step reads.
 def alive(steps, sizes):
@@ -192,9 +190,9 @@ def alive(steps, sizes):
 
 
 # %% 08.1: before each step
-# why:  this is the memory before each step. While the step runs, the input that it computes needs
-#   memory, too.
-# next: add up first, then take out the input that the step computes.
+# why:  this is the memory before each step, but while the step runs, the input that it computes
+#   needs memory, too.
+# next: add up the sizes first, and then remove the input that the step computes.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -204,7 +202,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: the last step first
-# why:  the numbers are right, but in reverse order.
+# why:  the numbers are right, but the last step comes first.
 # next: reverse the list before you return it.
 def alive(steps, sizes):
     needed, held = set(), []
@@ -223,32 +221,33 @@ def alive(steps, sizes):
 
 
 # %% 08.2: the kept one counted twice
-# why:  the first number counts one saved input twice: it is also the first input of its segment.
-# next: count k - 1 more inputs for the segment.
+# why:  the first number counts one input twice: the first input of the segment is one of the saved
+#   inputs.
+# next: count the saved inputs, and only k - 1 more inputs of the segment.
 def price(layers, every):
     return layers // every + every, (layers // every - 1) * (every - 1)
 
 
 # %% 08.2: the last segment again
-# why:  the second number includes the last segment. Its inputs are in memory when the backward pass
-#   begins.
-# next: count layers / every - 1 segments, with every - 1 layers each.
+# why:  the second number includes the last segment, but its inputs are still in memory when the
+#   backward pass begins.
+# next: count every - 1 layers in each of the other layers // every - 1 segments.
 def price(layers, every):
     return layers // every + every - 1, layers - layers // every
 
 
 # %% 08.2: the kept ones alone
-# why:  the first number has only the saved inputs. While the backward pass goes through a segment,
-#   all inputs of that segment are in memory.
-# next: add the other inputs of one segment.
+# why:  the first number has only the saved inputs, but all inputs of one segment are in memory,
+#   too.
+# next: add the other every - 1 inputs of one segment.
 def price(layers, every):
     return layers // every, (layers // every - 1) * (every - 1)
 
 
 # %% 08.2: a segment alone
 # clause: How many inputs are in memory at once
-# why:  the first number has only the inputs of one segment. The saved inputs of the other segments
-#   are in memory, too.
+# why:  the first number has only the inputs of one segment, but the saved inputs of the other
+#   segments are in memory, too.
 # next: add the saved inputs of the other segments.
 def price(layers, every):
     return every, (layers // every - 1) * (every - 1)
@@ -256,17 +255,17 @@ def price(layers, every):
 
 # %% 08.2: whole segments
 # clause: how many layers are recomputed
-# why:  the second number has all layers of a segment. The first input is saved, and the last layer
-#   would compute the next saved input, so it is not recomputed.
-# next: count k - 1 layers for a segment of k layers: one for each discarded input.
+# why:  the second number counts all layers of a segment, but its last layer computes the next saved
+#   input, so it is not recomputed.
+# next: count every - 1 layers for each segment: one for each discarded input.
 def price(layers, every):
     return layers // every + every - 1, layers - every
 
 
 # %% 08.2: from the kept one for each
-# why:  this recomputes each discarded input separately, from the saved input. On the way to the
-#   last one, the others are computed, too.
-# next: recompute a segment once, and then go backward through it.
+# why:  this recomputes the segment again for each discarded input, but one recomputation computes
+#   all of them.
+# next: count every - 1 layers for each segment.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, (segments - 1) * every * (every - 1) // 2
@@ -274,7 +273,7 @@ def price(layers, every):
 
 # %% 08.2: all are there
 # clause: every k-th input is saved
-# why:  the first number has all inputs, as if none were discarded.
+# why:  the first number counts all inputs, as if none were discarded.
 # next: count the saved inputs and the other inputs of one segment.
 def price(layers, every):
     return layers, (layers // every - 1) * (every - 1)
@@ -283,7 +282,7 @@ def price(layers, every):
 # %% 08.2: in the other order
 # clause: (the most inputs at once, the number of recomputed layers)
 # why:  the two numbers are in the wrong order.
-# next: return the inputs first, then the layers.
+# next: return the number of inputs first, then the number of layers.
 def price(layers, every):
     return (layers // every - 1) * (every - 1), layers // every + every - 1
 
@@ -295,25 +294,26 @@ def price(layers, every):
 
 
 # %% 08.2: the larger of the two
-# why:  this takes the saved inputs or a segment, whichever is larger. Both are in memory at once.
-# next: add them, and count the first input of the segment once.
+# why:  this takes the larger of two numbers, the saved inputs and a segment, but both are in memory
+#   at the same time.
+# next: add the two numbers, and count the first input of the segment once.
 def price(layers, every):
     segments = layers // every
     return max(segments, every), (segments - 1) * (every - 1)
 
 
 # %% 08.2: two too few
-# why:  one input is both a saved input and part of the segment, and this subtracts it twice.
-# next: return L / k + k - 1.
+# why:  the first input of the segment is subtracted twice.
+# next: return layers // every + every - 1 as the first number.
 def price(layers, every):
     segments = layers // every
     return segments + every - 2, (segments - 1) * (every - 1)
 
 
 # %% 08.2: one kept layer too many
-# why:  the first number is right. The second one subtracts the saved layers and the last segment,
-#   but the first layer of that segment is in both.
-# next: count all layers but one in each segment, except in the last segment.
+# why:  the second number subtracts the first layer of the last segment twice: it is a saved layer,
+#   too.
+# next: count every - 1 layers in each of the other layers // every - 1 segments.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, layers - segments - every
@@ -321,8 +321,8 @@ def price(layers, every):
 
 # %% 08.3: nothing is computed again
 # clause: without `recompute`
-# why:  nothing is recomputed here, so the backward steps miss the inputs that were discarded.
-# next: before a segment goes backward, add "recompute" steps for its inputs.
+# why:  nothing is recomputed here, so the backward steps read inputs that were discarded.
+# next: add "recompute" steps for a segment just before its backward steps.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     return steps + [("backward", i) for i in reversed(range(layers))]
@@ -330,9 +330,8 @@ def schedule(layers, keep):
 
 # %% 08.3: the last segment, too
 # clause: whose output is still in memory
-# why:  the last segment is recomputed, but all of its inputs are still in memory. The cycles are
-#   wasted.
-# next: leave out the recomputation of the segment that ends with the last layer.
+# why:  the last segment is recomputed, but all of its inputs are still in memory.
+# next: add no "recompute" steps for the segment that ends with the last layer.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -343,9 +342,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: from the kept one for each
-# why:  each backward step recomputes everything from the saved input. The inputs from the previous
-#   recomputation are still in memory, so the cycles grow with the square of a segment's length.
-# next: recompute a segment once.
+# why:  each backward step recomputes its segment again, although the inputs of the first
+#   recomputation are still in memory.
+# next: recompute a segment once, before all of its backward steps.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -359,7 +358,7 @@ def schedule(layers, keep):
 
 # %% 08.3: from the very first
 # why:  this recomputes from layer 0 on, although later inputs are saved.
-# next: begin with the last saved input before the segment.
+# next: begin to recompute at the segment's own saved layer, start.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -372,7 +371,8 @@ def schedule(layers, keep):
 
 # %% 08.3: all at once, before backward
 # clause: just before the backward steps of that segment
-# why:  everything is recomputed before the backward pass begins, so all inputs are in memory again.
+# why:  all segments are recomputed before the backward pass begins, so all inputs are in memory at
+#   once.
 # next: recompute a segment just before its backward steps.
 def schedule(layers, keep):
     starts = sorted({0, *keep})
@@ -384,7 +384,7 @@ def schedule(layers, keep):
 
 # %% 08.3: without layer 0
 # clause: The input of layer 0 is always saved.
-# why:  the layers before the first one in `keep` are a segment, too. The input of layer 0 is saved.
+# why:  the layers before the first saved layer in `keep` are missing, but they are a segment, too.
 # next: let the first segment begin at 0, whether 0 is in `keep` or not.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
@@ -397,8 +397,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: forward through a segment
-# why:  within a segment, the backward steps go from its first layer to its last.
-# next: use reversed(range(start, end)).
+# why:  within a segment, the backward steps go from its first layer to its last, but the gradient
+#   comes from the last layer.
+# next: add the backward steps in the order of reversed(range(start, end)).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -410,9 +411,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: the segments from the front
-# why:  the segments go backward from the first to the last. The gradient starts at the end of the
-#   chain.
-# next: reverse the list of segments.
+# why:  the segments go backward from the first to the last, but the gradient starts at the end of
+#   the chain.
+# next: go through the segments in reverse order.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -426,7 +427,7 @@ def schedule(layers, keep):
 # %% 08.3: as they come in keep
 # clause: An input is discarded
 # why:  the saved layers are taken in the order of `keep`, which need not be sorted.
-# next: sort them first.
+# next: use sorted(keep).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = [0, *(i for i in keep if i)]
@@ -438,9 +439,9 @@ def schedule(layers, keep):
 
 
 # %% 08.3: one too many
-# why:  the last layer of a segment is recomputed, too. It computes a saved input whose backward
-#   step is done.
-# next: end at layer end - 2: range(start, end - 1).
+# why:  the last layer of a segment is recomputed, too, but it computes the next saved input, which
+#   is not needed any more.
+# next: recompute only the layers start to end - 2: range(start, end - 1).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -453,7 +454,7 @@ def schedule(layers, keep):
 
 # %% 08.3: one too few
 # why:  the input of a segment's last layer is not recomputed.
-# next: add layer end - 2, which computes the input of layer end - 1: range(start, end - 1).
+# next: recompute layer end - 2, too: it computes the input of layer end - 1.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -465,8 +466,8 @@ def schedule(layers, keep):
 
 
 # %% 08.3: called forward
-# why:  the recomputation steps are called "forward" here.
-# next: call them "recompute".
+# why:  the recomputation steps have the name "forward" here.
+# next: give these steps the name "recompute".
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -515,48 +516,48 @@ def schedule(layers, keep):
 
 
 # %% 08.4: evenly spaced
-# why:  these layers are evenly spaced by number, but the layers differ in size.
-# next: try other choices, and compare their memory.
+# why:  these layers have even spacing, but the inputs of the layers have different sizes.
+# next: try all choices of layers, and compare their max(alive(…)).
 def place(sizes, k):
     every = -(-len(sizes) // k)
     return list(range(0, len(sizes), every))
 
 
 # %% 08.4: the smallest
-# why:  these inputs are the smallest. But the inputs between two saved ones must fit into memory,
-#   too, and some of these segments are too large.
-# next: compute the memory of a choice with alive().
+# why:  these are the smallest inputs, but the inputs between two saved ones must also fit into
+#   memory.
+# next: compare the memory of all choices: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     others = sorted(range(1, len(sizes)), key=lambda i: sizes[i])
     return [0, *others[: k - 1]]
 
 
 # %% 08.4: the largest
-# why:  this saves the largest inputs, which then stay in memory all the time.
-# next: save small inputs, and recompute the large ones.
+# why:  this saves the largest inputs, so they stay in memory until their backward step.
+# next: compare the memory of all choices: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     others = sorted(range(1, len(sizes)), key=lambda i: -sizes[i])
     return [0, *others[: k - 1]]
 
 
 # %% 08.4: the first ones
-# why:  this saves the inputs of the first layers, and all later layers are one segment.
-# next: divide the chain so that the segments become small.
+# why:  this saves the inputs of the first layers, so all later layers are one large segment.
+# next: compare the memory of all choices: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     return list(range(min(k, len(sizes))))
 
 
 # %% 08.4: the last ones
-# why:  this saves the inputs of the last layers, and all layers before them are one segment.
-# next: divide the chain so that the segments become small.
+# why:  this saves the inputs of the last layers, so all layers before them are one large segment.
+# next: compare the memory of all choices: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     return [0, *range(max(1, len(sizes) - k + 1), len(sizes))]
 
 
 # %% 08.4: segments of equal size
-# why:  all segments have about the same size. But beside a late segment more inputs are saved, and
-#   the saved inputs count, too.
-# next: minimise the peak: max(alive(…)).
+# why:  all segments have about the same size, but while a late segment goes backward, more inputs
+#   are saved than for an early one.
+# next: minimise the peak: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     total, keep = sum(sizes), [0]
     for part in range(1, k):
@@ -566,9 +567,9 @@ def place(sizes, k):
 
 
 # %% 08.4: kept and largest segment
-# why:  this adds all saved inputs to the largest segment. While an early segment goes backward, the
-#   saved inputs after it are no longer in memory.
-# next: go through the steps: max(alive(schedule(n, keep), sizes)).
+# why:  this adds all saved inputs to the largest segment, but while an early segment goes backward,
+#   the saved inputs after it are no longer in memory.
+# next: use the memory step by step: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     def guess(keep):
         largest = max(sum(sizes[a + 1 : b]) for a, b in pairwise([*keep, len(sizes)]))
@@ -580,8 +581,8 @@ def place(sizes, k):
 
 # %% 08.4: the sum over all steps
 # clause: the peak memory is as low as possible
-# why:  this minimises the sum over all steps. The peak has to be as low as possible.
-# next: use max(alive(…)) in place of sum(alive(…)).
+# why:  this minimises the sum over all steps, but the exercise asks for the lowest peak.
+# next: use max(alive(…)) instead of sum(alive(…)).
 def place(sizes, k):
     n = len(sizes)
     ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
@@ -611,9 +612,9 @@ def place(sizes, k):
 
 
 # %% 08.4: one after another
-# why:  this chooses the best layer, then the best second layer for it. The best pair may contain
-#   neither.
-# next: try whole choices: combinations(range(1, n), k - 1).
+# why:  this chooses the best layer first, and then the best next layer for it, but the best pair
+#   may contain neither.
+# next: compare whole choices: combinations(range(1, n), k - 1).
 def place(sizes, k):
     keep, n = [0], len(sizes)
     while len(keep) < min(k, n):
@@ -624,8 +625,8 @@ def place(sizes, k):
 
 # %% 08.4: as if all were equal
 # clause: has the sizes of the inputs
-# why:  this is the best choice for layers of equal size. These layers differ.
-# next: pass the sizes to alive.
+# why:  this is the best choice for inputs of equal size, but these inputs differ in size.
+# next: pass sizes to alive().
 def place(sizes, k):
     n = len(sizes)
     ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
@@ -633,40 +634,42 @@ def place(sizes, k):
 
 
 # %% 08.5: all of them
-# why:  all inputs are saved, whatever `room` is.
-# next: compute max(alive(…)) for every spacing, and leave out those above `room`.
+# why:  all inputs are saved, even if they need more than `room`.
+# next: leave out each spacing whose max(alive(…)) is above room.
 def keep_for(layers, room):
     return range(layers)
 
 
 # %% 08.5: only the first
-# why:  only the input of layer 0 is saved, so the whole chain is one segment, and all of its inputs
-#   are in memory when the backward pass begins.
-# next: save more inputs.
+# why:  only the input of layer 0 is saved, so all inputs of the chain are in memory when the
+#   backward pass begins.
+# next: try all spacings, and leave out those whose max(alive(…)) is above room.
 def keep_for(layers, room):
     return [0]
 
 
 # %% 08.5: as many as there is room for
-# why:  this saves as many inputs as fit. The inputs that are recomputed need memory, too.
-# next: make L / k + k - 1 fit, not L / k.
+# why:  this saves as many inputs as `room` allows, but the recomputed inputs of a segment need
+#   memory, too.
+# next: compare max(alive(…)) of each spacing with room.
 def keep_for(layers, room):
     return range(0, layers, -(-layers // room))
 
 
 # %% 08.5: segments as large as the room
 # clause: at most `room` inputs may be in memory at once
-# why:  each segment alone fills the room. The other saved inputs need memory, too.
-# next: make L / k + k - 1 fit, not k.
+# why:  each segment fills the room by itself, but the saved inputs of the other segments need
+#   memory, too.
+# next: compare max(alive(…)) of each spacing with room.
 def keep_for(layers, room):
     return range(0, layers, min(room, layers))
 
 
 # %% 08.5: the least memory
 # clause: Recompute no more layers than the best even spacing that fits.
-# why:  this spacing needs the least memory, near the square root. A spacing that uses more of the
-#   room recomputes fewer layers.
-# next: of the spacings that fit, return the one that recomputes least.
+# why:  this is the spacing with the least memory, but a spacing that uses more of the room
+#   recomputes fewer layers.
+# next: return the spacing that fits and recomputes the fewest layers.
 def keep_for(layers, room):
     spacings = range(1, layers + 1)
     return range(
@@ -680,9 +683,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the first that fits
-# why:  this is the smallest spacing that fits. A larger one can recompute less: if its last segment
-#   is longer, more inputs are still in memory.
-# next: try all spacings.
+# why:  this is the smallest spacing that fits, but a larger one can recompute fewer layers.
+# next: return the spacing that fits and recomputes the fewest layers.
 def keep_for(layers, room):
     for k in range(1, layers + 1):
         if max(alive(schedule(layers, range(0, layers, k)), [1] * layers)) <= room:
@@ -690,7 +692,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the kept one counted twice
-# why:  this counts a saved input twice, so it rejects spacings that would fit.
+# why:  this counts one saved input twice, so it rejects spacings that would fit.
 # next: use max(alive(…)), which counts each input once.
 def keep_for(layers, room):
     for k in range(1, layers + 1):
@@ -700,8 +702,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: every second, always
-# why:  every second input is saved, whatever `room` is.
-# next: try the other spacings, too.
+# why:  every second input is saved, even if they need more than `room`.
+# next: leave out each spacing whose max(alive(…)) is above room.
 def keep_for(layers, room):
     return range(0, layers, 2)
 
@@ -732,8 +734,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the largest spacing that fits
-# why:  this is the largest spacing that fits. A smaller one recomputes less.
-# next: of the spacings that fit, take the one with the fewest "recompute" steps.
+# why:  this is the largest spacing that fits, but a smaller one recomputes fewer layers.
+# next: return the spacing that fits and recomputes the fewest layers.
 def keep_for(layers, room):
     for k in range(layers, 0, -1):
         if max(alive(schedule(layers, range(0, layers, k)), [1] * layers)) <= room:
@@ -741,16 +743,16 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the square root
-# why:  the square root of the number of layers is the spacing with the least memory. Here there may
-#   be more room, and a spacing that recomputes less may fit.
-# next: try all spacings.
+# why:  this is the spacing with the least memory, but a spacing that uses more of the room can
+#   recompute fewer layers.
+# next: return the spacing that fits and recomputes the fewest layers.
 def keep_for(layers, room):
     return range(0, layers, int(layers**0.5))
 
 
 # %% 08.5: 08.2's formula for any spacing
-# why:  the formula of 08.2 holds if k divides the number of layers. Here it need not.
-# next: count with alive(schedule(…)), which is right for any spacing.
+# why:  this uses the formula of 08.2, which holds only if the spacing divides the number of layers.
+# next: use max(alive(schedule(…), …)), which is right for any spacing.
 def keep_for(layers, room):
     best = None
     for k in range(1, layers + 1):
@@ -761,9 +763,9 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the first by 08.2's formula
-# why:  L // k + k - 1 rounds down if k does not divide the number of layers. Then more inputs than
-#   that are in memory.
-# next: count with max(alive(schedule(…), …)), which is right for any spacing.
+# why:  this uses the formula L // k + k - 1 of 08.2, which is too small if k does not divide the
+#   number L of layers.
+# next: use max(alive(schedule(…), …)), which is right for any spacing.
 def keep_for(layers, room):
     for every in range(1, layers + 1):
         if layers // every + every - 1 <= room:
@@ -771,8 +773,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: room to spare
-# why:  a spacing that needs exactly `room` inputs is left out here, but it fits.
-# next: use <= room.
+# why:  this leaves out a spacing that needs exactly `room` inputs, but it fits.
+# next: compare with <= room.
 def keep_for(layers, room):
     ways = []
     for every in range(1, layers + 1):
@@ -783,9 +785,9 @@ def keep_for(layers, room):
 
 
 # %% 08.5: spacings up to the root
-# why:  only spacings up to the square root of the number of layers are tried. A larger one may
+# why:  this tries only spacings up to the square root of the number of layers, but a larger one may
 #   recompute fewer layers.
-# next: try all spacings, from 1 to layers.
+# next: try all spacings from 1 to layers.
 def keep_for(layers, room):
     ways = []
     for every in range(1, int(layers**0.5) + 1):
@@ -796,7 +798,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: only spacings that divide
-# error in the answer: it had nothing left to choose from
+# error in the answer: it got no items, so there is nothing to choose from
 def keep_for(layers, room):
     ways = [
         (len(steps), every)
@@ -809,7 +811,7 @@ def keep_for(layers, room):
 
 # %% 08.6: a number for each call
 # clause: The same layer drops the same
-# not yet: recompute 0 drops others than forward 0
+# not yet: recompute 0 sets other elements to 0 than forward 0
 calls = []
 
 
@@ -825,14 +827,14 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: another one backward
-# not yet: the backward step drops other numbers
+# not yet: the backward step sets other elements to 0
 def drop(graph, x, seed, kind, layer, program):
     modifier = layer + 100 if kind == "backward" else layer
     return poprand.dropout(graph, seed, modifier, x, x, 0.5, 2.0, program)
 
 
 # %% 08.6: the seed is counted on
-# not yet: leave the seed as it is
+# not yet: pass the seed unchanged
 def drop(graph, x, seed, kind, layer, program):
     popops.add_in_place(graph, seed, 1, program)
     return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)
@@ -852,13 +854,13 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: layers modulo 8
-# not yet: layers 0 and 8 drop the same elements
+# not yet: layers 0 and 8 set the same elements to 0
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer % 8, x, x, 0.5, 2.0, program)
 
 
 # %% 08.6: half of the seed
-# not yet: another seed drops the same numbers
+# not yet: two seeds set the same elements to 0
 def drop(graph, x, seed, kind, layer, program):
     from ipu_teach import concat
 
@@ -867,27 +869,27 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: a little less than half
-# not yet: 44.9 % of 14,040 numbers are kept
+# not yet: 44.9 % of 14,040 elements are kept
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.45, 2.0, program)
 
 
 # %% 08.6: not doubled
 # clause: the others doubled
-# not yet: Doubling the others keeps the mean
+# not yet: the other half must be doubled to keep the mean
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.5, 1.0, program)
 
 
 # %% 08.6: a quarter is kept
 # clause: half of its numbers 0
-# not yet: keeps 27 % of the numbers
+# not yet: keeps 27 % of the elements
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.25, 2.0, program)
 
 
 # %% 08.6: backward drops nothing
-# not yet: backward 2 drops nothing
+# not yet: backward 2 sets no element to 0
 def drop(graph, x, seed, kind, layer, program):
     if kind == "backward":
         return x

@@ -134,7 +134,7 @@ def _seen(run: Ran, rows: int) -> tuple[Array, int, type[BaseException | None]]:
 def _counted(answer: Callable[..., Program]) -> Passed:
     wrong = []
     built = {}
-    for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
+    for rows, special in ((5, ""), (11, "the buffer has 11 rows"), (1, "the buffer has one row")):
         trial = _counting(f"{name_of(answer)} with {counted(rows, 'row')}, run twice", rows)
         built[rows] = run = trial.through(answer, "09.1")
         contents, *_ = _seen(run, rows)
@@ -147,13 +147,16 @@ def _counted(answer: Callable[..., Program]) -> Passed:
             if row >= rows:
                 actual = f"row {row} was written"
                 expected = f"only rows 0 to {rows - 1}"
-            advice = "trace row 0, then row 1, by hand."
+            advice = (
+                "write down by hand what each step of the program does with row 0, and then with "
+                "row 1."
+            )
             draws = partial(show.streaming, run.report)
             wrong.append((run.refused("09.1", actual, expected, advice, draws=draws), special))
     raise_first(wrong)
-    why = "each row has its own steps here: a program for a million rows would not fit."
+    why = "each row has its own steps here, so a program for a million rows would not fit."
     few = {rows: built[rows] for rows in (5, 11)}
-    refuse_growing(few, "rows", why, "use a Repeat, and count in `row`.")
+    refuse_growing(few, "rows", why, "use Repeat(rows, body), and add 1 to `row` in the body.")
     words = "5, 11 and 1 rows, run twice: each row grew by 2, and the rows after them are unchanged"
     return Passed(words, evidence=_seen(built[5], 5)[0])
 
@@ -191,9 +194,9 @@ LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
 # The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
 # layer adds: none, at most those of its weights, or more.
 MORE_MEMORY = (
-    "more than one layer's weights are in memory, though only one layer computes.",
+    "the weights of more than one layer are in memory, although only one layer computes.",
     "the weights share one variable, but each layer still has its own vertices and results.",
-    "all layers' weights are in memory: each layer has its own variable.",
+    "the weights of all layers are in memory, since each layer has its own variable.",
 )
 
 
@@ -221,7 +224,7 @@ def _resident(answer: Callable[..., Program]) -> Passed:
         ):
             off = np.argwhere(~(np.abs(values["x"] - right) <= 1e-4))
             for i, j in off[:1].tolist():
-                advice = "try it with one layer, then with two."
+                advice = "compute one layer by hand, and then two, and compare with x."
                 message = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
                 draws = partial(show.streaming, trial_run.report)
                 expected = quoted(right[i, j])
@@ -249,11 +252,14 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
         )
         bytes_per_layer = (peak[many] - peak[few]) // (many - few)
         why = MORE_MEMORY[(bytes_per_layer > 0) + (bytes_per_layer > LAYER)]
-        advice = "use one w, and one body in a Repeat."
+        advice = "create one variable w, and put one body into a Repeat."
         if not bytes_per_layer and peak[many] > 2 * report.memory.held_per_tile.mean():
             why = "only one layer's weights are in memory, but they are mapped to few tiles."
-            advice = "spread them: poputil.map_tensor_linearly(graph, w)."
-        expected = f"the same for {many} as for {few}, and less than two layers would take"
+            advice = "spread the weights over the tiles: poputil.map_tensor_linearly(graph, w)."
+        expected = (
+            f"the same number of bytes for {many} layers as for {few}, and less than for two "
+            "layers' weights"
+        )
         raise NotYet(
             runs[many].trial.tried,
             actual,
@@ -354,18 +360,20 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
         elif kind == "cross":
             rows_of_inputs[1 - ipu] = returned_value[ipu]
         elif (w := weights[ipu]) is None:
-            return f"IPU {ipu} computes before any row was loaded there", "load its row first."
+            return f"IPU {ipu} computes before any row was loaded there", (
+                "the weights of its layer must be loaded first."
+            )
         elif (before := rows_of_inputs[ipu]) is None:
-            return f"IPU {ipu} computes row {w}, but it has no input", "call cross first."
+            return f"IPU {ipu} computes row {w}, but it has no input", (
+                "the result of the layer before must first be copied with cross."
+            )
         elif w != (due := len(before)):
             if w < due:
                 why = f"row {due} is not loaded yet: these are the weights of an earlier layer."
             elif due in done:
-                why = (
-                    f"the result of layer {due} was not copied there: its input is an earlier one."
-                )
+                why = f"layer {due} has already computed, but IPU {ipu} still has an earlier input."
             else:
-                why = f"row {w} overwrote the weights before row {due} was used."
+                why = f"row {w} overwrote row {due} before layer {due} computed."
             return f"IPU {ipu} computes with row {w}, but row {due} is next", why
         else:
             returned_value[ipu] = (*before, w)
@@ -416,7 +424,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
         if report is None or np.abs(y - right).max() > 1e-4:
             refused = refusing("09.3", partial(_like, answer, layers, fault))
             draws = partial(show.streaming, report) if report is not None else None
-            advice = "write down what each IPU holds after each step."
+            advice = "write down which row and which input each IPU has after each step."
             actual, why = fault
             raise refused(description, actual, "", advice, why=why, draws=draws)
     assert report is not None
@@ -425,12 +433,12 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     crossings = sum(kind == "cross" for kind, *_ in events)
     if crossings >= layers:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
-        advice = "leave the result of the last layer on its IPU."
+        advice = "do not call cross after the last layer."
         raise refused(description, f"{crossings} calls of cross", f"{layers - 1}", advice)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
-        why = "an IPU waits for a load that could have started earlier."
-        advice = "put each load next to the compute of the other IPU, with no cross between them."
+        why = "an IPU waits for a load that could start earlier."
+        advice = "put each load directly after the compute of the other IPU, before the cross."
         draws = partial(show.streaming, report)
         raise refused(description, "", "", advice, why=why, bars=bars, draws=draws)
     bound = Bound(minimum, MODELLED, f"a load, {layers} layers, {layers - 1} inter-IPU copies")
@@ -487,10 +495,13 @@ def _does_the_same(answer: Answer, layers: int, like: Answer) -> bool:
 def _factors(answer: Callable[[int, int], int]) -> Passed:
     drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
-    cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
+    cases |= {
+        "the work takes longer than the load": (443, 671),
+        "there is nothing to load": (0, 500),
+    }
     cases |= {
         "the load is an exact multiple of the work": (800, 200),
-        "the load is long": (10**6 + 1, 100),
+        "the load is much longer than the work": (10**6 + 1, 100),
     }
     cases |= {"the load is one cycle longer than the work": (100_001, 100_000)}
     return compare(answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4"))
@@ -557,22 +568,22 @@ def _momentum(answer: Callable[..., None]) -> Passed:
         if differences:
             earliest = min(differences, key=lambda wrong: wrong.run)
             message = f"{earliest.came} after run {earliest.run + 1}"
-            advice = "trace one weight through a step."
+            advice = "compute one weight and its momentum by hand, through one step."
             raise run.refused("09.5", message, quoted(earliest.expected), advice, draws=draws)
         if not elements_stored:
-            why = "the momentum stays on the tiles: none of it is in streaming memory."
+            why = "the momentum stays on the tiles, but it should be in streaming memory."
             raise NotYet(
                 description,
                 "no remote buffer",
                 why=why,
-                next_step="create one with graph.add_remote_buffer.",
+                next_step="create a remote buffer for the momentum with graph.add_remote_buffer.",
             )
         if bars.yours > bars.budget or elements_stored > REPLICAS * shard:
-            why = "more than one shard per replica is loaded and stored."
+            why = "the replicas load and store more than one shard each."
             advice = "let each replica load and store only its own shard of the momentum."
             is_over = bars.yours > bars.budget
             if not is_over:
-                why = f"four shards need {REPLICAS * shard:,} elements, in one buffer."
+                why = f"four shards need only {REPLICAS * shard:,} elements."
                 advice = "create one remote buffer for exactly four shards."
             raise NotYet(
                 description,
@@ -660,8 +671,8 @@ FIXED = {
     "one writes what another reads": "cross x0 y1, cross z1 x0",
     "two write one place": "store x0 rows, store x1 rows",
     "the first and the last": "cross x0 y1, cross z0 w1, cross y1 x0",
-    "another kind stands between": "load rows w0, cross x0 y1, load more w1",
-    "there is one": "store x0 more",
+    "another kind is between two transfers of one kind": "load rows w0, cross x0 y1, load more w1",
+    "there is one transfer": "store x0 more",
 }
 
 
@@ -674,7 +685,7 @@ def _shared(answer: Callable[[Sequence[Transfer]], list[int]]) -> Passed:
     draw = np.random.default_rng(906)
     cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
-    advice = "for each transfer, write down what the current step has read and written before it."
+    advice = "for each transfer, write down what the current step already reads and writes."
     known = suspects("09.6")
     return compare(answer, steps_shared, cases, known, advice, draws=_run_of, whole=True)
 

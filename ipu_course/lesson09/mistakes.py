@@ -33,37 +33,38 @@ def all_gather(graph, shards, program):
 
 # %% 09.w1: the micro-batches first
 # clause: first all micro-batches of layer 0
-# why:  this orders the rows by micro-batch first: all layers of a micro-batch are side by side.
-# next: multiply the layer by `batches`: the number of rows of each layer.
+# why:  this puts all rows of a micro-batch side by side, but all rows of a layer should be side by
+#   side.
+# next: return layer * batches + batch.
 def row_of(layer, batch, batches):
     return batch * batches + layer
 
 
 # %% 09.w1: added up
 # clause: there are `batches` micro-batches
-# why:  each layer has as many rows as there are micro-batches; here it has only one.
-# next: skip the rows of the earlier layers: layer times batches.
+# why:  each earlier layer has `batches` rows, but this skips only one row for it.
+# next: return layer * batches + batch.
 def row_of(layer, batch, batches):
     return layer + batch
 
 
 # %% 09.w1: counted from 1
 # clause: Layers, micro-batches and rows are counted from 0.
-# why:  this counts rows from 1, but the first row is row 0.
-# next: subtract 1: the first micro-batch of layer 0 is in row 0.
+# why:  this counts the rows from 1, but the first row is row 0.
+# next: leave out the + 1.
 def row_of(layer, batch, batches):
     return layer * batches + batch + 1
 
 
 # %% 09.w1: the other way round
-# why:  this multiplies the layer by the micro-batch number.
-# next: multiply the layer by `batches`, and add the micro-batch.
+# why:  this multiplies the layer by the number of the micro-batch.
+# next: multiply the layer by `batches`, and add the number of the micro-batch.
 def row_of(layer, batch, batches):
     return layer * batch + batches
 
 
 # %% 09.w1: one less
-# why:  this is one too small: the first row is row 0.
+# why:  this is one too small: micro-batch 0 of layer 0 is in row 0.
 # next: leave out the - 1.
 def row_of(layer, batch, batches):
     return layer * batches + batch - 1
@@ -72,7 +73,7 @@ def row_of(layer, batch, batches):
 # %% 09.1: the store is forgotten
 # clause: Return a program that adds 1 to the first
 # why:  the rows are unchanged: the new values stay on the tiles and are never stored.
-# next: store them with Copy(x, buffer, row), after the addition.
+# next: store the new values with Copy(x, buffer, row), after the addition.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -84,8 +85,8 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: counted before the store
-# why:  the row number goes up between load and store, so each row is stored one row too far.
-# next: count after the store.
+# why:  `row` goes up between the load and the store, so each row is stored one row too far.
+# next: add 1 to `row` after the store.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -99,8 +100,8 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.1: never counted on
 # clause: Count the rows on the device, in a `Repeat`
-# why:  every iteration changes row 0, and the other rows are never changed.
-# next: add 1 to `row` at the end of the body: both copies read the row number from it.
+# why:  every iteration changes row 0, since `row` is never increased.
+# next: add 1 to `row` at the end of the body.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -113,8 +114,8 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.1: goes on where the last run ended
 # clause: Each time the program runs, it adds 1 again.
-# why:  `row` keeps its value from the last run, so the second run starts past the last row.
-# next: set it to 0 in the program, not in the graph: popops.zero(graph, row, program).
+# why:  `row` keeps its value from the first run, so the second run starts after the last row.
+# next: set `row` to 0 at the start of the program: popops.zero(graph, row, program).
 def add_one(graph, buffer, x, row, rows):
     graph.set_initial_value(row, 0)
     body = Sequence(Copy(buffer, x, row))
@@ -125,8 +126,9 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: from row 1 on
-# why:  the first row used is row 1, so row 0 is unchanged, and the last one is out of range.
-# next: count from 0: add 1 to `row` after the store.
+# why:  this starts with row 1, so row 0 is unchanged, and the last iteration uses a row that does
+#   not exist.
+# next: add 1 to `row` after the store, so that the first iteration uses row 0.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence()
     popops.add_in_place(graph, row, 1, body)
@@ -140,8 +142,8 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: one turn too few
-# why:  the last row is unchanged: the Repeat has one iteration too few.
-# next: use as many iterations as there are rows.
+# why:  the last row is unchanged, since the Repeat has one iteration too few.
+# next: write Repeat(rows, body).
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -155,7 +157,7 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.1: written down row by row
 # clause: so that the program for a million rows is no larger than for one
-# not yet: a program for a million rows would not fit
+# not yet: so a program for a million rows would not fit
 def add_one(graph, buffer, x, row, rows):
     program = Sequence()
     popops.zero(graph, row, program)
@@ -175,9 +177,9 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: loaded once
-# why:  x is loaded once, before the loop, and every iteration adds 1 to it again: each row gets a
-#   value computed from row 0.
-# next: load in the body, with the row number in `row`.
+# why:  x is loaded only once, before the loop, so each row gets a value that is computed from row
+#   0.
+# next: load in the body: Copy(buffer, x, row).
 def add_one(graph, buffer, x, row, rows):
     program, body = Sequence(), Sequence()
     popops.zero(graph, row, program)
@@ -191,7 +193,7 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.1: one turn too many
 # clause: the first `rows` rows
-# why:  one extra iteration reads the row after the last one, which was never written.
+# why:  one iteration too many reads the row after the last one, which was never written.
 # next: write Repeat(rows, body).
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
@@ -206,7 +208,8 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.2: the result goes nowhere
 # clause: Return a program that applies all layers to x.
-# why:  every layer starts from the original input: the result of a layer is never passed on.
+# why:  every layer starts from the original input, since the result of a layer is not copied into
+#   x.
 # next: copy the result into x at the end of the body.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
@@ -226,7 +229,7 @@ def deep(graph, buffer, x, layers):
 # %% 09.2: always the first layer
 # clause: 78 x 78 weights of layer n
 # why:  every iteration uses the weights of layer 0.
-# next: load in the body, and add 1 to `row` at its end.
+# next: load in the body, Copy(buffer, w, row), and add 1 to `row` at its end.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -263,8 +266,8 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.2: one layer too few
 # clause: Apply all layers to
-# why:  the last layer is missing: the Repeat has one iteration too few.
-# next: use as many iterations as there are layers.
+# why:  the last layer is missing, since the Repeat has one iteration too few.
+# next: write Repeat(layers, body).
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -283,8 +286,8 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.2: without tanh
 # clause: tanh(x @ w)
-# why:  x holds the products themselves: tanh is missing.
-# next: apply tanh before the copy into x.
+# why:  x has the products themselves, since tanh is missing.
+# next: apply tanh to the product before the copy into x.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -301,7 +304,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: tanh before the product
-# why:  this applies tanh before each product, and not after the last one.
+# why:  this applies tanh before each product, so tanh is missing after the last product.
 # next: multiply first, then apply tanh.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
@@ -320,7 +323,7 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.2: turned weights
 # why:  this multiplies by the transposed weights.
-# next: multiply x @ w, with w as it is loaded.
+# next: multiply x by w, without transposing w.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -338,9 +341,9 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: the number lives on
-# why:  the first run is right, but `row` then points past the last layer, and the next run starts
+# why:  the first run is right, but then `row` is past the last layer, and the next run starts
 #   there.
-# next: set `row` to 0 at the start of the program, with popops.zero.
+# next: set `row` to 0 at the start of the program: popops.zero(graph, row, program).
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -357,7 +360,7 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.2: all rows loaded first
 # clause: Only one layer's weights may be in memory at a time
-# not yet: all layers' weights are in memory
+# not yet: the weights of all layers are in memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -396,7 +399,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: two places for weights
-# not yet: more than one layer's weights are in memory
+# not yet: the weights of more than one layer are in memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -419,9 +422,9 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: one row too far
-# why:  the row number goes up before the load, so row 0 is skipped, and the last iteration asks for
-#   a row that does not exist.
-# next: load first, and count at the end of the body.
+# why:  `row` goes up before the load, so row 0 is skipped, and the last iteration uses a row that
+#   does not exist.
+# next: load first, and add 1 to `row` at the end of the body.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -441,7 +444,7 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.2: tanh at the end alone
 # why:  tanh is applied only once, after the last layer.
-# next: apply tanh in the body: every layer ends with it.
+# next: apply tanh in the body, after each product.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -477,21 +480,21 @@ def deep(graph, buffer, x, layers):
 
 # %% 09.w2: one after the other
 # clause: when the two IPUs alternate
-# why:  this is the time of a single IPU, which cannot load and compute at the same time.
-# next: count only the longer of load and work in each phase.
+# why:  this adds every load and all the work, as if a single IPU did both one after the other.
+# next: count only max(load, work) in each of the layers - 1 phases.
 def by_turns(load, work, layers):
     return layers * (load + work)
 
 
 # %% 09.w2: as if a load always fitted
-# why:  this is right only if the work is longer: a load that is longer than the work is not hidden.
-# next: count the longer of the two in each phase: max(load, work).
+# why:  this assumes that the work takes longer than the load, but a longer load is not hidden.
+# next: count max(load, work) in each of the layers - 1 phases.
 def by_turns(load, work, layers):
     return load + layers * work
 
 
 # %% 09.w2: the last layer, too
-# why:  nothing is loaded while the last layer computes, so that phase takes only the work.
+# why:  nothing is loaded while the last layer computes, so its phase takes only the work.
 # next: count layers - 1 phases of max(load, work), and the work of the last layer.
 def by_turns(load, work, layers):
     return load + layers * max(load, work)
@@ -499,39 +502,38 @@ def by_turns(load, work, layers):
 
 # %% 09.w2: without the first load
 # clause: from the start of the first load
-# why:  the first load is missing: nothing can overlap with it.
-# next: add one load.
+# why:  the first load is missing, although nothing can overlap with it.
+# next: add one load before the phases.
 def by_turns(load, work, layers):
     return (layers - 1) * max(load, work) + work
 
 
 # %% 09.w2: the shorter of the two
-# why:  this counts the shorter of the two in each phase, but whichever finishes first waits for the
-#   other.
+# why:  this counts the shorter of load and work in each phase, but the phase ends when both have
+#   finished.
 # next: use max instead of min.
 def by_turns(load, work, layers):
     return load + (layers - 1) * min(load, work) + work
 
 
 # %% 09.w2: a turn for each layer
-# why:  this counts a phase of max(load, work) for each layer and then the last layer's work again.
-#   The last layer overlaps with no load.
-# next: add one load, then layers - 1 phases, then the work.
+# why:  this counts one phase too many: the last layer overlaps with no load.
+# next: add one load, then layers - 1 phases of max(load, work), then the work of the last layer.
 def by_turns(load, work, layers):
     return layers * max(load, work) + work
 
 
 # %% 09.w2: turns alone
 # clause: to the end of the last layer
-# why:  nothing overlaps with the first load, or with the last layer.
-# next: add one load, then layers - 1 phases, then the work.
+# why:  the first load and the last layer are missing, although nothing overlaps with them.
+# next: add one load, then layers - 1 phases of max(load, work), then the work of the last layer.
 def by_turns(load, work, layers):
     return layers * max(load, work)
 
 
 # %% 09.3: one after the other
 # clause: No load except the first may delay a layer
-# why:  each load starts when the previous layer is finished, and its own layer waits for it.
+# why:  each load starts only when the previous layer is finished, so the next layer waits for it.
 # next: put the load of row n + 1 before the cross of layer n.
 def turns(load, compute, cross, layers):
     steps = []
@@ -544,8 +546,8 @@ def turns(load, compute, cross, layers):
 
 # %% 09.3: into weights in use
 # clause: no weights may be overwritten before they are used
-# why:  the next row goes to the IPU that is computing, and overwrites weights that it still needs.
-# next: load it into the other IPU, 1 - n % 2.
+# why:  the next row is loaded on the IPU that computes, and overwrites weights that it still needs.
+# next: load row n + 1 on the other IPU, 1 - n % 2.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -559,9 +561,9 @@ def turns(load, compute, cross, layers):
 
 # %% 09.3: all on one IPU
 # clause: Layer n computes on IPU n % 2
-# why:  all layers compute on IPU 0, and each starts from the original input: no result is copied to
-#   the other IPU.
-# next: compute layer n on IPU n % 2.
+# why:  all layers compute on IPU 0, and each starts from the original input, since no result is
+#   copied.
+# next: compute layer n on IPU n % 2, and call cross(n % 2) after it.
 def turns(load, compute, cross, layers):
     steps = []
     for n in range(layers):
@@ -570,7 +572,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: never crosses
-# why:  no result is copied to the other IPU, so IPU 1 has no input.
+# why:  no result is copied to the other IPU, so IPU 1 gets no input.
 # next: call cross(n % 2) after each layer except the last.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
@@ -584,7 +586,7 @@ def turns(load, compute, cross, layers):
 # %% 09.3: crosses too early
 # clause: a list of programs in order
 # why:  the result is copied to the other IPU before it is computed.
-# next: compute first, then cross.
+# next: compute layer n first, and then call cross(n % 2).
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -595,8 +597,9 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: crosses back
-# why:  cross(ipu) copies from that IPU, and here that one has not computed yet.
-# next: use cross(n % 2), which copies the result of layer n to the other IPU.
+# why:  cross(ipu) copies from IPU `ipu` to the other one, but here it copies from the IPU that has
+#   not computed yet.
+# next: call cross(n % 2) after layer n.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -619,8 +622,8 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: waits for the copy
-# why:  the Sync after each load makes all IPUs wait for it, so nothing overlaps.
-# next: leave out the Sync: each IPU waits for its own load anyway.
+# why:  the Sync after each load makes all IPUs wait for the load, so nothing overlaps.
+# next: leave out the Sync: an IPU waits for its own load without it.
 from ipu_teach.program import Sync, SyncType
 
 
@@ -637,8 +640,7 @@ def turns(load, compute, cross, layers):
 
 # %% 09.3: crosses after the last
 # clause: the final result stays on the IPU of the last layer
-# why:  the result of the last layer is copied, too. No layer needs it there, and both IPUs wait for
-#   the copy.
+# why:  the result of the last layer is copied, too, although no layer needs it on the other IPU.
 # next: do not call cross after the last layer.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
@@ -652,8 +654,8 @@ def turns(load, compute, cross, layers):
 
 # %% 09.3: the same row once more
 # clause: with row n of the weights
-# why:  this loads the row of the layer that is computing now.
-# next: load row n + 1.
+# why:  this loads the row of the layer that is computing now, instead of the next row.
+# next: load row n + 1 on the other IPU.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):
@@ -712,44 +714,45 @@ def turns(load, compute, cross, layers):
 
 # %% 09.4: rounded down
 # clause: at least as long as a load
-# why:  this rounds down: that many micro-batches take slightly less time than the load.
-# next: round up: 4.1 micro-batches become 5.
+# why:  this rounds down, so the micro-batches take less time than the load.
+# next: round load / work up: 4.1 micro-batches become 5.
 def factor(load, work):
     return max(1, load // work)
 
 
 # %% 09.4: rounded down, and 0
-# why:  this rounds down: the work is then shorter than the load, and a short load gives 0.
-# next: round up, and return at least 1.
+# why:  this rounds down, so the work is shorter than the load, and a short load gives 0
+#   micro-batches.
+# next: round load / work up, and return at least 1.
 def factor(load, work):
     return load // work
 
 
 # %% 09.4: to the nearest
-# why:  this rounds to the nearest whole number, which is often too few.
-# next: round up.
+# why:  this rounds to the nearest whole number, which can be too few micro-batches.
+# next: round load / work up.
 def factor(load, work):
     return max(1, round(load / work))
 
 
 # %% 09.4: always one more
 # clause: the smallest factor that hides
-# why:  when the load is an exact multiple of the work, this is one too many.
-# next: round up, which leaves a whole number unchanged.
+# why:  if the load is an exact multiple of the work, this is one micro-batch too many.
+# next: use -(-load // work), which leaves a whole number unchanged.
 def factor(load, work):
     return load // work + 1
 
 
 # %% 09.4: none at all
 # clause: there is always at least one micro-batch
-# why:  when nothing is loaded, this returns 0, but there is always at least one micro-batch.
-# next: return the larger of the result and 1.
+# why:  if nothing is loaded, this returns 0, but there is always at least one micro-batch.
+# next: return max(1, …).
 def factor(load, work):
     return -(-load // work)
 
 
 # %% 09.4: turned round
-# why:  this computes how many loads hide the work.
+# why:  this divides the work by the load, which gives the loads that hide the work.
 # next: divide the load by the work, and round up.
 def factor(load, work):
     return max(1, -(-work // load)) if load else 1
@@ -757,35 +760,36 @@ def factor(load, work):
 
 # %% 09.4: not whole
 # clause: whole numbers
-# why:  the number of micro-batches must be whole.
-# next: round up.
+# why:  this is not a whole number, but you cannot use a part of a micro-batch.
+# next: round load / work up.
 def factor(load, work):
     return max(1, load / work)
 
 
 # %% 09.4: beside the first one
-# why:  this adds one micro-batch, as if the load could not run beside the first.
-# next: leave out the 1 +: the load runs beside all micro-batches.
+# why:  this adds one micro-batch, as if the first one could not overlap with the load.
+# next: leave out the 1 +.
 def factor(load, work):
     return 1 + max(0, -(-load // work))
 
 
 # %% 09.4: one or two
-# why:  two micro-batches hide only part of a very long load.
+# why:  this returns at most two micro-batches, but a long load needs more.
 # next: divide the load by the work, and round up.
 def factor(load, work):
     return 1 if load <= work else 2
 
 
 # %% 09.4: the difference
-# why:  this is the number of cycles left over. The exercise asks for a number of micro-batches.
-# next: divide, and round up.
+# why:  this is the number of cycles that remain, but the exercise asks for a number of
+#   micro-batches.
+# next: divide the load by the work, and round up.
 def factor(load, work):
     return max(1, load - work)
 
 
 # %% 09.4: twice as many each time
-# why:  this doubles until it is enough, but a number in between may already be enough.
+# why:  this doubles the number until it is enough, but a smaller number may be enough, too.
 # next: compute load / work, rounded up.
 def factor(load, work):
     n = 1
@@ -796,23 +800,24 @@ def factor(load, work):
 
 # %% 09.w3: the tail is lost
 # clause: together they hold every number
-# why:  this rounds down, so the shards have no room for the last numbers.
-# next: round up, and count the padding.
+# why:  this rounds the length down, so the last numbers are in no shard.
+# next: round numbers / replicas up; the padding is what the shards have in addition.
 def shard_of(numbers, replicas):
     return numbers // replicas, numbers % replicas
 
 
 # %% 09.w3: what is too much
 # clause: how many padding elements are there
-# why:  the length is right. The second number should be the padding, not the remainder.
-# next: subtract the number of elements from the capacity of all shards.
+# why:  the length is right, but the second number should be the padding: the elements that have no
+#   number.
+# next: return length * replicas - numbers as the padding.
 def shard_of(numbers, replicas):
     return -(-numbers // replicas), numbers % replicas
 
 
 # %% 09.w3: one more, always
-# why:  when the numbers divide evenly, each shard is one element too long.
-# next: round up, which leaves a whole number unchanged.
+# why:  if the numbers divide evenly, each shard is one element too long.
+# next: use -(-numbers // replicas), which leaves a whole number unchanged.
 def shard_of(numbers, replicas):
     held = numbers // replicas + 1
     return held, held * replicas - numbers
@@ -820,8 +825,8 @@ def shard_of(numbers, replicas):
 
 # %% 09.w3: the two changed places
 # clause: (the length of a shard
-# why:  the two results are in the wrong order: first the length, then the padding.
-# next: return held, held * replicas - numbers.
+# why:  the two results are in the wrong order.
+# next: return the length first, and then the padding.
 def shard_of(numbers, replicas):
     held = -(-numbers // replicas)
     return held * replicas - numbers, held
@@ -829,8 +834,8 @@ def shard_of(numbers, replicas):
 
 # %% 09.w3: to the nearest
 # clause: All shards have the same length
-# why:  this rounds to the nearest whole number; when that rounds down, some numbers do not fit.
-# next: round up.
+# why:  this rounds to the nearest length, but if that rounds down, some numbers do not fit.
+# next: round numbers / replicas up.
 def shard_of(numbers, replicas):
     held = round(numbers / replicas)
     return held, held * replicas - numbers
@@ -838,8 +843,8 @@ def shard_of(numbers, replicas):
 
 # %% 09.5: the sum
 # clause: plus the mean
-# why:  this adds the sum of the four gradients instead of their mean.
-# next: scale by 1 / REPLICAS.
+# why:  this adds the sum of the four gradients to the momentum, instead of their mean.
+# next: scale the sum by 1 / REPLICAS.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -856,9 +861,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: half of the momentum
-# why:  this subtracts half of the momentum from the weights. One half is the part of the old
-#   momentum that remains.
-# next: subtract a quarter of the momentum: -0.25.
+# why:  this subtracts half of the momentum from the weights, but the rate is a quarter.
+# next: scale the momentum by -0.25.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -876,7 +880,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the store is forgotten
-# why:  the momentum is never stored, so the next step starts from the old one.
+# why:  the momentum is never stored, so the next step starts from the old values.
 # next: add Copy(state, buffer) after the update.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -894,7 +898,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: stored as it came
 # why:  the momentum is stored before it is updated.
-# next: store it after halving it and adding the mean.
+# next: store the momentum after you have halved it and added the mean.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -911,8 +915,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: one's own gradient alone
-# why:  each shard uses only its own replica's gradient; those of the other replicas count as well.
-# next: use reduce_scatter, which adds up all four.
+# why:  each shard uses only the gradient of its own replica, but the mean is over all four.
+# next: use reduce_scatter, which adds up the gradients of all four replicas.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -934,8 +938,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: no momentum
-# why:  half of the old momentum is missing: the loaded state is not used.
-# next: halve the state, then add the mean to it.
+# why:  the new momentum is only the mean gradient: half of the old momentum is missing.
+# next: halve the loaded state, and then add the mean to it.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -954,7 +958,7 @@ def train(graph, weights, grads, program):
 # %% 09.5: uphill
 # clause: a quarter of the momentum
 # why:  this adds the momentum to the weights instead of subtracting it.
-# next: scale by -0.25.
+# next: scale the momentum by -0.25.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -971,9 +975,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: tells before it knows
-# why:  the shards are gathered before the mean is added, so the weights are updated with the old
-#   momentum.
-# next: gather last.
+# why:  the shards are gathered before the mean is added, so the weights use the old momentum.
+# next: call all_gather after the mean is added.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -990,8 +993,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: tells nobody
-# why:  each replica updates only its own shard and never sends it, so the replicas differ.
-# next: call all_gather, and let every replica use all shards.
+# why:  each replica updates only its own shard of the weights, so the replicas differ.
+# next: call all_gather, and update all weights with its result.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -1011,7 +1014,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: everybody keeps all of it
 # clause: in one remote buffer with room for four shards
-# not yet: more than one shard per replica is loaded and stored
+# not yet: the replicas load and store more than one shard each
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * n)
@@ -1026,7 +1029,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: stays on the tiles
-# not yet: none of it is in streaming memory
+# not yet: but it should be in streaming memory
 def train(graph, weights, grads, program):
     length = -(-weights[0].num_elements // REPLICAS)
     shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
@@ -1074,9 +1077,8 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the gradient halved, too
-# why:  half of the mean is lost, too: the new momentum is half of (old + mean). Only the old
-#   momentum should be halved.
-# next: halve the momentum, then add the mean.
+# why:  the mean is halved, too, but only the old momentum should be halved.
+# next: halve the momentum first, and then add the mean.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -1095,7 +1097,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: nothing is forgotten
 # clause: half its old value
-# why:  the old momentum is added in full; only half of it should be kept.
+# why:  the whole old momentum is kept, but only half of it should be kept.
 # next: call popops.mul_in_place(graph, state, 0.5, program) before the mean is added.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -1115,7 +1117,7 @@ def train(graph, weights, grads, program):
 # %% 09.5: one replica learns
 # clause: The weights are equal on all replicas
 # why:  only the weights of replica 0 are updated, so the replicas differ after a step.
-# next: update concat(weights), with what all four replicas gathered.
+# next: update concat(weights), the weights of all four replicas.
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -1133,14 +1135,14 @@ def train(graph, weights, grads, program):
 
 # %% 09.6: each alone
 # clause: a transfer joins the current step
-# why:  every transfer gets its own step, but independent transfers of one kind share one.
-# next: keep what the current step reads and writes, and join it if nothing conflicts.
+# why:  every transfer gets its own step, but independent transfers of one kind can share a step.
+# next: put a transfer into the current step unless it conflicts with it.
 def steps_of(transfers):
     return list(range(len(transfers)))
 
 
 # %% 09.6: by their kind alone
-# why:  all transfers of one kind share a step here, whatever they read and write.
+# why:  all transfers of one kind share a step here, even if one reads what another writes.
 # next: start a new step for a transfer that reads what another writes.
 def steps_of(transfers):
     steps, kind = [], None
@@ -1152,8 +1154,8 @@ def steps_of(transfers):
 
 # %% 09.6: whatever their kind
 # clause: or starts the next one
-# why:  a load shares a step with a store or a cross here, but only transfers of one kind share one.
-# next: compare the kinds first.
+# why:  loads, stores and crosses share a step here, but a step has transfers of only one kind.
+# next: start a new step if the kind is not that of the current step.
 def steps_of(transfers):
     steps, read, written = [], set(), set()
     for _, source, target in transfers:
@@ -1168,9 +1170,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: reads after writes alone
-# why:  a transfer that reads what another writes is separated, which is right; one that writes what
-#   another reads or writes is not.
-# next: start a new step if the step reads or writes the target.
+# why:  this starts a new step only for a transfer that reads what the step writes, but writing what
+#   the step reads or writes is a conflict, too.
+# next: also start a new step if the current step reads or writes the target.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1186,8 +1188,9 @@ def steps_of(transfers):
 
 # %% 09.6: writes alone
 # clause: A whole buffer counts as one place
-# why:  only two writes to one place are separated here.
-# next: treat a read and a write of one place as a conflict, too.
+# why:  this starts a new step only if two transfers write the same place, but a read and a write
+#   conflict, too.
+# next: also start a new step if one transfer reads what another writes.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1202,9 +1205,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: what is read may be written
-# why:  a transfer that writes what another one in the step reads joins it here, but their order is
+# why:  a transfer that writes what the current step reads joins that step here, but their order is
 #   undefined.
-# next: look for the target among what the step reads, too.
+# next: also start a new step if the current step reads the target.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1219,9 +1222,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: two writes share
-# why:  two transfers that write the same place share a step here. Which of the two values remains
-#   is undefined.
-# next: start a new step if the current step writes the target.
+# why:  two transfers that write the same place share a step here, but then the remaining value is
+#   undefined.
+# next: also start a new step if the current step writes the target.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1236,8 +1239,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: two that read one place
-# why:  two reads of one place are separated here, but they do not conflict.
-# next: look for the source only among what the step writes.
+# why:  two transfers that read the same place are in different steps here, but two reads do not
+#   conflict.
+# next: start a new step only if the current step writes the source.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1252,8 +1256,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: with the one before alone
-# why:  this compares only with the previous transfer, but the conflict can be with any in the step.
-# next: keep what all transfers of the current step read and write.
+# why:  this compares only with the previous transfer, but any transfer of the current step can
+#   conflict.
+# next: keep all places that the current step reads and writes.
 def steps_of(transfers):
     steps = []
     for n, (kind, source, target) in enumerate(transfers):
@@ -1267,7 +1272,7 @@ def steps_of(transfers):
 
 # %% 09.6: counted from 1
 # clause: counted from 0
-# why:  the steps are right, but are counted from 1.
+# why:  the steps are right, but the first one has the number 1.
 # next: give the first step the number 0.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
@@ -1314,8 +1319,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: nothing is ever closed
-# why:  what earlier steps read and wrote still counts here.
-# next: empty both sets when a step starts.
+# why:  the places that earlier steps read and wrote still count here.
+# next: clear both sets when a new step starts.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1330,8 +1335,9 @@ def steps_of(transfers):
 
 
 # %% 09.6: what was read is never forgotten
-# why:  when a new step starts, what was written is cleared, but what was read is not.
-# next: empty both sets when a step starts.
+# why:  when a new step starts, the set of written places is cleared, but not the set of read
+#   places.
+# next: clear both sets when a new step starts.
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
@@ -1346,8 +1352,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: without the one that begins
-# why:  the transfer that starts a step belongs to it, so what it reads and writes counts, too.
-# next: add its places after emptying the sets.
+# why:  the transfer that starts a step is not recorded, although it belongs to the step.
+# next: clear the sets first, and then add its source and its target.
 def steps_of(transfers):
     step, kind, read, written, found = 0, transfers[0][0], set(), set(), []
     for its, source, target in transfers:
@@ -1362,9 +1368,8 @@ def steps_of(transfers):
 
 
 # %% 09.6: as early as can be
-# why:  this puts a transfer into an earlier step when it can. A finished step is never reopened;
-#   transfers keep their order.
-# next: join the current step, or start the next one.
+# why:  this puts a transfer into an earlier step, but the transfers keep their order.
+# next: put a transfer only into the current step, or start a new one.
 def steps_of(transfers):
     steps = []
     for i, (kind, source, target) in enumerate(transfers):

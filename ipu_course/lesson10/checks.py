@@ -70,8 +70,14 @@ def table_of(stages: int, batches: int) -> list[list[int]]:
 
 def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
-    special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
-    advice = "draw three stages and four micro-batches, with a line for each tick."
+    special = {
+        "the pipeline has one stage": (1, 4),
+        "there are fewer micro-batches than stages": (5, 2),
+    }
+    advice = (
+        "write down the table for three stages and four micro-batches by hand, with a row for each "
+        "tick."
+    )
     cases = drawn | special
     return compare(answer, table_of, cases, suspects("10.1"), next_step=advice, whole=True)
 
@@ -120,7 +126,7 @@ def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) ->
 
 def _no_cut(row: list[int], layers: int, ipus: int) -> tuple[str, str]:
     """Return (why, next step) for integers that are not the first layers of IPUs."""
-    advice = "run that call in a cell of your own, and trace it by hand."
+    advice = "run this call in a new cell, and add up the costs of each IPU by hand."
     if len(row) != ipus:
         return "", "return one number for each IPU, such as [0, 3, 6, 9] for four."
     if row[0]:
@@ -168,7 +174,7 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
         bars.append(Bars(minimum, slowest(costs, row), "of the slowest"))
         if bars[-1].yours > minimum:
             refused = refusing("10.2", partial(_cuts_alike, actual))
-            advice = "there are few choices: try them all, and return the best."
+            advice = "try all choices, and return the one whose largest sum of costs is smallest."
             description = call_text(answer, (costs, ipus))
             raise refused(description, quoted(row), "", advice, bars=bars[-1])
     return Passed(f"{len(cases)} chains; below, the twelve layers", bars[0], rows)
@@ -346,7 +352,10 @@ def _built(answer: Callable[..., Program]) -> Passed:
         off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
         draws = partial(_senders, run.report)
         for b, i, j in off[:1].tolist():
-            advice = "trace micro-batch 0, then micro-batch 1, tick by tick."
+            advice = (
+                "write down for each tick what your program does with micro-batch 0, and then with "
+                "micro-batch 1."
+            )
             value = actual[b, i, j]
             message = "nothing was written" if value != value else quoted(value)
             message = f"results[{b}][{i}, {j}]: {message}"
@@ -355,7 +364,10 @@ def _built(answer: Callable[..., Program]) -> Passed:
     ticks = batches + stages - 1
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        advice = "look in the picture for rounds in which one IPU sends alone, and join them."
+        advice = (
+            "find the rounds in the picture in which only one IPU sends, and put their copies into "
+            "one round."
+        )
         refused = refusing("10.3", _costs_alike(answer, trial.beside()[0], trial))
         raise refused(trial.tried, "", "", advice, bars=bars, draws=draws)
     words = "3 and 5 stages with 2 micro-batches, 3 with 4, and 4 with 8"
@@ -440,12 +452,15 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
                 stages,
             )
     cases |= {
-        "a stage goes forward and backward in one tick": (in_rounds(3, 7), 3),
-        "a stage fills up again after its first backward": (in_waves(), 3),
+        "a stage has a forward and a backward in one tick": (in_rounds(3, 7), 3),
+        "a stage gets more micro-batches after its first backward": (in_waves(), 3),
         "the last micro-batch goes backward first": (in_reverse(), 2),
-        "a tick names its backward first": ([now[::-1] for now in in_rounds(3, 7)], 3),
+        "the list of a tick has the backward first": ([now[::-1] for now in in_rounds(3, 7)], 3),
     }
-    advice = "count for one stage, tick by tick, what went forward and not yet backward."
+    advice = (
+        "count for one stage, tick by tick, the micro-batches that have gone forward but not yet "
+        "backward."
+    )
 
     def draws(ticks: Schedule, stages: int) -> View:
         return show.pipeline(ticks)
@@ -568,12 +583,21 @@ def _reduced(answer: Callable[..., None]) -> Passed:
     if bars.yours > bars.budget:
         why, advice = {
             LINK: (
-                "the busiest link carries more than 2 (R - 1) chunks.",
-                "use 2 (R - 1) rounds: in each, an IPU sends one chunk to the next of around(R).",
+                (
+                    "the busiest link carries more than 2 (R - 1) chunks, where R is the number of "
+                    "IPUs."
+                ),
+                (
+                    "use 2 (R - 1) rounds; in each, every IPU sends one chunk to the next IPU of "
+                    "around(R)."
+                ),
             ),
             MODELLED: (
-                "the links carry no more than necessary, but not all IPUs send in every round.",
-                "in a round, use one Copy for all positions, and one addition for all.",
+                (
+                    "the links carry no more bytes than necessary, but in some rounds not all IPUs "
+                    "send."
+                ),
+                "use one Copy and one addition for all positions of a round.",
             ),
         }[bars.unit]
         small = _reducing(name_of(answer), numbers // 10, ipus)
@@ -597,9 +621,9 @@ def _from_where(answer: Callable[..., int]) -> Passed:
         "drawn, a ring": ((6342, 399), (2259, 838)),
         "drawn, steeper": ((5100, 130), (700, 977)),
         "drawn, near": ((3011, 410), (2987, 411)),
-        "both cost the same at a whole number": ((3000, 400), (2000, 500)),
-        "the first is always faster": ((2000, 400), (2500, 800)),
-        "the first is always faster, by little": ((1000, 400), (1001, 2401)),
+        "both methods cost the same at a whole number": ((3000, 400), (2000, 500)),
+        "the first method is always faster": ((2000, 400), (2500, 800)),
+        "the first method is always faster, by a few cycles": ((1000, 400), (1001, 2401)),
     }
     return compare(answer, right, cases, suspects("10.6"))
 
@@ -671,7 +695,10 @@ def _together(answer: Callable[..., None]) -> Passed:
                 advice = "print the gradient on each replica before w changes: all must be equal."
                 if not len(off):
                     fault = message.format(actual[r, i, j]), f"{actual[0, i, j]}, as on replica 0"
-                    advice = "let each replica add the same numbers in the same order."
+                    advice = (
+                        "add up the gradients with an all-reduce, which gives every replica the "
+                        "same bits."
+                    )
                 raise trial_run.refused("10.7", *fault, advice, draws=draws, nearest=True)
     words = (
         "2, 4 and 1 replicas, two steps: like one machine with all samples, and equal in every bit"
@@ -704,8 +731,8 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
         raise NotYet(description, returned(returned_value), next_step=advice) from None
     if not all(map(is_of_integers, [*across, *within])):
-        why = "some numbers are not integers, and the numbers of replicas are integers."
-        advice = "convert them: int(…)."
+        why = "some numbers are not integers, but replicas have integers as their numbers."
+        advice = "convert the numbers with int(…)."
         raise NotYet(description, returned(returned_value), why=why, next_step=advice)
     across, within = ([[int(r) for r in group] for group in kind] for kind in (across, within))
     return sorted(across), sorted(within)
@@ -726,7 +753,10 @@ def _grouped(answer: Callable[[int, int], Groups]) -> Passed:
         ):
             if groups_of_kind != right:
                 why, advice = first(suspects("10.8"), groups_the_same)
-                advice = advice or "write the replicas down in a table with a row for each copy."
+                advice = advice or (
+                    "write the replicas into a table, with a row for each copy: the rows and the "
+                    "columns are the groups."
+                )
                 fault = f"{kind}: {quoted(groups_of_kind)}", quoted(right), why, advice
                 raise NotYet(call_text(answer, case), *fault)
     return Passed("5 machines, of 3 to 8 replicas", evidence=actual)

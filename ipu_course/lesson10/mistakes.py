@@ -34,39 +34,41 @@ def send(program, sent, received):
 
 # %% 10.1: one tick too many
 # clause: from the first to the last tick in which a stage is busy
-# why:  there is one tick at the end in which no stage is busy.
-# next: end with tick batches + stages - 2, in which the last stage has the last micro-batch.
+# why:  the last tick has no busy stage.
+# next: return batches + stages - 1 ticks, with numbers from 0.
 def table(stages, batches):
     ticks = range(batches + stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
 
 
 # %% 10.1: no way down
-# why:  the table ends when the last micro-batch enters, but it still has to go through the other
-#   stages.
-# next: add stages - 1 ticks: the staircase down.
+# why:  the table ends when the last micro-batch enters, but this one still has to go through the
+#   other stages.
+# next: return batches + stages - 1 ticks.
 def table(stages, batches):
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in range(batches)]
 
 
 # %% 10.1: two ticks for a step down
-# why:  a micro-batch waits for one tick at each stage.
-# next: put the micro-batch of stage s in a tick into stage s + 1 in the next tick.
+# why:  a micro-batch waits for one tick before each stage.
+# next: put micro-batch t - s into stage s in tick t.
 def table(stages, batches):
     ticks = range(batches + 2 * (stages - 1))
     return [[t - 2 * s if 0 <= t - 2 * s < batches else -1 for s in range(stages)] for t in ticks]
 
 
 # %% 10.1: all at once
-# why:  all stages have the same micro-batch in a tick. It reaches one stage after the other.
-# next: let stage s have it s ticks after stage 0.
+# why:  all stages have the same micro-batch in a tick, but a micro-batch reaches one stage after
+#   the other.
+# next: put micro-batch t - s into stage s in tick t.
 def table(stages, batches):
     return [[t] * stages for t in range(batches)]
 
 
 # %% 10.1: one by one
-# why:  only one stage is busy in a tick: this is sharding without a pipeline.
-# next: let stage 0 take micro-batch 1 while stage 1 has micro-batch 0.
+# why:  only one stage is busy in a tick, which is sharding without a pipeline.
+# next: put micro-batch t - s into stage s in tick t: then stage 0 has micro-batch 1 while stage 1
+#   has micro-batch 0.
 def table(stages, batches):
     rows = []
     for b in range(batches):
@@ -75,8 +77,8 @@ def table(stages, batches):
 
 
 # %% 10.1: the last stage first
-# why:  the micro-batches enter at the last stage. The data enter at stage 0.
-# next: delay stage s by s ticks, not by stages - 1 - s.
+# why:  the micro-batches enter at the last stage, but they should enter at stage 0.
+# next: put micro-batch t - s into stage s in tick t.
 def table(stages, batches):
     late = [stages - 1 - s for s in range(stages)]
     ticks = range(batches + stages - 1)
@@ -84,16 +86,16 @@ def table(stages, batches):
 
 
 # %% 10.1: beyond the last
-# why:  at the end, micro-batches enter that do not exist.
-# next: write -1 if t - s is batches or more.
+# why:  at the end, stages have micro-batches that do not exist.
+# next: write -1 if t - s is `batches` or more.
 def table(stages, batches):
     return [[max(-1, t - s) for s in range(stages)] for t in range(batches + stages - 1)]
 
 
 # %% 10.1: a row for each stage
 # clause: a row for each tick
-# why:  this has a row for each stage. The exercise asks for a row for each tick.
-# next: transpose it: rows are ticks, columns are stages.
+# why:  this has a row for each stage, but the exercise asks for a row for each tick.
+# next: transpose the table: rows are ticks, columns are stages.
 def table(stages, batches):
     ticks = range(batches + stages - 1)
     return [[t - s if 0 <= t - s < batches else -1 for t in ticks] for s in range(stages)]
@@ -101,8 +103,8 @@ def table(stages, batches):
 
 # %% 10.1: counted from 1
 # clause: Ticks, stages and micro-batches are counted from 0.
-# why:  micro-batches are counted from 1 here.
-# next: call the first one micro-batch 0.
+# why:  the micro-batches are counted from 1, but the first one is micro-batch 0.
+# next: write t - s, without adding 1.
 def table(stages, batches):
     ticks = range(batches + stages - 1)
     return [[t - s + 1 if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
@@ -110,7 +112,7 @@ def table(stages, batches):
 
 # %% 10.1: nothing is cut off
 # clause: or **-1** if it has none
-# why:  the table has numbers of micro-batches that do not exist: below 0, and beyond the last one.
+# why:  the table has micro-batches that do not exist: numbers below 0, and beyond the last one.
 # next: write t - s only if it is from 0 to batches - 1, and -1 otherwise.
 def table(stages, batches):
     return [[t - s for s in range(stages)] for t in range(batches + stages - 1)]
@@ -119,7 +121,7 @@ def table(stages, batches):
 # %% 10.1: stages and micro-batches
 # clause: Return the micro-batch of each stage in each tick
 # why:  stages and micro-batches are swapped: a row has a number for each micro-batch.
-# next: give a row as many numbers as there are stages, the first argument.
+# next: write `stages` numbers into each row: the first argument.
 def table(stages, batches):
     ticks = range(batches + stages - 1)
     return [[t - b if 0 <= t - b < stages else -1 for b in range(batches)] for t in ticks]
@@ -127,7 +129,7 @@ def table(stages, batches):
 
 # %% 10.1: as many ticks as steps of work
 # why:  this has batches * stages ticks, as if only one stage worked at a time.
-# next: let the stages work at the same time: there are batches + stages - 1 ticks.
+# next: return batches + stages - 1 ticks, since the stages work at the same time.
 def table(stages, batches):
     ticks = range(batches * stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
@@ -135,22 +137,24 @@ def table(stages, batches):
 
 # %% 10.2: equal numbers of layers
 # clause: the **slowest stage** is as fast as possible
-# why:  all IPUs have the same number of layers, but not the same amount of work.
-# next: compare the sums of costs.
+# why:  all IPUs have the same number of layers, but not the same sum of costs.
+# next: try all choices, and return the one whose largest sum of costs is smallest.
 def cut(costs, ipus):
     return [len(costs) * i // ipus for i in range(ipus)]
 
 
 # %% 10.2: the rest to the last
-# why:  each IPU has len(costs) // ipus layers, and the last IPU also has the remainder.
-# next: compare the sums of costs, not the numbers of layers.
+# why:  each IPU has len(costs) // ipus layers, and the last one also the remainder, whatever the
+#   layers cost.
+# next: try all choices, and return the one whose largest sum of costs is smallest.
 def cut(costs, ipus):
     return [i * (len(costs) // ipus) for i in range(ipus)]
 
 
 # %% 10.2: as soon as there is enough
-# why:  this fills each IPU up to its share of the total, and the last IPU gets the rest.
-# next: try all choices, and return the best.
+# why:  this fills each IPU up to its share of the total cost, so the last IPU can get too much or
+#   too little.
+# next: try all choices, and return the one whose largest sum of costs is smallest.
 def cut(costs, ipus):
     share, begins, sum_so_far = sum(costs) / ipus, [0], 0
     for layer, cost in enumerate(costs):
@@ -165,17 +169,18 @@ def cut(costs, ipus):
 
 
 # %% 10.2: before the dearest layers
-# why:  this begins a stage at each of the most expensive layers, whatever is between them.
-# next: minimise the most expensive stage, not the most expensive layer.
+# why:  this begins a stage at each of the most expensive layers, whatever the layers between them
+#   cost.
+# next: try all choices, and return the one whose largest sum of costs is smallest.
 def cut(costs, ipus):
     rest = sorted(range(1, len(costs)), key=lambda layer: -costs[layer])
     return sorted([0, *rest[: ipus - 1]])
 
 
 # %% 10.2: the least difference
-# why:  this minimises the difference between the slowest and the fastest stage. Only the slowest
-#   stage sets the pace.
-# next: return the choice whose largest sum is smallest.
+# why:  this minimises the difference between the slowest and the fastest stage, but only the
+#   slowest stage sets the pace.
+# next: try all choices, and return the one whose largest sum of costs is smallest.
 def cut(costs, ipus):
     def spread(begins):
         sums = [sum(costs[a:b]) for a, b in zip(begins, [*begins[1:], len(costs)], strict=True)]
@@ -186,9 +191,9 @@ def cut(costs, ipus):
 
 
 # %% 10.2: the sum of squares
-# why:  this minimises the sum of the squares. Then two stages may be slow so that a third is fast;
-#   only the slowest stage sets the pace.
-# next: return the choice whose largest sum is smallest.
+# why:  this minimises the sum of the squares of all stages, but only the slowest stage sets the
+#   pace.
+# next: try all choices, and return the one whose largest sum of costs is smallest.
 def cut(costs, ipus):
     def squares(begins):
         ends = [*begins[1:], len(costs)]
@@ -199,8 +204,8 @@ def cut(costs, ipus):
 
 
 # %% 10.2: the last stage is forgotten
-# why:  the sum of the last stage is left out, so that stage gets too many layers.
-# next: let the last stage end at len(costs).
+# why:  the sum of the last stage is left out, so this stage gets too many layers.
+# next: let the last stage end at len(costs) when you compute the sums.
 def cut(costs, ipus):
     def slowest(begins):
         return max([sum(costs[a:b]) for a, b in zip(begins, begins[1:], strict=False)], default=0)
@@ -229,57 +234,58 @@ def cut(costs, ipus):
 
 # %% 10.w1: the slowest of all in each tick
 # clause: the slowest **of those** is done
-# why:  each tick takes as long as the slowest of all stages, even if that stage is idle. At the
-#   start and at the end, other stages are the slowest busy ones.
-# next: for each tick, take the largest cost of the busy stages: those with table(...)[t][s] >= 0.
+# why:  each tick takes as long as the slowest of all stages, even in ticks in which that stage is
+#   idle.
+# next: for each tick, add the largest cost of the busy stages: those with table(…)[t][s] >= 0.
 def pipeline_cycles(costs, batches):
     return (batches + len(costs) - 1) * max(costs)
 
 
 # %% 10.w1: one tick too many
-# why:  this counts one tick too many: there are batches + stages - 1.
-# next: check it with one micro-batch: there are as many ticks as stages.
+# why:  this counts one tick too many.
+# next: count batches + len(costs) - 1 ticks.
 def pipeline_cycles(costs, batches):
     return (batches + len(costs)) * max(costs)
 
 
 # %% 10.w1: without the way up
 # clause: from the first tick to the last
-# why:  this ends when the last micro-batch enters. It still has to go through the other stages.
-# next: add the ticks in which the last micro-batch goes through the other stages.
+# why:  this leaves out ticks: the last micro-batch still has to go through the other stages.
+# next: count batches + len(costs) - 1 ticks.
 def pipeline_cycles(costs, batches):
     return batches * max(costs)
 
 
 # %% 10.w1: each its own time
-# why:  each tick takes only the time of one stage here. The tick ends when the slowest busy stage
-#   is done.
-# next: take the largest cost of the busy stages in each tick.
+# why:  this adds the mean cost of a stage for each further micro-batch, but a tick takes as long as
+#   its slowest busy stage.
+# next: for each tick, add the largest cost of the busy stages: those with table(…)[t][s] >= 0.
 def pipeline_cycles(costs, batches):
     return sum(costs) + (batches - 1) * (sum(costs) // len(costs))
 
 
 # %% 10.w1: one after the other
 # clause: How long do `batches` micro-batches take
-# why:  this is sharding: each micro-batch waits until the one before has left the last stage.
-# next: count the ticks of the pipeline.
+# why:  this is sharding: a micro-batch starts only when the one before it has left the last stage.
+# next: for each tick, add the largest cost of the busy stages: those with table(…)[t][s] >= 0.
 def pipeline_cycles(costs, batches):
     return batches * sum(costs)
 
 
 # %% 10.w1: as soon as its own is there
 # clause: all busy stages start together
-# why:  a stage starts here as soon as its micro-batch arrives. But all micro-batches move at the
-#   end of a tick: at the start, a fast stage behind a slow one waits for the slow one.
-# next: go through the ticks, and take the slowest busy stage of each.
+# why:  this lets a stage start as soon as its micro-batch arrives, but all micro-batches move
+#   together at the end of a tick.
+# next: for each tick, add the largest cost of the busy stages: those with table(…)[t][s] >= 0.
 def pipeline_cycles(costs, batches):
     return sum(costs) + (batches - 1) * max(costs)
 
 
 # %% 10.3: one after the other
-# why:  a copy comes between the work of two IPUs, and makes both of them wait. So one IPU works
-#   while the others wait: this is sharding.
-# next: go through the ticks of table(…), and in each tick add all busy stages before any copy.
+# why:  a copy after each stage makes the next IPU wait, so only one IPU works at a time: this is
+#   sharding.
+# next: go through the ticks of table(…): in each tick, add all busy stages first, and then all
+#   copies.
 def pipeline(stages, into, out, samples, results):
     program = Sequence()
     for sample, result in zip(samples, results, strict=True):
@@ -293,7 +299,7 @@ def pipeline(stages, into, out, samples, results):
 # %% 10.3: all wait in between
 # clause: can compute at the same time
 # why:  a Sync after each stage makes all IPUs wait, so no two stages run at the same time.
-# next: leave out the Sync: the copies synchronise enough.
+# next: leave out the Sync: the copies synchronise the IPUs.
 from ipu_teach.program import Sync, SyncType
 
 
@@ -313,9 +319,9 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.3: each copy behind its stage
 # clause: consecutive copies share a step
-# why:  each stage is followed by its copy, which makes both IPUs wait. So the stages of a tick run
+# why:  each stage is followed by its copy, which makes both IPUs wait, so the stages of a tick run
 #   one after another.
-# next: in a tick, add all busy stages first, and then all copies: these share a step.
+# next: in each tick, add all busy stages first, and then all copies, which share a step.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -329,8 +335,9 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: passed on before it is read
-# why:  the output of a stage is copied at once, over data that the next stage has not read yet.
-# next: in a tick, add all stages first, and then all copies.
+# why:  the output of a stage is copied at once, and overwrites data that the next stage has not
+#   read yet.
+# next: in each tick, add all stages first, and then all copies.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -344,9 +351,9 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: the results at the end
-# why:  the results are copied after the last tick. By then the last stage has overwritten its
-#   output, so all results are the last one.
-# next: copy out[-1] to results[b] at the end of the tick in which the last stage has micro-batch b.
+# why:  the results are copied after the last tick, when the last stage has overwritten all earlier
+#   outputs.
+# next: in each tick in which the last stage has a micro-batch b, add Copy(out[-1], results[b]).
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -365,9 +372,9 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.3: the way down begins before the way up ends
 # clause: Return the program of all micro-batches
-# why:  with fewer micro-batches than stages, no tick has all stages busy: the first stages finish
-#   before the last ones start. Here some stages work without a micro-batch, or not at all.
-# next: let stage s work in tick t if 0 <= t - s < len(samples); that is right for every tick.
+# why:  with fewer micro-batches than stages, some stages work here without a micro-batch, or do not
+#   work at all.
+# next: let stage s work in tick t if 0 <= t - s < len(samples).
 def pipeline(stages, into, out, samples, results):
     program, last, batches = Sequence(), len(stages) - 1, len(samples)
     for t in range(batches + last):
@@ -388,8 +395,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: no way down
-# why:  the program ends when the last sample has entered, so the last results are never computed.
-# next: add stages - 1 more ticks, as table(…) does.
+# why:  the program ends when the last sample enters, so the last results are never computed.
+# next: go through all rows of table(…), also the last stages - 1 ticks.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples))[: len(samples)]:
@@ -405,9 +412,8 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.3: results by tick
 # clause: the output of the last stage goes to `results[b]`
-# why:  the result of a tick is stored under the number of another micro-batch, so the results are
-#   shifted.
-# next: use row[-1], the micro-batch of the last stage.
+# why:  each result is stored under the number of another micro-batch.
+# next: store the result in results[row[-1]]: row[-1] is the micro-batch of the last stage.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -424,7 +430,7 @@ def pipeline(stages, into, out, samples, results):
 # %% 10.3: always the first sample
 # clause: `samples[b]` goes into stage 0
 # why:  sample 0 enters the first stage in every tick.
-# next: use row[0], the number of the sample that enters.
+# next: copy samples[row[0]] into the first stage: row[0] is the micro-batch that enters.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -439,9 +445,9 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: the sample overtakes
-# why:  the next sample is copied in after the copies of the tick, so the first stage works on the
-#   previous one.
-# next: copy the sample in at the start of the tick.
+# why:  the sample is copied in after the stages of its tick, so the first stage works on the
+#   previous sample.
+# next: add the copy of the sample at the start of the tick, before the stages.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -456,8 +462,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: nothing comes out
-# why:  no Copy writes to `results`: the next micro-batch overwrites the output of the last stage.
-# next: copy out[-1] to the results of the micro-batch that the last stage has in the tick.
+# why:  no Copy writes to `results`, so each result is overwritten by the next micro-batch.
+# next: in each tick in which the last stage has a micro-batch b, add Copy(out[-1], results[b]).
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -474,7 +480,7 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.3: nothing comes in
 # why:  no sample is copied into the first stage, so it reads unwritten memory.
-# next: add Copy(samples[b], into[0]) at the start of a tick, with b = row[0] if that is not -1.
+# next: at the start of each tick, add Copy(samples[b], into[0]) with b = row[0], if b is not -1.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -487,8 +493,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: all stages in every tick
-# why:  in the first ticks the later stages work, too, on data that no stage has sent.
-# next: add only the stages that have a micro-batch in the tick: those where row[s] is not -1.
+# why:  in the first ticks, later stages work on data that no stage has sent.
+# next: add only the stages s of the tick whose row[s] is not -1.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples)):
@@ -518,9 +524,8 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.4: as many as there are
-# why:  this is the number of all micro-batches. It is right only if all forwards come before any
-#   backward.
-# next: subtract one for each backward.
+# why:  this is the number of all micro-batches, but each backward removes one from its stage.
+# next: subtract one micro-batch for each backward.
 def stored(ticks, stages):
     kinds = [(kind, s) for tick in ticks for kind, s, _ in tick]
     return [kinds.count(("forward", s)) for s in range(stages)]
@@ -528,9 +533,8 @@ def stored(ticks, stages):
 
 # %% 10.4: what is held at the end
 # clause: What is the largest number of micro-batches
-# why:  this is the count at the end, when nothing is held any more. The exercise asks for the
-#   maximum.
-# next: keep the largest count of all ticks.
+# why:  this is the count at the end, when no micro-batch is held any more.
+# next: keep the largest count of all ticks for each stage.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -543,7 +547,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: looked at after the tick
-# why:  this looks at the count after the tick, when the micro-batch that went backward is already
+# why:  this takes the maximum after the backwards of a tick, when their micro-batches are already
 #   gone.
 # next: update the maximum after the forwards of a tick, and before its backwards.
 def stored(ticks, stages):
@@ -556,8 +560,8 @@ def stored(ticks, stages):
 
 
 # %% 10.4: in the order of the list
-# why:  this counts the work of a tick item by item, in the order of the list. All work of a tick
-#   happens at the same time, so the tick holds its backward micro-batch as well as its forward one.
+# why:  this counts the work of a tick in the order of the list, but all work of a tick happens at
+#   the same time.
 # next: add all forwards of a tick, update the maximum, and then subtract its backwards.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
@@ -569,9 +573,9 @@ def stored(ticks, stages):
 
 
 # %% 10.4: the longest time
-# why:  this is the number of ticks for which a micro-batch is held. The exercise asks how many are
-#   held at once.
-# next: count what a stage holds in each tick, and keep the largest count.
+# why:  this is the number of ticks for which a micro-batch is held, but the exercise asks for the
+#   number of micro-batches held at the same time.
+# next: count the micro-batches that a stage holds in each tick, and keep the largest count.
 def stored(ticks, stages):
     begin, longest = {}, [0] * stages
     for t, tick in enumerate(ticks):
@@ -587,8 +591,8 @@ def stored(ticks, stages):
 
 # %% 10.4: without the one at work
 # clause: **both included**
-# why:  this leaves out the micro-batch that the stage works on. The stage holds that one, too.
-# next: count one more.
+# why:  this leaves out one micro-batch: the stage also holds the one that it works on.
+# next: add 1 for the micro-batch that the stage works on.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -601,8 +605,8 @@ def stored(ticks, stages):
 
 
 # %% 10.4: all go at the first backward
-# why:  a backward removes all micro-batches of its stage here. It removes one.
-# next: subtract one for each backward.
+# why:  a backward removes all micro-batches of its stage here, but it should remove one.
+# next: subtract one micro-batch for each backward.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -617,8 +621,8 @@ def stored(ticks, stages):
 
 # %% 10.4: all stages together
 # clause: Return, for each stage
-# why:  this counts what all stages hold together, and returns that for each stage.
-# next: keep a count for each stage: now[s].
+# why:  each stage gets the count of all stages together.
+# next: keep a separate count for each stage s.
 def stored(ticks, stages):
     now = most = 0
     for tick in ticks:
@@ -630,22 +634,23 @@ def stored(ticks, stages):
 
 # %% 10.4: the rule of grouped schedules
 # clause: The function must work for any schedule
-# why:  this is right only for a grouped schedule.
-# next: count from the ticks.
+# why:  this formula is right only for grouped schedules, but the ticks may follow another schedule.
+# next: count forwards and backwards in `ticks`.
 def stored(ticks, stages):
     return [2 * (stages - 1 - s) + 1 for s in range(stages)]
 
 
 # %% 10.4: the rule of interleaved schedules
-# why:  this is right only for an interleaved schedule.
-# next: count from the ticks.
+# why:  this formula is right only for interleaved schedules, but the ticks may follow another
+#   schedule.
+# next: count forwards and backwards in `ticks`.
 def stored(ticks, stages):
     return [stages - s for s in range(stages)]
 
 
 # %% 10.4: never let go
-# why:  a backward removes a micro-batch, but here it is still counted.
-# next: subtract one for each backward.
+# why:  a backward does not reduce the count here, but it removes a micro-batch.
+# next: subtract one micro-batch for each backward.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
     for tick in ticks:
@@ -659,40 +664,42 @@ def stored(ticks, stages):
 
 # %% 10.w2: the other way round
 # clause: Which chunk does a position send
-# why:  a position receives from the position before it, so the chunk number goes down.
-# next: compute place - k, modulo many.
+# why:  this counts up, but a position sends on the chunk from the position before it, so the number
+#   goes down.
+# next: return (place - k) % many.
 def chunk_sent(place, k, many):
     return (place + k) % many
 
 
 # %% 10.w2: not round
 # clause: position 0 comes after the last one
-# why:  this returns negative numbers: the chunk numbers wrap around.
-# next: take the remainder of a division by many.
+# why:  this can return a negative number, but the chunk numbers wrap around.
+# next: return (place - k) % many.
 def chunk_sent(place, k, many):
     return place - k
 
 
 # %% 10.w2: always its own
 # clause: it sends the chunk that it received in the round before
-# why:  a position sends its own chunk only in round 0. Later it sends the chunk that it received.
-# next: count down: in round 1, position p sends chunk p - 1.
+# why:  a position sends its own chunk only in round 0; later it sends the chunk that it has
+#   received.
+# next: return (place - k) % many.
 def chunk_sent(place, k, many):
     return place
 
 
 # %% 10.w2: one round late
 # clause: In round 0, the IPU at position p of the ring sends its chunk p.
-# why:  in round 0 position p sends its chunk p.
-# next: leave out the 1.
+# why:  in round 0 position p should send chunk p, but here the number is off by 1.
+# next: return (place - k) % many.
 def chunk_sent(place, k, many):
     return (place - k - 1) % many
 
 
 # %% 10.5: everything to one
-# why:  all IPUs send everything to IPU 0, which sends everything back: its links carry all the
-#   data, and the others are idle.
-# next: build a ring: each IPU sends a chunk to the next one.
+# why:  all IPUs send everything to IPU 0 and back, so its links carry all the bytes, and the other
+#   links are idle.
+# next: build a ring: in each round, each IPU sends one chunk to the next IPU of around(R).
 def all_reduce(graph, parts, program):
     first, *others = parts
     inbox = [graph.clone(first) for _ in others]
@@ -704,9 +711,9 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: everybody to everybody
 # clause: No link may carry more than **2 (R - 1) chunks**
-# why:  all IPUs send everything to all others: few rounds, but half as much again on the busiest
-#   link.
-# next: build a ring: each IPU sends a chunk to the next one in each round.
+# why:  all IPUs send everything to all others, so the busiest link carries half as much again as in
+#   a ring.
+# next: build a ring: in each round, each IPU sends one chunk to the next IPU of around(R).
 def all_reduce(graph, parts, program):
     others = [[b for b in parts if b is not a] for a in parts]
     boxes = [[graph.clone(a) for _ in those] for a, those in zip(parts, others, strict=True)]
@@ -716,9 +723,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: in the order of their numbers
-# why:  the ring goes through IPUs 0, 1, 2, 3. From 1 to 2 and from 3 to 0 a message uses two links,
-#   so the busiest link carries more than one message in a round.
-# next: use the order of around(R).
+# why:  the ring goes through IPUs 0, 1, 2, 3, but from 1 to 2 and from 3 to 0 a message needs two
+#   links, so one link carries several messages.
+# next: use the order of around(R) for the ring.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places = range(R)
@@ -735,8 +742,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: one round too many
-# why:  the first half has one round too many: a complete chunk gets one part a second time.
-# next: use R - 1 rounds for R positions.
+# why:  the first half has one round too many, so one part is added twice to a complete chunk.
+# next: use R - 1 rounds in the first half, where R is the number of IPUs.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -752,9 +759,9 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: whole tensors walk
-# why:  whole tensors move round the ring instead of chunks: each link carries R times as much as
-#   necessary.
-# next: divide the tensors into chunks, and send one chunk in each round.
+# why:  whole tensors move round the ring instead of chunks, so each link carries R times as many
+#   bytes as necessary.
+# next: divide each tensor into R chunks, and send one chunk in each round.
 def all_reduce(graph, parts, program):
     R = len(parts)
     ring = [parts[ipu] for ipu in around(R)]
@@ -770,9 +777,9 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: place by place
 # clause: all IPUs send at the same time
-# why:  the Copy of each position is followed by its addition, so every copy is a step of its own:
-#   one link is busy, and the others are idle.
-# next: in a round, add one Copy for all positions with send(…), then the additions.
+# why:  the Copy of each position is followed by its addition, so every copy is a separate step, in
+#   which only one link is busy.
+# next: in each round, add one Copy for all positions with send(…), and then the additions.
 def all_reduce(graph, parts, program):
     R = len(parts)
     part = [chunks(parts[ipu], R) for ipu in around(R)]
@@ -789,9 +796,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: each chunk the other way
-# why:  the chunk number goes up with the rounds, so a position does not send on what it has just
-#   added, and parts are added twice.
-# next: let position p send chunk p - k in round k.
+# why:  the chunk number goes up with the rounds, so parts are added twice.
+# next: let position p send chunk (p - k) % R in round k.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -808,7 +814,7 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: over its own chunk
 # why:  the chunk that arrives overwrites the chunk to which it should be added.
-# next: send into graph.clone(chunk), and add that to the chunk.
+# next: send into a copy, graph.clone(chunk), and add this copy to the chunk.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -823,9 +829,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: gathers the wrong chunk
-# why:  in the second half each position starts with the chunk of its own number, which is not
-#   complete.
-# next: start with chunk p + 1, which is complete at position p after R - 1 rounds.
+# why:  in the second half, position p starts with chunk p, which is not complete.
+# next: start the second half with chunk (p + 1) % R, which is complete at position p.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -842,8 +847,8 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: the second half is missing
 # clause: each part becomes the sum of all parts
-# why:  each position has one complete chunk, and only a part of the sum in the others.
-# next: add R - 1 rounds in which the complete chunks move on.
+# why:  each position has one complete chunk, but the other chunks have only a part of the sum.
+# next: add R - 1 rounds that send the complete chunks on.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -857,7 +862,7 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: nothing is added
 # clause: afterwards each of `parts` has the sum of all `parts`
-# why:  chunks are sent, but never added: each position has the numbers of a single IPU.
+# why:  the chunks are sent, but never added, so each position has the numbers of a single IPU.
 # next: in each round of the first half, add popops.add_in_place(graph, concat(target),
 #   concat(inbox), program).
 def all_reduce(graph, parts, program):
@@ -873,8 +878,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: the first half is missing
-# why:  chunks move round the ring, but no position adds its own numbers.
-# next: begin with R - 1 rounds in which each position adds the chunk that arrives to its own.
+# why:  chunks move round the ring, but no position adds its own numbers to them.
+# next: begin with R - 1 rounds in which each position adds the chunk that arrives to its own chunk.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -885,7 +890,7 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: one round too few
 # why:  the first half ends one round too early, so each sum lacks one part.
-# next: use R - 1 rounds for R positions.
+# next: use R - 1 rounds in the first half, where R is the number of IPUs.
 def all_reduce(graph, parts, program):
     R = len(parts)
     places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
@@ -910,16 +915,17 @@ def all_reduce(graph, parts, program):
 
 # %% 10.6: rounded down
 # clause: **fewer** cycles
-# why:  at that n the first method is not faster yet.
-# next: return the next whole number.
+# why:  at this n, the first method is not faster yet.
+# next: return the next whole number: round down, and add 1.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return max(0, 1000 * more // less)
 
 
 # %% 10.6: rounded up
-# why:  if both cost the same at a whole number, the first method is not faster there yet.
-# next: return the smallest whole number above it.
+# why:  if both methods cost the same at a whole number, this returns that number, but the first
+#   method is not faster there.
+# next: round down, and add 1.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return max(0, -(-1000 * more // less))
@@ -927,8 +933,8 @@ def from_where(one, other):
 
 # %% 10.6: in thousands
 # clause: Return the smallest n
-# why:  this counts thousands of numbers.
-# next: multiply by 1,000: the second figure of a pair is for 1,000 numbers.
+# why:  this is n in thousands of numbers.
+# next: multiply by 1,000: the second value of a pair is the cost of 1,000 numbers.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return max(0, more // less + 1)
@@ -936,31 +942,31 @@ def from_where(one, other):
 
 # %% 10.6: below 0
 # clause: from 0 on
-# why:  if the first method is always faster, this n is negative. The smallest n is 0.
-# next: return the larger of that and 0.
+# why:  if the first method is always faster, this is negative, but n is at least 0.
+# next: return max(0, …).
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
     return 1000 * more // less + 1
 
 
 # %% 10.6: the fixed part alone
-# why:  this uses only the fixed part of the first method; the second has a fixed part, too.
-# next: subtract the fixed part of the second.
+# why:  this uses only the fixed cost of the first method, but the second method also has one.
+# next: use the difference one[0] - other[0].
 def from_where(one, other):
     return 1000 * one[0] // (other[1] - one[1]) + 1
 
 
 # %% 10.6: what the second costs
 # clause: The first method costs less per number.
-# why:  this divides by the second method's cost per number. The first wins back only the difference
-#   of the two.
+# why:  this divides by the second method's cost per 1,000 numbers, but the first method saves only
+#   the difference.
 # next: divide by other[1] - one[1].
 def from_where(one, other):
     return max(0, 1000 * (one[0] - other[0]) // other[1] + 1)
 
 
 # %% 10.6: not whole
-# why:  n is a whole number: the first one above the point where both cost the same.
+# why:  this is not a whole number, but n must be one.
 # next: round down, and add 1.
 def from_where(one, other):
     more, less = one[0] - other[0], other[1] - one[1]
@@ -969,9 +975,8 @@ def from_where(one, other):
 
 # %% 10.7: each for itself
 # clause: must stay equal in every bit
-# why:  no replica communicates: each learns only from its own samples, so the weights become
-#   different.
-# next: add up the gradients of all replicas before w changes.
+# why:  no replica communicates, so each one learns only from its own samples.
+# next: add up the gradients of all replicas with an all-reduce before w changes.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -981,9 +986,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: each for itself, with its own mean
-# why:  no replica communicates: each learns from the mean of its own samples, so the weights become
-#   different.
-# next: add up the gradients of all replicas, and divide by the samples of all.
+# why:  no replica communicates, so each one learns from the mean of only its own samples.
+# next: add up the gradients of all replicas with an all-reduce, and divide by the samples of all
+#   replicas.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -993,8 +998,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.7: always four replicas
 # clause: so that R replicas with b samples each learn
-# why:  the number of replicas is the constant 4 here.
-# next: use graph.get_replication_factor().
+# why:  the number of replicas is the constant 4 here, but it can differ.
+# next: use graph.get_replication_factor() instead of 4.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1004,9 +1009,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the mean twice
-# why:  this takes the mean over the replicas, and then divides by all samples: the step is too
-#   small.
-# next: add up and divide by all samples, or take the mean and divide by x.shape[0].
+# why:  this takes the mean over the replicas and divides by all samples, so the step is too small.
+# next: use the sum over the replicas with this division, or divide the mean by x.shape[0].
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1018,8 +1022,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.7: its own samples alone
 # clause: over all samples of all replicas
-# why:  the sum of all gradients is divided by the samples of one replica: the step is too large.
-# next: divide by the samples of all replicas.
+# why:  the sum of all gradients is divided by the samples of one replica, so the step is too large.
+# next: divide by the samples of all replicas: graph.get_replication_factor() * x.shape[0].
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1030,7 +1034,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the mean of the slopes alone
-# why:  this is the mean of the replicas' gradients, and each of them is a sum over its samples.
+# why:  this is the mean of the replicas' gradients, but each of them is still a sum over samples.
 # next: divide by x.shape[0], too.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
@@ -1041,8 +1045,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: divided by the features
-# why:  x.shape[1] is the number of features of a sample. The samples are the rows of x.
-# next: use x.shape[0].
+# why:  this divides by x.shape[1], the number of features, but the samples are the rows of x.
+# next: use x.shape[0], the number of samples.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1053,8 +1057,8 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: after the step
-# why:  the gradients are added up after w has changed: too late for this step.
-# next: put the all-reduce before the step.
+# why:  the gradients are added up after w has changed, which is too late for this step.
+# next: put the all-reduce before the update of w.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1066,8 +1070,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.7: the error in place of the slope
 # clause: the gradient is `x.T @ error`
-# why:  this adds up the errors of all replicas, but each error belongs to another sample.
-# next: add up the gradients: they belong to w.
+# why:  this adds up the errors of all replicas, but each error belongs to other samples.
+# next: add up the gradients instead: x.transpose() times the error.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1080,7 +1084,7 @@ def step(graph, w, x, t, rate, program):
 # %% 10.7: uphill
 # clause: Subtract from `w`
 # why:  this adds the gradient to w instead of subtracting it.
-# next: scale by a negative number: -rate / samples.
+# next: scale the gradient by -rate / samples.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1092,8 +1096,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.7: never divided
 # clause: rate times the mean gradient
-# why:  this uses the sum of the gradients. The exercise asks for the mean over all samples.
-# next: divide by the samples of all replicas.
+# why:  this uses the sum of the gradients, but the exercise asks for the mean over all samples.
+# next: divide by the samples of all replicas: graph.get_replication_factor() * x.shape[0].
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1104,8 +1108,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the weights are added up
-# why:  this adds up the weights of all replicas, so each is R times as large.
-# next: add up the gradients, or take the mean of the weights.
+# why:  this adds up the weights of all replicas, so they are R times as large, where R is the
+#   number of replicas.
+# next: add up the gradients instead of the weights.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1117,8 +1122,9 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.7: the mean over samples and outputs
 # clause: rate times the mean gradient
-# why:  the gradient is divided by the number of elements of the error: samples times outputs.
-# next: divide by the samples of all replicas alone.
+# why:  the gradient is divided by samples times outputs, but it should be divided by the samples
+#   only.
+# next: divide by the samples of all replicas: graph.get_replication_factor() * x.shape[0].
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1130,8 +1136,8 @@ def step(graph, w, x, t, rate, program):
 
 # %% 10.8: turned round
 # clause: the groups of one **copy**
-# why:  the two kinds are in the wrong order.
-# next: return the groups of one copy first.
+# why:  the two lists are in the wrong order.
+# next: return the groups of one copy first, and then the groups of one part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     columns = [[c * parts + p for c in range(copies)] for p in range(parts)]
@@ -1139,8 +1145,8 @@ def groups(copies, parts):
 
 
 # %% 10.8: parts first
-# why:  this is right for another numbering, in which part 0 of all copies comes first.
-# next: let replica c * parts + p have part p of copy c.
+# why:  this is right for another numbering, in which the copies of part 0 have the first numbers.
+# next: give replica c * parts + p the part p of copy c.
 def groups(copies, parts):
     lines = [[p * copies + c for p in range(parts)] for c in range(copies)]
     columns = [[p * copies + c for c in range(copies)] for p in range(parts)]
@@ -1149,23 +1155,23 @@ def groups(copies, parts):
 
 # %% 10.8: one kind twice
 # clause: the groups of one **part** each
-# why:  both lists are the groups of one copy.
-# next: put replicas whose numbers differ by `parts` into one group of a part.
+# why:  both lists have the groups of one copy.
+# next: put replicas whose numbers differ by a multiple of `parts` into one group of a part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     return lines, lines
 
 
 # %% 10.8: all together
-# why:  all replicas are one group of one part here, but each part has its own gradients.
-# next: make a group for each part.
+# why:  the second list has one group of all replicas, but each part needs its own group.
+# next: make a group for each part: replicas whose numbers differ by a multiple of `parts`.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     return lines, [list(range(copies * parts))]
 
 
 # %% 10.8: as many as copies
-# why:  the groups of one copy have as many replicas here as there are copies.
+# why:  each group of one copy has `copies` replicas here, but it should have `parts` replicas.
 # next: put `parts` replicas into each group of one copy.
 def groups(copies, parts):
     lines = [[p * copies + c for c in range(copies)] for p in range(parts)]
@@ -1174,8 +1180,9 @@ def groups(copies, parts):
 
 
 # %% 10.8: neighbours of one part
-# why:  neighbours hold different parts of one copy, not the same part.
-# next: put replicas whose numbers differ by `parts` into one group of a part.
+# why:  this puts neighbours into a group of one part, but neighbours have different parts of one
+#   copy.
+# next: put replicas whose numbers differ by a multiple of `parts` into one group of a part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     columns = [[p * copies + c for c in range(copies)] for p in range(parts)]
@@ -1183,9 +1190,9 @@ def groups(copies, parts):
 
 
 # %% 10.8: modulo the copies
-# why:  replicas of one part have the same remainder by `parts`; this takes the remainder by
-#   `copies`.
-# next: use part r % parts of copy r // parts for replica r.
+# why:  this groups replicas by the remainder r % copies, but replicas of one part have equal r %
+#   parts.
+# next: give replica r the part r % parts of the copy r // parts.
 def groups(copies, parts):
     every = range(copies * parts)
     lines = [[r for r in every if r // parts == c] for c in range(copies)]

@@ -99,7 +99,7 @@ def _chances(answer: Rounding) -> Passed:
 
     def refusal(value: float, actual: str, expected: str, why: str) -> NotYet:
         description = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
-        advice = "draw the number line with the two halves and the value between them."
+        advice = "draw the value on a number line, with its two neighbouring halves, and compare."
         landed = samples[VALUES.tolist().index(value)]
         draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
         refused = refusing("11.1", rounds_alike)
@@ -111,9 +111,9 @@ def _chances(answer: Rounding) -> Passed:
         if len(unexpected):
             expected = f"{low:.9g}" + (f" or {high:.9g}" if low != high else "")
             why = (
-                "only the two neighbours are possible."
+                "the result must be one of the two neighbouring halves of the value."
                 if low != high
-                else "the value is already a half."
+                else "the value is already a half, so it must not change."
             )
             raise refusal(value, f"{unexpected[0]:.9g}", expected, why)
         if low == high:
@@ -122,7 +122,7 @@ def _chances(answer: Rounding) -> Passed:
         share = float((thrown == high).mean())
         if abs(share - up) > SIGMAS * sqrt(up * (1 - up) / THROWS):
             actual = f"{high:.9g} in {100 * share:.1f} % of them"
-            why = "the average of the roundings is not the value."
+            why = "on average, the rounded values should equal the value."
             raise refusal(value, actual, f"in about {100 * up:.1f} %", why)
     if np.array_equal(samples[between], _thrown(answer, seed=1102)[between]):
         why = "two generators gave the same results: the random numbers do not come from `rng`."
@@ -161,8 +161,8 @@ def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
         "drawn, coarse": (0.7, 1.0, 25),
         "drawn, a small step": (0.02, 0.25, 100),
         "one step": (0.4, 0.25, 1),
-        "the step goes down": (-0.4, 0.25, 10),
-        "the step is on the grid": (0.75, 0.25, 8),
+        "the step is negative": (-0.4, 0.25, 10),
+        "the step is a multiple of the grid": (0.75, 0.25, 8),
     }
     walk = call(answer, *cases["drawn"])
     if not isinstance(walk, (tuple, list, np.ndarray)) or len(walk) != 2:
@@ -256,14 +256,17 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         why = ""
         if isinstance(code, int) and 0 <= code < 256 and code != 0x80:
             why = f"that code is {decoded(code, *BITS[form]):.6g}."
-        advice = "decode all 128 codes of one sign, and compare the distances to this value."
+        advice = (
+            "decode all 128 codes of one sign, and choose the code whose number is nearest to this "
+            "value."
+        )
         rank, *_ = _how_special(form, value)
         if rank == 1:
             special = "larger than the largest" if abs(value) > 1 else "smaller than the smallest"
-            why = f"{why} Normal numbers are right, and this value is {special}.".strip()
+            why = f"{why} Normal numbers are right, but this value is {special}.".strip()
         if rank == 2:
             why = f"{why} This value is halfway between two numbers.".strip()
-            advice = "of two codes that are equally near, take the even one."
+            advice = "if two codes are equally near, return the even one."
         message = "no number" if code is None else f"{code} ({_hex(code)})"
         expected = f"{right} ({_hex(right)}, which is {decoded(right, *BITS[form]):.6g})"
         refused = refusing("11.3", encodes_alike)
@@ -333,7 +336,7 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
                 description,
                 returned(scaled, ""),
                 expected=wanted,
-                next_step="return them in that order.",
+                next_step="return the arrays in this order.",
             )
         answers.append((description, layers, parts))
 
@@ -347,12 +350,14 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
         for name, part, right in zip(PARTS, parts, _products(*layers), strict=True):
             actual, expected = _off(name, part, right)
             if actual:
-                advice = "divide that product by the root of the number of terms in its sums."
+                advice = (
+                    "divide this product by np.sqrt(n), where n is the number of terms in its sums."
+                )
                 if "deviation" not in actual:
                     advice = "return h, y, dh, dw1 and dw2, in that order."
                 elif not np.allclose(part, _product_of(name, layers, parts)):
                     advice = (
-                        "print the standard deviations of both operands of that product, and the "
+                        "print the standard deviations of both operands of this product, and the "
                         "number of terms in its sums."
                     )
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
@@ -376,8 +381,10 @@ def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Seque
                 f"{name_of(answer)} twice: the second time, all numbers are 3 times as large",
                 f"{name}: a factor of {first:.4g}, then of {second:.4g}",
                 expected="the same factors, since the shapes are the same",
-                why="the factor depends on the numbers, not only on the shapes.",
-                next_step="divide that product by the root of the number of terms in its sums.",
+                why="the factor depends on the numbers, but it should depend only on the shapes.",
+                next_step=(
+                    "divide this product by np.sqrt(n), where n is the number of terms in its sums."
+                ),
             )
 
 
@@ -506,7 +513,9 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
         off, cycles = multiplied(product, learner_run)
         if off > product.error:
             message = f"{learner_run.__name__}, which is off by {off:.2%}"
-            why = "sums in HALF lose small terms next to a large sum."
+            why = (
+                "here sums in HALF are not exact enough: small terms are lost next to a large sum."
+            )
             advice = "run the product with HALF, and compute its error."
             wanted = f"{product.error:.2%} at most"
             raise refused(description, message, wanted, advice, why=why)
@@ -517,8 +526,8 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
             slower.append((description, f"HALF, which is off by {half_off:.2%}"))
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why = "here HALF is exact enough, and faster."
-        advice = "for this product, print the number that your function compares with `error`."
+        why = "here sums in HALF are exact enough, and faster."
+        advice = "print the number that your function compares with `error`, for this product."
         description, wanted = slower[0]
         raise refused(description, "FLOAT", wanted, advice, why=why, bars=bars)
     names = [learner_run.__name__ for learner_run in actual]
@@ -595,7 +604,7 @@ class Descent:
         converted = [name for name, *_ in self.casts[before:]]
         for name in ("x", "w", "error"):
             if name not in converted and (name != "x" or not before):
-                why = "both operands of an 8-bit product are 8-bit tensors."
+                why = "both operands of a product must have 8 bits."
                 advice = f"pass {name} through eight() before it is multiplied."
                 raise _Wrong(self.tried, f"{name} was not converted to 8 bits", "", why, advice)
         return updated
@@ -610,7 +619,10 @@ class Descent:
         name = self.name_of(values)
         self.casts.append((name, form, scale))
         if name == "w" and not any(np.array_equal(values, w) for w in (self.now, self.now.T)):
-            why = "this has the shape of w, but other values. Only x, w and the error are operands."
+            why = (
+                "a tensor with the shape of w, but other values, was converted. Only x, w and the "
+                "error are operands of products."
+            )
             advice = "subtract the gradient from w without eight()."
             message = "the gradient, or another tensor, was converted to 8 bits"
             raise _Wrong(self.tried, message, "x, w and the error", why, advice)
@@ -630,11 +642,14 @@ class Descent:
             actual = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
             small = scale < right
             why = (
-                "its largest value becomes NaN."
+                "with this scale, the largest value becomes NaN."
                 if small
-                else "its values are rounded too coarsely."
+                else "with this scale, the values are rounded too coarsely."
             )
-            advice = f"compute it from this tensor: numbers.best_scale(values, {form.name})."
+            advice = (
+                "compute the scale from this tensor in each step: numbers.best_scale(values, "
+                f"{form.name})."
+            )
             raise _Wrong(self.tried, actual, f"the scale {right}", why, advice)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
@@ -709,7 +724,9 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
                 "the new w is w in 8 bits, minus the step",
                 expected="w itself, minus the step",
                 why="the returned w was rounded to 8 bits, so small steps are lost.",
-                next_step="subtract the step from w itself; convert only operands of products.",
+                next_step=(
+                    "subtract the step from w itself, and convert only the operands of products."
+                ),
             )
         is_wide = product and not any(_is_multiple(error, descent.t) for error in errors)
         if not is_wide and zero != "w" and not np.allclose(updated, descent.w, rtol=1e-9, atol=0):
@@ -719,7 +736,10 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
                 descent.tried,
                 f"{product} uses {zero} without conversion",
                 expected=f"{product} of 8-bit numbers",
-                why=f"if eight() returns zeros for {zero}, the product is not 0.",
+                why=(
+                    f"the product does not use the 8-bit {zero}: it is not 0 if eight() returns "
+                    f"zeros for {zero}."
+                ),
                 next_step=f"multiply the array that eight() returns for {zero}.",
             )
 

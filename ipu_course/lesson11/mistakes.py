@@ -56,45 +56,49 @@ def eight(values, form, scale):
 # %% 11.w1: the chance of going down
 # clause: rounding up to the number above
 # why:  this is the probability of rounding down.
-# next: return a probability near 1 for a value near the number above.
+# next: return (value - below) / (above - below), the probability of rounding up.
 def chance_up(value, below, above):
     return (above - value) / (above - below)
 
 
 # %% 11.w1: a fair coin
 # clause: the result is right on average
-# why:  one half is right only in the middle.
-# next: return a higher probability the nearer the value is to the number above.
+# why:  this is one half for every value between the two numbers, but one half is right only in the
+#   middle.
+# next: divide the distance from below to value by the distance from below to above.
 def chance_up(value, below, above):
     return 0.5 if value > below else 0
 
 
 # %% 11.w1: the way from 0
-# why:  this is the fraction of the way from 0 to the number above.
-# next: measure from the number below.
+# why:  this is the fraction of the way from 0 to the number above, but the way begins at the number
+#   below.
+# next: divide value - below by above - below.
 def chance_up(value, below, above):
     return value / above
 
 
 # %% 11.w1: not divided
-# why:  this is the distance from the number below, whatever the distance between the two numbers.
+# why:  this is the distance from the number below, not a fraction of the distance between the two
+#   numbers.
 # next: divide by above - below.
 def chance_up(value, below, above):
     return value - below
 
 
 # %% 11.1: a draw more, then to nearest
-# why:  this adds a random number from 0 to 1, whatever the distance between the halves is.
-# next: compare it with the fraction of the way from one half to the next.
+# why:  this adds a random number from 0 to 1, but the distance between two halves is not 1.
+# next: round up if rng.random(values.shape) is less than (value - below) / (above - below).
 def stochastic(values, rng):
     return np.float16(values + rng.random(values.shape))
 
 
 # %% 11.1: towards zero
 # clause: Each value goes to one of its two neighbours among the halves
-# why:  for a negative value one of the two numbers is not a neighbour: cutting off rounds towards
-#   zero, and the other number is on the wrong side.
-# next: take the half below, for negative values too.
+# why:  for negative values, this takes the neighbour nearer to 0 as the half below, so the two
+#   numbers are not the neighbours of the value.
+# next: use the half below the value for negative values, too: np.nextafter(half,
+#   np.float16(-np.inf)).
 def stochastic(values, rng):
     half = np.float16(values)
     cut = np.where(abs(half.astype(float)) > abs(values), np.nextafter(half, np.float16(0)), half)
@@ -116,8 +120,8 @@ def stochastic(values, rng):
 
 # %% 11.1: halves move
 # clause: a value that is already a half stays
-# why:  a value that is already a half is moved.
-# next: give it the probability 0 of rounding up.
+# why:  a value that is already a half changes, but its probability of rounding up is 0.
+# next: let below be the half itself if the value is a half: np.where(half > values, …, half).
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half >= values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -129,7 +133,7 @@ def stochastic(values, rng):
 
 # %% 11.1: one draw for all
 # clause: returns a random number from 0 to 1 for each value
-# why:  one random number decides for all values, so all are rounded up together, or down.
+# why:  one random number decides for all values, so they are all rounded up or down together.
 # next: use rng.random(values.shape), which has a random number for each value.
 def stochastic(values, rng):
     half = np.float16(values)
@@ -141,8 +145,8 @@ def stochastic(values, rng):
 
 # %% 11.1: a fair coin
 # clause: so that it is right on average
-# why:  up and down have the same probability, whatever the value is.
-# next: give the nearer neighbour the higher probability.
+# why:  rounding up and down have the same probability, whatever the value is.
+# next: round up if the random number is less than (value - below) / (above - below).
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -153,9 +157,9 @@ def stochastic(values, rng):
 
 # %% 11.1: no even steps about zero
 # clause: `np.nextafter(half, np.float16(np.inf))` is the next half above
-# why:  below 2^-14 all halves are 2^-24 apart. The steps here become smaller still, and np.float16
-#   then rounds them to nearest.
-# next: use steps of at least 2 ** -24, or np.nextafter.
+# why:  below 2^-14 all halves are 2^-24 apart, but the steps here become smaller, and np.float16
+#   then rounds to nearest.
+# next: get the two neighbours with np.nextafter, or use steps of at least 2 ** -24.
 def stochastic(values, rng):
     power = np.floor(np.log2(np.where(values == 0, 1, abs(values))))
     step = 2.0 ** (power - 10)
@@ -166,8 +170,8 @@ def stochastic(values, rng):
 
 # %% 11.1: to nearest
 # clause: Round `values`, an array of float64, to halves at random
-# why:  this rounds to nearest: a value always becomes the same half.
-# next: let a random number decide between the two neighbours.
+# why:  this rounds to nearest, so a value always becomes the same half.
+# next: let a random number decide between the half below and the half above.
 def stochastic(values, rng):
     return np.float16(values)
 
@@ -185,16 +189,16 @@ def stochastic(values, rng):
 
 # %% 11.2: the variance
 # clause: the square root of the variance
-# why:  this is the variance.
-# next: return its square root as the standard deviation.
+# why:  the second number is the variance, but the exercise asks for the standard deviation.
+# next: return np.sqrt of the variance.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid**2 * times * up * (1 - up)
 
 
 # %% 11.2: of one step
-# why:  this is the standard deviation of a single step.
-# next: add up the variances: the standard deviation grows with the root of `times`.
+# why:  this is the standard deviation of a single step, but the variances of `times` steps add up.
+# next: multiply the variance by times before you take the root.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid * np.sqrt(up * (1 - up))
@@ -202,26 +206,25 @@ def after(step, grid, times):
 
 # %% 11.2: no spread
 # clause: without random numbers
-# why:  the mean is right, but a sum of random steps has a standard deviation.
-# next: add up times * grid ** 2 * p * (1 - p), with p the probability of rounding up, and take the
-#   root.
+# why:  the mean is right, but the standard deviation is not 0: the sum has random steps.
+# next: return np.sqrt(times * grid ** 2 * p * (1 - p)), where p = step / grid % 1 is the
+#   probability of rounding up.
 def after(step, grid, times):
     return times * step, 0.0
 
 
 # %% 11.2: to nearest
 # clause: each rounded at random
-# why:  this is the result of rounding to nearest.
-# next: use the step itself as the mean of a step.
+# why:  the mean uses each step rounded to nearest, but at random a step keeps its value on average.
+# next: return times * step as the mean.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * np.round(step / grid) * grid, grid * np.sqrt(times * up * (1 - up))
 
 
 # %% 11.2: the chances swapped
-# why:  the probabilities are swapped: a step of 0.4 would be 0.5 in two cases of five, and ten
-#   steps 3.5 on average.
-# next: give the nearer mark the higher probability.
+# why:  the probabilities of rounding up and down are swapped.
+# next: use p = step / grid % 1 as the probability of rounding a step up.
 def after(step, grid, times):
     low = np.floor(step / grid)
     up = 1 - (step / grid - low) if step / grid > low else 0.0
@@ -230,8 +233,9 @@ def after(step, grid, times):
 
 # %% 11.2: deviations added up
 # clause: (mean, standard deviation)
-# why:  this adds up standard deviations. For independent steps the variances add up.
-# next: use the root of times instead of times.
+# why:  this adds up the standard deviations of the steps, but the variances of independent steps
+#   add up.
+# next: multiply the standard deviation of a step by np.sqrt(times) instead of times.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid * times * np.sqrt(up * (1 - up))
@@ -239,8 +243,9 @@ def after(step, grid, times):
 
 # %% 11.2: rounded once, at the end
 # clause: `times` steps of `step` are made
-# why:  this rounds the sum once, at the end. The exercise rounds after each step.
-# next: add the variance of each step.
+# why:  this rounds the sum once, at the end, but the exercise rounds after each step.
+# next: add up the variances of all steps: times * grid ** 2 * p * (1 - p), where p = step / grid %
+#   1.
 def after(step, grid, times):
     end = times * step / grid
     up = end - np.floor(end)
@@ -249,43 +254,41 @@ def after(step, grid, times):
 
 # %% 11.2: a grid of 1
 # clause: marks at a distance of `grid`
-# why:  the standard deviation is counted in marks, not in the unit of the ruler.
-# next: multiply it by grid.
+# why:  the standard deviation is in units of the grid.
+# next: multiply the standard deviation by grid.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, np.sqrt(times * up * (1 - up))
 
 
 # %% 11.2: one mark taken away
-# why:  this is the probability for a step between one mark and two. Other steps pass no mark, or
-#   several.
-# next: use step / grid % 1, which removes all whole marks.
+# why:  this probability is right only for a step between one mark and two marks.
+# next: use p = step / grid % 1 as the probability of rounding a step up.
 def after(step, grid, times):
     p = step / grid - 1
     return times * step, grid * abs(times * p * (1 - p)) ** 0.5
 
 
 # %% 11.2: the chance without the grid
-# why:  the probability depends only on the step, as if there were a mark at every whole number.
-# next: divide by grid first: step / grid % 1.
+# why:  the probability does not use the grid, as if there were a mark at every whole number.
+# next: use p = step / grid % 1 as the probability of rounding a step up.
 def after(step, grid, times):
     p = step % 1
     return times * step, grid * (times * p * (1 - p)) ** 0.5
 
 
 # %% 11.2: the mean on a mark
-# why:  the standard deviation is right, but the mean was rounded to a mark. A mean need not be a
+# why:  the standard deviation is right, but the mean is rounded to a mark, and a mean need not be a
 #   mark.
-# next: return times * step.
+# next: return times * step as the mean.
 def after(step, grid, times):
     p = step / grid % 1
     return round(times * step / grid) * grid, grid * (times * p * (1 - p)) ** 0.5
 
 
 # %% 11.2: the chance of the sum
-# why:  this is the probability for the whole sum. Each step is rounded separately, with its own
-#   probability.
-# next: use p = step / grid % 1.
+# why:  this is the probability for the whole sum, but each step is rounded separately.
+# next: use p = step / grid % 1 as the probability of rounding a step up.
 def after(step, grid, times):
     p = times * step / grid % 1
     return times * step, grid * (times * p * (1 - p)) ** 0.5
@@ -293,8 +296,8 @@ def after(step, grid, times):
 
 # %% 11.w2: always a whole one
 # clause: Which number does a byte stand for?
-# why:  if the exponent is 0, there is no 1 before the fraction.
-# next: use m / 2^b * 2^(1 - bias) there.
+# why:  this adds 1 to the fraction for every exponent, but there is no 1 if the exponent is 0.
+# next: if the exponent is 0, return mantissa / 2 ** mantissa_bits * 2.0 ** (1 - bias).
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -304,8 +307,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: even steps half as large
-# why:  if the exponent is 0, the numbers are half as large as they should be.
-# next: use 2^(1 - bias) there, as for the exponent 1.
+# why:  for the exponent 0, the numbers are half as large as they should be.
+# next: use 2.0 ** (1 - bias) for the exponent 0, as for the exponent 1.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -316,7 +319,7 @@ def decode(code, mantissa_bits, bias):
 
 # %% 11.w2: the sign in the exponent
 # why:  the sign bit is still part of the exponent, so negative numbers are far too large.
-# next: split code % 128.
+# next: split code % 128 instead of code.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -328,7 +331,7 @@ def decode(code, mantissa_bits, bias):
 
 # %% 11.w2: minus zero
 # clause: return `float("nan")` for NaN
-# why:  0x80 would be minus zero. In these formats it is not a number.
+# why:  this gives 0x80 the value minus zero, but in these formats 0x80 is not a number.
 # next: return float("nan") for the code 0x80.
 def decode(code, mantissa_bits, bias):
     exponent, mantissa = divmod(code % 128, 2**mantissa_bits)
@@ -338,8 +341,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: no sign
-# why:  the first bit is the sign, and it is ignored here.
-# next: return negative numbers for codes above 0x80; code % 128 has the other bits.
+# why:  the first bit, which is the sign, is ignored.
+# next: return negative numbers for codes above 0x80.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -349,8 +352,8 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.3: the bias of others
-# why:  this is the format of another vendor, whose bias is one less.
-# next: use the bias that is passed: 8 and 16.
+# why:  this uses a bias that is one less, as in another vendor's format.
+# next: use the argument bias unchanged.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias - 1) - abs(value)), code % 2
@@ -360,9 +363,9 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: nothing below the normal numbers
-# why:  values below the smallest normal number become 0, or that number. There are evenly spaced
-#   numbers below it.
-# next: include the codes with exponent 0.
+# why:  values below the smallest normal number become 0 or that number, but the subnormal numbers
+#   are nearer.
+# next: also try the codes with the exponent 0: all of range(128).
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -374,7 +377,7 @@ def encode(value, mantissa_bits, bias):
 # %% 11.3: minus zero
 # clause: a value that becomes 0 has the code 0, whatever its sign
 # why:  a negative value that becomes 0 gets the code 0x80, which is not a number here.
-# next: set the sign only if the code is not 0.
+# next: add 128 for a negative value only if the code is not 0.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -385,8 +388,9 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: too large is no number
 # clause: A value that is larger than the largest number becomes the largest number
-# why:  a value that is too large becomes NaN. It should become the largest number.
-# next: leave these values to the search: the largest number is the nearest.
+# why:  a value that is too large becomes NaN, but it should become the largest number.
+# next: leave out the case for large values: the search returns the nearest number, which is the
+#   largest.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), code % 2
@@ -399,8 +403,8 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: halfway goes up
 # clause: the one with the **even code**
-# why:  halfway between two numbers this takes the larger one.
-# next: take the one with the even code.
+# why:  a value halfway between two numbers gets the larger one, but the even code should win.
+# next: use the pair (distance, code % 2) as the key of min().
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), -code
@@ -410,8 +414,8 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: halfway goes down
-# why:  halfway between two numbers this takes the smaller one.
-# next: take the one with the even code.
+# why:  a value halfway between two numbers gets the smaller one, but the even code should win.
+# next: use the pair (distance, code % 2) as the key of min().
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value))
@@ -422,15 +426,15 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: cut off
 # clause: is the **nearest** to
-# why:  this takes the next smaller number, not the nearest.
-# next: compare it with the next larger number, and take the nearer one.
+# why:  this returns the next smaller number, even if the next larger number is nearer.
+# next: compare the distances of both, and return the nearer one.
 def encode(value, mantissa_bits, bias):
     code = max(c for c in range(128) if decode(c, mantissa_bits, bias) <= abs(value))
     return code + 128 if value < 0 and code else code
 
 
 # %% 11.3: no sign
-# why:  the sign is lost.
+# why:  a negative value gets the code of the positive number.
 # next: add 128 for a negative value whose code is not 0.
 def encode(value, mantissa_bits, bias):
     def away(code):
@@ -441,59 +445,59 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.w3: rounded up
 # clause: the largest power of two
-# why:  the power of two is rounded up, so the largest gradient is too large.
-# next: round down: the product must be at most 65,504.
+# why:  the exponent is rounded up, so the scaled gradient is larger than 65,504.
+# next: round the logarithm down with np.floor.
 def loss_scale(largest):
     return 2.0 ** np.ceil(np.log2(65504 / largest))
 
 
 # %% 11.w3: rounded to nearest
-# why:  the power of two is rounded to nearest, which is sometimes up.
-# next: round down: the product must be at most 65,504.
+# why:  the exponent is rounded to nearest, so the scaled gradient can be larger than 65,504.
+# next: round the logarithm down with np.floor.
 def loss_scale(largest):
     return 2.0 ** round(np.log2(65504 / largest))
 
 
 # %% 11.w3: up to 65,536
 # clause: still be at most 65,504
-# why:  this goes up to 2^16, but the largest half is 65,504.
-# next: use 65504 / largest.
+# why:  this lets the gradient reach 2^16 = 65,536, but the largest half is 65,504.
+# next: take the logarithm of 65504 / largest.
 def loss_scale(largest):
     return 2.0 ** (16 - np.ceil(np.log2(largest)))
 
 
 # %% 11.w3: a whole quotient
-# why:  // rounds the quotient down before the logarithm, and turns a quotient below 1 into 0.
-# next: divide with /.
+# why:  // rounds the quotient down before the logarithm, so a quotient below 1 becomes 0.
+# next: divide with / instead of //.
 def loss_scale(largest):
     return 2.0 ** np.floor(np.log2(65504 // largest))
 
 
 # %% 11.w3: by the bits of the quotient
-# why:  int() turns a quotient below 1 into 0, so a gradient above 131,008 is not made small enough.
-# next: round the logarithm of 65504 / largest down.
+# why:  int() turns a quotient below 1 into 0, so a very large gradient is not made small enough.
+# next: round np.log2(65504 / largest) down with np.floor.
 def loss_scale(largest):
     return 2.0 ** (int(65504 / largest).bit_length() - 1)
 
 
 # %% 11.w3: the exponent
-# why:  this is the exponent. The exercise asks for the power of two.
-# next: return 2.0 ** of it.
+# why:  this is the exponent, but the exercise asks for the power of two.
+# next: return 2.0 ** exponent.
 def loss_scale(largest):
     return float(np.floor(np.log2(65504 / largest)))
 
 
 # %% 11.w3: no power of two
 # clause: Return a power of two.
-# why:  this is the quotient, which is not a power of two.
-# next: return the largest power of two that is not larger than it.
+# why:  this is the quotient 65504 / largest, which is not a power of two.
+# next: return the largest power of two that is not above the quotient.
 def loss_scale(largest):
     return 65504 / largest
 
 
 # %% 11.w3: never below 1
-# why:  if the largest gradient is already too large, it has to be made smaller.
-# next: allow factors below 1, such as 0.5.
+# why:  this is never below 1, but a gradient above 65,504 must be made smaller.
+# next: also allow factors below 1, such as 0.5.
 def loss_scale(largest):
     scale = 1.0
     while largest * scale * 2 <= 65504:
@@ -502,16 +506,16 @@ def loss_scale(largest):
 
 
 # %% 11.w3: cut off towards 0
-# why:  int() rounds a negative logarithm towards 0. The power of two is then rounded up, and the
-#   largest gradient is too large.
-# next: round the logarithm down, with np.floor.
+# why:  int() rounds a negative logarithm up, towards 0, so the scaled gradient is larger than
+#   65,504.
+# next: round the logarithm down with np.floor.
 def loss_scale(largest):
     return 2.0 ** int(np.log2(65504 / largest))
 
 
 # %% 11.4: no factors
-# why:  no product has a factor.
-# next: divide each by the standard deviation of its sums: sqrt(n) for n terms.
+# why:  no product has a factor, so the standard deviations grow.
+# next: divide each product by np.sqrt(n), where n is the number of terms in its sums.
 def two_layers(x, w1, w2, dy):
     h, dh = x @ w1, dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
@@ -519,9 +523,9 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.4: by the number of terms
 # clause: so that each has a **standard deviation from 0.5 to 2**
-# why:  this divides by the number of terms, but the standard deviation of a sum of n terms is
+# why:  this divides by n, the number of terms, but the sum of n terms has the standard deviation
 #   sqrt(n).
-# next: divide by np.sqrt of the number of terms.
+# next: divide by np.sqrt(n).
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / x.shape[1]
     y = h @ w2 / len(w2)
@@ -531,8 +535,8 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.4: forward alone
 # clause: Take two layers, forward and backward
-# why:  the forward products are right, but the gradients have no factors.
-# next: dh adds over the columns of dy; dw1 and dw2 add over the samples.
+# why:  the forward products are right, but dh, dw1 and dw2 have no factors.
+# next: divide dh by the root of the columns of dy, and dw1 and dw2 by the root of the samples.
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / np.sqrt(x.shape[1])
     y = h @ w2 / np.sqrt(len(w2))
@@ -542,10 +546,10 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.4: one factor for a layer
 # clause: each times its own factor
-# why:  all three products of a layer have the same factor, but they have different numbers of
+# why:  all products of a layer have the same factor, but their sums have different numbers of
 #   terms.
-# next: use the inputs for the forward product, the outputs for dh, and the samples for the
-#   gradients of the weights.
+# next: divide by the root of the inputs in the forward pass, of the outputs for dh, and of the
+#   samples for dw1 and dw2.
 def two_layers(x, w1, w2, dy):
     one, two = np.sqrt(x.shape[1]), np.sqrt(len(w2))
     h = x @ w1 / one
@@ -554,8 +558,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the rows of the left
-# why:  this divides by the root of the rows of a. a @ b adds as many terms as a has columns.
-# next: use a.shape[1], which is also b.shape[0].
+# why:  this divides a @ b by the root of the rows of a, but its sums have as many terms as a has
+#   columns.
+# next: use a.shape[1] instead of a.shape[0].
 def two_layers(x, w1, w2, dy):
     def scaled(a, b):
         return a @ b / np.sqrt(a.shape[0])
@@ -565,9 +570,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: outputs for inputs
-# why:  the forward products are divided by the root of the number of outputs. Their sums have as
-#   many terms as there are inputs.
-# next: use the columns of x for x @ w1.
+# why:  the forward products are divided by the root of the outputs, but their sums have as many
+#   terms as there are inputs.
+# next: divide x @ w1 by np.sqrt(x.shape[1]), and h @ w2 by np.sqrt(h.shape[1]).
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / np.sqrt(w1.shape[1])
     y = h @ w2 / np.sqrt(w2.shape[1])
@@ -577,9 +582,8 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: slopes as means
-# why:  the gradients of the weights are means over the samples, so they are too small by the root
-#   of the number of samples.
-# next: divide by the root of the number of samples.
+# why:  dw1 and dw2 are divided by the number of samples, so they are too small.
+# next: divide them by np.sqrt of the number of samples.
 def two_layers(x, w1, w2, dy):
     h = x @ w1 / np.sqrt(x.shape[1])
     y = h @ w2 / np.sqrt(len(w2))
@@ -589,8 +593,8 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.4: the bare ones go on
 # clause: Each product uses the scaled results before it
-# why:  y and dw1 are computed from unscaled tensors.
-# next: use the h and the dh that you return.
+# why:  y and dw1 are computed from h and dh before these are scaled.
+# next: use the scaled h and dh, which you return.
 def two_layers(x, w1, w2, dy):
     h, dh = x @ w1, dy @ w2.T
     batch = np.sqrt(len(x))
@@ -599,9 +603,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the weights scaled once
-# why:  the weights are scaled for the forward pass, by their inputs, and the same weights are used
-#   backward. There a sum has as many terms as w2 has columns.
-# next: scale each product by itself: dh = dy @ w2.T / sqrt(w2.shape[1]).
+# why:  the weights are scaled once for the forward pass, but in dy @ w2.T the sums have another
+#   number of terms.
+# next: scale each product separately: dh = dy @ w2.T / np.sqrt(w2.shape[1]).
 def two_layers(x, w1, w2, dy):
     w1, w2 = w1 / np.sqrt(w1.shape[0]), w2 / np.sqrt(w2.shape[0])
     h, dh = x @ w1, dy @ w2.T
@@ -611,7 +615,7 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.4: divided by what came
 # clause: that **only the shapes decide**
-# not yet: the factor depends on the numbers, not only on the shapes
+# not yet: the factor depends on the numbers, but it should depend only on the shapes
 def two_layers(x, w1, w2, dy):
     def scaled(product):
         return product / product.std()
@@ -622,31 +626,31 @@ def two_layers(x, w1, w2, dy):
 
 # %% 11.5: always HALF
 # clause: off by no more than `error`
-# why:  this always returns HALF. A large number next to small ones needs FLOAT. (The error of
-#   numpy's a @ b does not show the roundings of the device.)
-# next: measure the error of multiplied(a, b, HALF).
+# why:  this always returns HALF, but a large number next to small ones needs FLOAT.
+# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     return HALF
 
 
 # %% 11.5: always FLOAT
 # clause: with which their product is the fastest
-# why:  this always returns FLOAT: exact enough, and slow.
-# next: return HALF if its error is small enough.
+# why:  this always returns FLOAT, which is slower than necessary if HALF is exact enough.
+# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     return FLOAT
 
 
 # %% 11.5: by the length of the sum
-# why:  this decides by the length of the sums. The numbers in them decide.
-# next: measure the error of multiplied(a, b, HALF).
+# why:  this decides by the length of the sums, but the error depends on the numbers in them.
+# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     return HALF if a.shape[1] < 500 else FLOAT
 
 
 # %% 11.5: rounded after each product
-# why:  this rounds after each product. The device rounds after sixteen, and its error is smaller.
-# next: use multiplied(a, b, HALF).
+# why:  this rounds after each product, but the device rounds after sixteen, so its error is
+#   smaller.
+# next: use the result of multiplied(a, b, HALF), which the device computes.
 def partials_for(a, b, error):
     total = np.zeros((len(a), b.shape[1]), np.float16)
     for i in range(a.shape[1]):
@@ -657,8 +661,8 @@ def partials_for(a, b, error):
 
 # %% 11.5: the mean error
 # clause: the largest difference from the exact product
-# why:  this uses the mean of the errors. The exercise asks for the largest.
-# next: use max instead of mean.
+# why:  this uses the mean of the differences, but the exercise asks for the largest.
+# next: use max() instead of mean().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -667,7 +671,7 @@ def partials_for(a, b, error):
 
 # %% 11.5: relative to the mean
 # clause: divided by the largest number of the exact product
-# why:  the largest difference is divided by the mean number of the product, not by the largest.
+# why:  the largest difference is divided by the mean of the product, not by its largest number.
 # next: compute abs(product - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -676,8 +680,8 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: each element by itself
-# why:  this divides each difference by its own element. The exercise asks for the largest
-#   difference over the largest number of the whole product.
+# why:  each difference is divided by its own element, but it should be divided by the largest
+#   number of the product.
 # next: compute abs(product - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -687,8 +691,7 @@ def partials_for(a, b, error):
 
 # %% 11.5: without abs
 # clause: both without their signs
-# why:  this uses differences with their sign. If the sums in HALF are too small, the largest
-#   difference is near 0 or negative.
+# why:  the differences keep their sign, so negative differences are ignored.
 # next: compute abs(product - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -698,8 +701,8 @@ def partials_for(a, b, error):
 
 # %% 11.5: exact in float16
 # clause: from the exact product
-# why:  the exact product is computed in float16 here, so it is rounded itself.
-# next: compute a.astype(float) @ b.astype(float).
+# why:  the exact product is computed in float16 here, which rounds it, too.
+# next: compute the exact product as a.astype(float) @ b.astype(float).
 def partials_for(a, b, error):
     exact = (a @ b).astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -707,8 +710,9 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: sixteen after sixteen in numpy
-# why:  this adds all groups of sixteen one after another. The device loses another part of the sum.
-# next: use multiplied(a, b, HALF), the result of the device.
+# why:  this adds all groups of sixteen one after another, but the device adds them in another
+#   order.
+# next: use the result of multiplied(a, b, HALF), which the device computes.
 def partials_for(a, b, error):
     total = np.zeros((len(a), b.shape[1]), np.float16)
     for i in range(0, a.shape[1], 16):
@@ -718,8 +722,9 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: the difference itself
-# why:  this compares the difference itself with `error`, which is a share of the largest number.
-# next: divide by the largest number of the exact product.
+# why:  this compares the difference itself with `error`, but `error` is relative to the largest
+#   number.
+# next: divide by abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -727,8 +732,8 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: the other way round
-# why:  HALF and FLOAT are swapped.
-# next: return HALF if its error is small enough.
+# why:  HALF and FLOAT are swapped: HALF is returned if its error is too large.
+# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -737,8 +742,7 @@ def partials_for(a, b, error):
 
 # %% 11.5: divided by the largest number with its sign
 # clause: both without their signs
-# why:  the difference is divided by exact.max(). Where all results are negative, their largest
-#   absolute value is that of exact.min().
+# why:  the difference is divided by exact.max(), which is negative if all numbers are negative.
 # next: divide by abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -747,14 +751,14 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: by the allowed error alone
-# why:  this chooses by `error` alone: the numbers of a and b play no part.
-# next: compare `error` with how far multiplied(a, b, HALF) is off.
+# why:  this looks only at `error`, and not at the numbers of a and b.
+# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     return HALF if error >= 0.002 else FLOAT
 
 
 # %% 11.6: a scale of the mean
-# not yet: its largest value becomes NaN.
+# not yet: with this scale, the largest value becomes NaN.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         size = np.full(1, abs(values).mean() or 1.0)
@@ -766,8 +770,9 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the power of two one too small
-# why:  the quotient is rounded down, so the largest value is beyond the end of the range.
-# next: round up: np.ceil of the log2 of largest / end.
+# why:  the exponent of the scale is rounded down, so the largest value is beyond the end of the
+#   range.
+# next: use numbers.best_scale(values, form), which rounds up.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         end = 240 if form is F143 else 57344
@@ -780,7 +785,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: one scale for all
 # clause: each with the scale that suits its largest magnitude
-# why:  all tensors have the scale of x, but the others are larger or smaller.
+# why:  all tensors have the scale of x, but their values are larger or smaller.
 # next: compute the scale of each tensor from its own values: numbers.best_scale(values, form).
 def step(w, x, t, rate, eight):
     scale = numbers.best_scale(x, F143)
@@ -790,7 +795,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: no scale
-# why:  all tensors have the scale 0, whatever their size.
+# why:  all tensors have the scale 0, whatever their values are.
 # next: pass the scale numbers.best_scale(values, form) to eight() for each tensor.
 def step(w, x, t, rate, eight):
     x8 = eight(x, F143, 0)
@@ -799,8 +804,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: a factor for a scale
-# why:  the sign of the scale is wrong: a byte means its number times 2 ** scale.
-# next: change the sign of the scale.
+# why:  the scale has the wrong sign: a byte stands for its number times 2 ** scale.
+# next: pass numbers.best_scale(values, form) without the minus sign.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, -numbers.best_scale(values, form))
@@ -812,7 +817,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the error in F143
 # clause: the error to 8 bits in F152
-# why:  the error is in F143. Its values differ more in size than those of w and x.
+# why:  the error is in F143, but its values differ too much in size for that format.
 # next: pass the form F152 to eight() for the error.
 def step(w, x, t, rate, eight):
     def narrow(values):
@@ -823,8 +828,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the error stays wide
-# why:  the error is multiplied without conversion, 64 bits wide.
-# next: convert it to 8 bits in F152 before x.T @ error.
+# why:  x.T @ error uses the error without conversion, 64 bits wide.
+# next: convert the error to 8 bits in F152 before this product.
 def step(w, x, t, rate, eight):
     x8 = eight(x, F143, numbers.best_scale(x, F143))
     error = x8 @ eight(w, F143, numbers.best_scale(w, F143)) - t
@@ -903,8 +908,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the scale twice
-# why:  the scale is applied twice: eight() returns numbers, not codes.
-# next: leave out the factor 2 ** scale: eight() has applied it already.
+# why:  the scale is applied twice, since eight() has already multiplied by 2 ** scale.
+# next: leave out the factor 2 ** scale.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         scale = numbers.best_scale(values, form)
@@ -930,7 +935,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: uphill
 # clause: Write a training step
 # why:  this adds the step to w, so the loss grows.
-# next: subtract the step from w.
+# next: subtract the step from w: w - rate / len(x) * …
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -941,7 +946,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the sum of the slopes
-# why:  this subtracts rate times the sum of the gradients. The exercise asks for their mean.
+# why:  this subtracts rate times the sum of the gradients, but the exercise asks for their mean.
 # next: divide the gradient by len(x).
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -954,7 +959,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the first scales kept
 # clause: both w and the error change
-# not yet: its largest value becomes NaN.
+# not yet: with this scale, the largest value becomes NaN.
 kept = {}
 
 
@@ -969,8 +974,8 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.4: the bare ones behind both slopes
-# why:  dw1 and dw2 are computed from h and dh before these were scaled.
-# next: use the h and the dh that you return.
+# why:  dw1 and dw2 are computed from h and dh before these are scaled.
+# next: use the scaled h and dh, which you return.
 def two_layers(x, w1, w2, dy):
     h, dh = x @ w1, dy @ w2.T
     batch, hidden = np.sqrt(len(x)), h / np.sqrt(x.shape[1])

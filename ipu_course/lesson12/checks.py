@@ -101,11 +101,14 @@ def _by_hand(answer: type[Vertex]) -> Passed:
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
             why = (
-                f"the ordinary matrices are right; this one is wrong: {trial.tried}."
+                f"the ordinary matrices are right, but this special one is wrong: {trial.tried}."
                 if number > 1
                 else ""
             )
-            advice = "compute by hand to which row of x and of out one number of a block belongs."
+            advice = (
+                "choose one number of a block, and compute by hand the row of x and the row of out "
+                "to which it belongs."
+            )
             row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
             expected = f"row {row}: {quoted(difference.right[row])}"
             raise run.refused("12.1", difference.words, expected, advice=advice, why=why)
@@ -168,8 +171,13 @@ def _bands(answer: Bands) -> Passed:
         if wrong:
             if numbers and None not in numbers:
                 refuse_floats(fault, rows)
-            wanted = f"{parts} whole numbers that start at 0 and never fall"
-            raise refused(fault, wrong, wanted, "return one number for each tile: its first row.")
+            wanted = f"{parts} whole numbers that start at 0 and never decrease"
+            raise refused(
+                fault,
+                wrong,
+                wanted,
+                "return the first row of each tile: one number for each tile.",
+            )
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
         maximum = max(loads)
@@ -181,7 +189,9 @@ def _bands(answer: Bands) -> Passed:
             place = int(np.argmax(loads))
             words = f"tile {place} has {loads[place]} blocks"
             wanted = f"{best} is possible, and {limit} is allowed"
-            advice = "raise a limit until all rows fit when each tile takes rows while it has room."
+            advice = (
+                "start with the limit max(counts), and raise it until all rows fit on the tiles."
+            )
             raise refused(fault, words, wanted, advice, bars=bars)
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
@@ -332,17 +342,20 @@ def _compiled(
 def _refuse_engines(description: str, engines: int) -> None:
     """Raise `NotYet` unless the answer created exactly one engine."""
     if not engines:
-        advice = "create one with dynamic_engine(params); then write, run and read."
+        advice = (
+            "create an engine with dynamic_engine(params); then write the pattern, run the engine "
+            "and read `out`."
+        )
         raise NotYet(
             description,
             "no engine compiled",
             expected="one",
-            why="the device has to multiply.",
+            why="the exercise asks for products that the device computes.",
             next_step=advice,
         )
     if engines > 1:
-        why = "compiling takes longer than ten runs. The pattern is data that the host writes."
-        advice = "create the engine before the loop; write, run and read in the loop."
+        why = "compiling takes longer than ten runs, and one engine can multiply all patterns."
+        advice = "create the engine before the loop, and only write, run and read in the loop."
         raise NotYet(
             description,
             f"{counted(engines, 'engine')} compiled",
@@ -370,7 +383,10 @@ def _refuse_host(description: str, results: Sequence[Array | None], watched: Wat
                 description,
                 f"pattern {number}: a product that was not read from the engine",
                 expected='what engine.read_tensor("out") returns',
-                why="the product is right, but its rounding is not that of the device.",
+                why=(
+                    "the product is right, but its rounding shows that the device did not compute "
+                    "it."
+                ),
                 next_step='append engine.read_tensor("out") after each run.',
             )
 
@@ -386,7 +402,7 @@ def _one_engine(answer: Multiplies) -> Passed:
         if not isinstance(broken.error, PoplibsError):
             raise
         why = "encode() raises this error for a pattern that exceeds the budget."
-        advice = "catch PoplibsError around encode(), and append None there."
+        advice = "put try: … except PoplibsError: around encode(), and append None in the except."
         raise NotYet(description, said_by(broken.error), "None", why, advice) from None
     x, patterns = _ten()
     if not isinstance(results, (list, tuple)):
@@ -418,7 +434,7 @@ def _one_engine(answer: Multiplies) -> Passed:
         right = csr.to_dense().astype(float) @ x
         if number in TOO_MANY:
             if product is not None:
-                why = f"this pattern has {csr.num_blocks} blocks, and the budget is {BUDGET}."
+                why = f"this pattern has {csr.num_blocks} blocks, but the budget is only {BUDGET}."
                 actual = f"pattern {number}: {returned(product, '')}"
                 advice = "append None if encode() raises PoplibsError."
                 raise refused(actual, "None", advice, why)
@@ -478,8 +494,8 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
         "drawn, by hand": ([8, 0, 5, 0, 9, 2], 5),
         "nothing spills": ([4, 5, 2, 0], 5),
         "just full": ([5, 5, 5], 5),
-        "all in the first part": ([20, 0, 0, 0, 0], 4),
-        "a ring of one": ([3], 3),
+        "all blocks are in the first part": ([20, 0, 0, 0, 0], 4),
+        "there is only one part": ([3], 3),
     }
     return compare(answer, rounds, cases, suspects("12.5"))
 
@@ -549,7 +565,7 @@ def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
             description,
             f"{counted(gone, 'block')} gone, and {grown} grown",
             expected=f"{moved} gone, and {moved} grown",
-            why="the other layers are right. In this one, all blocks have the same size.",
+            why="the other layers are right, but in this one all blocks have the same size.",
             next_step="use the first `moved` of np.argsort, which also orders equal sizes.",
         )
     right = weights * (after & is_present)[:, :, None, None]
@@ -558,8 +574,10 @@ def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
             description,
             f"weights: {where}",
             expected="kept blocks unchanged, and 0 elsewhere",
-            why="the other layers are right. In this one, all blocks have the same size.",
-            next_step="check whether this block was present before, and whether it is present now.",
+            why="the other layers are right, but in this one all blocks have the same size.",
+            next_step=(
+                "set the weights to 0 in every block that was missing before or is missing now."
+            ),
         )
 
 
@@ -580,7 +598,7 @@ def _moved(
             description,
             actual,
             expected=wanted,
-            next_step="return both, separated by a comma.",
+            next_step="return there and weights, separated by a comma.",
         )
     is_present = np.asarray(parts[0])
     if is_present.dtype != bool:
@@ -588,8 +606,8 @@ def _moved(
             description,
             f"there is an array of {is_present.dtype}",
             expected="an array of bool",
-            why="an array of numbers selects other elements than an array of bool, and ~ "
-            "of it is no mask.",
+            why="the array is not boolean: as an index, numbers select other elements than True "
+            "and False.",
             next_step="return there.astype(bool), or start from there.copy().",
         )
     return is_present, np.asarray(parts[1])
@@ -616,7 +634,7 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
     for description, arguments, is_present, weights in answers:
         after, values = moved_blocks(*arguments)
         actual = wanted = ""
-        advice = "print the sizes of this block and of the others, and sort them."
+        advice = "print the sizes of all blocks, sort them, and find this block."
         if is_present.sum() != after.sum():
             actual = f"{is_present.sum()} blocks are present"
             wanted = f"{after.sum()}, as before"
@@ -629,7 +647,9 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
         elif words := difference(weights, values):
             actual = f"weights: {words}"
             wanted = "kept blocks unchanged, and 0 elsewhere"
-            advice = "check whether this block was present before, and whether it is present now."
+            advice = (
+                "set the weights to 0 in every block that was missing before or is missing now."
+            )
         if actual:
             raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
     _refuse_more_than_moved(answer)

@@ -50,22 +50,22 @@ def dynamic_engine(params):
 
 # %% 12.w1: how many before
 # clause: How many blocks are in row
-# why:  this is the number of blocks before the row.
-# next: subtract it from the number of blocks before the next row.
+# why:  this is the number of blocks before the row, not in the row.
+# next: return offsets[row + 1] - offsets[row].
 def blocks_in(offsets, row):
     return offsets[row]
 
 
 # %% 12.w1: how many up to it
 # why:  this is the number of blocks from the first row up to this one.
-# next: subtract the blocks of the rows before.
+# next: return offsets[row + 1] - offsets[row].
 def blocks_in(offsets, row):
     return offsets[row + 1]
 
 
 # %% 12.w1: the row before
-# why:  this is the number of blocks of the row before.
-# next: use offsets[row], where this row begins.
+# why:  this is the number of blocks of the previous row.
+# next: return offsets[row + 1] - offsets[row].
 def blocks_in(offsets, row):
     return offsets[row] - offsets[row - 1]
 
@@ -73,7 +73,7 @@ def blocks_in(offsets, row):
 # %% 12.1: a row without blocks is left out
 # clause: write all of self.out.
 # why:  a row without blocks is never written, so its output is undefined.
-# next: write its zeros: a total that starts at 0 does that.
+# next: write zeros for a row without blocks: start a total at 0 for every number of out.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -98,8 +98,8 @@ class BlockRows(Vertex):
 
 # %% 12.1: blocks turned
 # clause: Now write the product itself
-# why:  each block is transposed: it is read column by column.
-# next: use number i * b + k of the block for number k of its row i.
+# why:  each block is read column by column, which transposes it.
+# next: use values[(block * b + i) * b + k] for number k of row i.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -123,9 +123,9 @@ class BlockRows(Vertex):
 
 # %% 12.1: columns not times b
 # clause: with blocks of `b` x `b`
-# why:  a column of blocks is used as a row of x. Column c is multiplied with rows c * b to c * b +
-#   b - 1.
-# next: multiply the column by b.
+# why:  a block in column c is multiplied by rows c, c + 1, … of x, but it needs rows c * b to c * b
+#   + b - 1.
+# next: use row columns[block] * b + k of x for number k of a block's row.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -148,9 +148,8 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: rows not times b
-# why:  each row of blocks is written as if it gave one row of out: the rows overwrite each other,
-#   and the last ones are never written.
-# next: write rows r * b to r * b + b - 1 for row r of blocks.
+# why:  row r of blocks is written into rows r + i of out, so the rows overwrite each other.
+# next: write row i of this row of blocks into row r * b + i of out.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -198,7 +197,7 @@ class BlockRows(Vertex):
 
 # %% 12.1: one total for all rows
 # why:  the total continues from one row to the next.
-# next: start it at 0 for each number of out.
+# next: set the total to 0 for each number of out.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -222,7 +221,7 @@ class BlockRows(Vertex):
 
 # %% 12.1: the diagonal of blocks alone
 # why:  only the diagonal of each block is multiplied.
-# next: multiply all b numbers of a block's row, each with its own row of x.
+# next: loop over all k below b for each row i of a block.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -244,8 +243,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: each block writes over the one before
-# why:  each block of a row overwrites the sum of the blocks before it: out is set to 0 for every
-#   block.
+# why:  out is set to 0 for every block, so each block overwrites the sum of the blocks before it.
 # next: set each number of out to 0 once, before the loop over blocks.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
@@ -275,8 +273,9 @@ class BlockRows(Vertex):
 
 # %% 12.1: added to what nobody wrote
 # clause: A **row without blocks** gives zeros
-# why:  products are added to out, which was never written: an output starts undefined.
-# next: write 0 into each number of out first, or add into a total.
+# why:  the products are added to out before anything is written there, but an output starts
+#   undefined.
+# next: add the products into a total that starts at 0, and store it in out.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -301,7 +300,7 @@ class BlockRows(Vertex):
 # %% 12.1: b columns of out
 # clause: any number of columns
 # why:  only the first b columns of out are written.
-# next: use all columns of out, which are those of x: len(self.out[0]).
+# next: loop over all columns of out: range(len(self.out[0])).
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -324,7 +323,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: the row is state
-# not yet: self.row is state, and state lives from run to run
+# not yet: self.row is state, which keeps its value between runs
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -352,16 +351,16 @@ class BlockRows(Vertex):
 
 # %% 12.2: equal rows
 # clause: at most **1.1 times** as many blocks
-# why:  each tile has the same number of rows, but rows have different numbers of blocks.
-# next: add up blocks, and begin a new tile when it is full.
+# why:  each tile has the same number of rows, but the rows have different numbers of blocks.
+# next: count the blocks of a tile, and begin the next tile when it is full.
 def bands(counts, tiles):
     return [tile * len(counts) // tiles for tile in range(tiles)]
 
 
 # %% 12.2: over by one row
-# why:  each tile takes rows until it reaches the mean, so it exceeds the mean by up to a row; the
-#   last tiles get the rest.
-# next: before you add a row, check whether it still fits.
+# why:  a tile takes rows until it has reached the mean, so it can exceed the mean by almost a whole
+#   row.
+# next: begin the next tile if a row would exceed the limit.
 def bands(counts, tiles):
     mean, begins, load = sum(counts) / tiles, [0], 0
     for row, count in enumerate(counts):
@@ -373,8 +372,8 @@ def bands(counts, tiles):
 
 
 # %% 12.2: the last takes the rest
-# why:  no tile may exceed the mean here, and the last tile gets everything that does not fit.
-# next: raise the limit until everything fits.
+# why:  the other tiles stop at the mean, so the last tile gets all rows that do not fit.
+# next: raise the limit until all rows fit on the tiles.
 def bands(counts, tiles):
     limit, begins, load = max(max(counts), sum(counts) // tiles), [0], 0
     for row, count in enumerate(counts):
@@ -388,7 +387,7 @@ def bands(counts, tiles):
 # %% 12.2: sorted first
 # clause: **in order**
 # why:  the rows were sorted first, so these are bands of the sorted rows.
-# next: keep them in order: row i is counts[i].
+# next: use counts in its own order, without sorting.
 def bands(counts, tiles):
     counts = sorted(counts)
     limit = max(counts)
@@ -406,8 +405,8 @@ def bands(counts, tiles):
 
 # %% 12.2: ends
 # clause: The first number is 0
-# why:  these are the last rows of the tiles.
-# next: return where each tile begins: at 0, and then where the one before it ended.
+# why:  this returns the ends of the tiles, but the exercise asks for their first rows.
+# next: return 0 for the first tile, and for each other tile the end of the tile before it.
 def bands(counts, tiles):
     limit = max(counts)
     while True:
@@ -424,7 +423,7 @@ def bands(counts, tiles):
 
 # %% 12.2: fewer tiles than there are
 # why:  there are fewer numbers than tiles.
-# next: return len(counts) for each tile without rows.
+# next: append len(counts) for each tile without rows.
 def bands(counts, tiles):
     limit = max(counts)
     while True:
@@ -441,8 +440,8 @@ def bands(counts, tiles):
 
 # %% 12.2: rows of each
 # clause: Return the first row of each tile
-# why:  these are the numbers of rows of the tiles. The exercise asks for the first row of each.
-# next: add them up.
+# why:  these are the numbers of rows of the tiles, but the exercise asks for the first row of each.
+# next: return the sum of the rows of all tiles before it.
 def bands(counts, tiles):
     limit = max(counts)
     while True:
@@ -459,22 +458,24 @@ def bands(counts, tiles):
 
 
 # %% 12.3: one in eight for all
-# why:  the result is the same for all sizes. It depends on block and size.
-# next: compare the two plans.
+# why:  the result is 1/8 for all sizes, but it depends on size, n and block.
+# next: for each density from 1 / 2 down, compare sparse_cycles(…) with dense_cycles(…), and return
+#   the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):
     return 1 / 8
 
 
 # %% 12.3: one in sixteen for all
-# why:  the result is the same for all sizes.
-# next: compare the two plans: sparse_cycles and dense_cycles.
+# why:  the result is 1/16 for all sizes, but it depends on size, n and block.
+# next: for each density from 1 / 2 down, compare sparse_cycles(…) with dense_cycles(…), and return
+#   the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):
     return 1 / 16
 
 
 # %% 12.3: single values for all
-# why:  this always plans single values, whatever the block is.
-# next: pass block to sparse_cycles.
+# why:  this always plans single values, and ignores the argument block.
+# next: pass block to sparse_cycles: sparse_cycles(size, n, block, density).
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, 1, 2**-power) < dense_cycles(size, n):
@@ -483,17 +484,17 @@ def break_even(size, n, block):
 
 # %% 12.3: multiplications alone
 # clause: Use `dense_cycles` and `sparse_cycles`.
-# why:  this compares multiplications. Half of the multiplications do not take half of the time.
-# next: compare the two plans, which include the exchange and how well the units are used.
+# why:  this always returns 1/2, as if half of the multiplications took less than the whole time.
+# next: for each density from 1 / 2 down, compare sparse_cycles(…) with dense_cycles(…), and return
+#   the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):
     return 1 / 2
 
 
 # %% 12.3: beside FLOAT
 # clause: both of halves
-# why:  a sparse product of halves is compared with a dense product of FLOAT, which takes several
-#   times as long.
-# next: use halves for both.
+# why:  the dense product has the dtype FLOAT here, but the sparse one has HALF, which is faster.
+# next: call dense_cycles(size, n), which uses HALF.
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, block, 2**-power) < dense_cycles(size, n, FLOAT):
@@ -502,8 +503,9 @@ def break_even(size, n, block):
 
 # %% 12.3: the smallest
 # clause: the **largest** density
-# why:  this is the smallest density at which sparse is faster.
-# next: start with the largest, and stop at the first that is faster.
+# why:  this is the smallest density at which sparse is faster, but the exercise asks for the
+#   largest.
+# next: start with 1 / 2, and go to smaller densities.
 def break_even(size, n, block):
     for power in range(7, 0, -1):
         if sparse_cycles(size, n, block, 2**-power) < dense_cycles(size, n):
@@ -513,7 +515,7 @@ def break_even(size, n, block):
 # %% 12.3: where dense is quicker
 # clause: takes fewer cycles than the dense one
 # why:  this is the largest density at which the dense product is faster.
-# next: reverse the comparison.
+# next: return the first density at which sparse takes fewer cycles: compare with <.
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, block, 2**-power) > dense_cycles(size, n):
@@ -521,9 +523,8 @@ def break_even(size, n, block):
 
 
 # %% 12.3: non-zeros a cycle
-# why:  this compares rates: kept values per cycle with all values per cycle of the dense product.
-#   But both compute the same result.
-# next: compare cycles.
+# why:  this compares values per cycle, but a sparse product has fewer values for the same result.
+# next: compare the cycles of both products.
 def break_even(size, n, block):
     for power in range(1, 8):
         density = 2**-power
@@ -533,8 +534,9 @@ def break_even(size, n, block):
 
 
 # %% 12.3: where most is won
-# why:  this is the density at which the gain is largest.
-# next: return the largest density with any gain.
+# why:  this is the density at which sparse saves most, but the exercise asks for the largest
+#   density at which it is faster.
+# next: start with 1 / 2, and return the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):
     found = {2**-p: sparse_cycles(size, n, block, 2**-p) for p in range(1, 8)}
     best = min(found, key=found.get)
@@ -542,7 +544,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: the reciprocal
-# why:  this is 1 divided by the density.
+# why:  this is 1 / density.
 # next: return the density itself, such as 1 / 4.
 def break_even(size, n, block):
     for power in range(1, 8):
@@ -552,7 +554,7 @@ def break_even(size, n, block):
 
 # %% 12.3: from a quarter on
 # why:  the search starts at 1/4, so 1/2 is never tried.
-# next: start with 1 / 2.
+# next: start the search with 1 / 2.
 def break_even(size, n, block):
     density = 1 / 4
     while sparse_cycles(size, n, block, density) >= dense_cycles(size, n):
@@ -561,8 +563,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: in proportion
-# why:  the cycles at 1/16 are scaled to the other densities, but cycles are not proportional to the
-#   density.
+# why:  this assumes that the cycles are proportional to the density, but they are not.
 # next: call sparse_cycles for each density.
 def break_even(size, n, block):
     ratio = dense_cycles(size, n) / sparse_cycles(size, n, block, 1 / 16)
@@ -570,8 +571,8 @@ def break_even(size, n, block):
 
 
 # %% 12.3: one step too far
-# why:  at this density the dense product is faster: the loop goes one step too far.
-# next: return the density before it, which is half as large.
+# why:  at this density sparse is not faster: the loop goes one step too far.
+# next: return half of this density.
 def break_even(size, n, block):
     density = 1 / 128
     while density <= 1 / 2 and sparse_cycles(size, n, block, density) < dense_cycles(size, n):
@@ -600,7 +601,7 @@ def products(params, patterns, x):
 
 # %% 12.4: values without their places
 # clause: Multiply each of `patterns` by `x`
-# why:  the values are written, but not their positions: these are still the first pattern's.
+# why:  meta_info is always that of the first pattern, so the values are in wrong positions.
 # next: write meta_info for each pattern: engine.write_tensor("meta_info", data.meta_info).
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -618,7 +619,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: places without their values
-# why:  the positions are written, but the values are still the first pattern's.
+# why:  nz_values is always that of the first pattern.
 # next: write nz_values for each pattern: engine.write_tensor("nz_values", data.nz_values).
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -637,7 +638,7 @@ def products(params, patterns, x):
 
 # %% 12.4: too many are cut off
 # clause: for a pattern that exceeds the budget
-# why:  blocks beyond the budget were dropped, so this is the product of another matrix.
+# why:  blocks beyond the budget are dropped, so this is the product of another matrix.
 # next: append None for a pattern that encode() refuses, and drop no block.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
@@ -657,8 +658,8 @@ def products(params, patterns, x):
 
 # %% 12.4: too many are left out
 # clause: **None** for a pattern
-# why:  a pattern beyond the budget has no entry, so all later entries are shifted.
-# next: append None for it.
+# why:  a pattern beyond the budget has no entry in the list, so all later entries are shifted.
+# next: append None for a pattern beyond the budget.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -675,8 +676,8 @@ def products(params, patterns, x):
 
 # %% 12.4: stops at too many
 # clause: `pattern @ x` for each
-# why:  this stops at the first pattern beyond the budget, although more patterns follow.
-# next: use continue, not break.
+# why:  this stops at the first pattern beyond the budget, but more patterns follow.
+# next: use continue instead of break.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -710,8 +711,8 @@ def products(params, patterns, x):
 
 
 # %% 12.4: a budget for all that there could be
-# why:  the budget is as large as the whole matrix, so the buckets have room for every block, with
-#   the memory and the time of a dense product.
+# why:  this budget is as large as the whole matrix, so the product needs the memory and the time of
+#   a dense one.
 # next: use `params` unchanged for the engine and the partitioner.
 def products(params, patterns, x):
     params = dynamic.MatMulParams.create_with_nz_ratio(
@@ -730,8 +731,8 @@ def products(params, patterns, x):
 
 
 # %% 12.4: the partitioner of another product
-# why:  no pattern was encoded: the partitioner was made with other parameters than `params`, and
-#   refuses all of these patterns.
+# why:  the partitioner was created with other parameters than `params`, so it refuses all of these
+#   patterns.
 # next: make dynamic.Partitioner(params, FLOAT, device.target) from the argument `params`.
 def products(params, patterns, x):
     other = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
@@ -763,7 +764,7 @@ def products(params, patterns, x):
 
 # %% 12.4: no net below
 # clause: exceeds the budget
-# not yet: catch PoplibsError around encode(), and append None there
+# not yet: put try: … except PoplibsError: around encode(), and append None in the except
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -779,76 +780,76 @@ def products(params, patterns, x):
 
 # %% 12.w2: without the 0.3
 # clause: 1.3 times the even share
-# why:  this is only the even share.
-# next: multiply it by 1.3.
+# why:  this is only the even share, without the extra room of 0.3.
+# next: multiply the even share by 1.3 before you round up.
 def slots(blocks, buckets):
     return -(-blocks // buckets)
 
 
 # %% 12.w2: down to a whole number
 # clause: rounded up to a whole number
-# why:  this rounds down, so not all blocks have room.
-# next: round up: -(-a // b), or np.ceil.
+# why:  this rounds down, so some blocks have no room.
+# next: round up: -(-13 * blocks // (10 * buckets)).
 def slots(blocks, buckets):
     return blocks * 13 // (10 * buckets)
 
 
 # %% 12.w2: rounded twice
-# why:  the even share is rounded up first, and then the result again.
-# next: round once, at the end.
+# why:  this rounds up twice, before and after the factor 1.3.
+# next: round up once, at the end: -(-13 * blocks // (10 * buckets)).
 def slots(blocks, buckets):
     return int(np.ceil(-(-blocks // buckets) * 1.3))
 
 
 # %% 12.w2: 0.3 of a block
-# why:  this adds 0.3 of a block. The exercise adds 0.3 of the even share.
-# next: multiply by 1.3.
+# why:  this adds 0.3 of one block, but the extra room is 0.3 of the even share.
+# next: multiply the even share by 1.3.
 def slots(blocks, buckets):
     return int(np.ceil(blocks / buckets + 0.3))
 
 
 # %% 12.5: blocks too many
-# why:  this is the number of extra blocks in the fullest part. Many of them can move at once.
-# next: let a part fill all the room of one bucket in a step, not the room of one block.
+# why:  this is the number of blocks that do not fit in the fullest part, but many blocks can move
+#   in one step.
+# next: in each step, let a part place as many blocks as its bucket has room for.
 def steps(counts, slots):
     return max(0, max(counts) - slots)
 
 
 # %% 12.5: the full buckets counted
-# why:  this is the number of parts with too many blocks. They all spill in the same step.
-# next: return the largest distance over which blocks spill.
+# why:  this is the number of parts with too many blocks, but all parts place blocks in the same
+#   step.
+# next: count the steps while any part has blocks left.
 def steps(counts, slots):
     return sum(count > slots for count in counts)
 
 
 # %% 12.5: none
-# why:  this is 0 for all patterns. Blocks that spilled are in another part's bucket, which has to
-#   move.
-# next: trace one step by hand, with two lists.
+# why:  this is always 0, but a block in another part's bucket needs at least one step.
+# next: count the steps while any part has blocks left.
 def steps(counts, slots):
     return 0
 
 
 # %% 12.5: all blocks over all room
 # clause: until no block is left
-# why:  this divides all blocks by the room of a bucket, as if the pattern were even.
-# next: keep the blocks left of each part in a list, and the room of each bucket in another.
+# why:  this divides the number of all blocks by the room of one bucket, as if the parts were even.
+# next: keep two lists: the blocks left of each part, and the room in each bucket.
 def steps(counts, slots):
     return sum(counts) // slots
 
 
 # %% 12.5: the fullest part over a bucket
 # clause: every bucket has room for
-# why:  this is the number of buckets that the fullest part needs, as if the buckets before it were
-#   empty.
-# next: subtract only the room that these buckets have left.
+# why:  this assumes that the other buckets are empty, but they contain blocks of their own parts.
+# next: subtract from each bucket's room the blocks of its own part.
 def steps(counts, slots):
     return -(-max(counts) // slots) - 1
 
 
 # %% 12.5: to both sides
-# why:  blocks spill to both sides here, but the buckets move in one direction.
-# next: use only positions before the part.
+# why:  blocks go to buckets on both sides here, but the buckets move in one direction.
+# next: in step s, let part p use only bucket (p - s) % parts.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -864,8 +865,8 @@ def steps(counts, slots):
 
 
 # %% 12.5: its own bucket counted
-# why:  filling a part's own bucket is counted as a step. Nothing has to move for it.
-# next: start with 0.
+# why:  this counts one step for the part's own bucket, but nothing has to move there.
+# next: start to count at 0.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -880,8 +881,8 @@ def steps(counts, slots):
 
 
 # %% 12.5: the other way round
-# why:  blocks spill to the positions after the part.
-# next: use the positions before it: (part - step) % parts.
+# why:  blocks go to the buckets after the part, but the buckets come from the positions before it.
+# next: in step s, let part p use bucket (p - s) % parts.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -897,9 +898,9 @@ def steps(counts, slots):
 
 
 # %% 12.5: part by part
-# why:  each part places all its blocks before the next part begins. In each step, all parts use one
-#   position each, so a nearer part comes first.
-# next: put the loop over steps outside, and the loop over parts inside.
+# why:  each part places all its blocks before the next part begins, but in each step all parts
+#   place blocks.
+# next: put the loop over steps outside, and the loop over parts inside it.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]
     room = [max(0, slots - count) for count in counts]
@@ -916,9 +917,8 @@ def steps(counts, slots):
 
 
 # %% 12.5: the fullest alone
-# why:  only the fullest part spills here, into empty room. The other parts spill, too, and use some
-#   of it.
-# next: keep the blocks left of every part.
+# why:  only the fullest part places blocks here, but the other parts also use the room.
+# next: keep the blocks left of every part in a list.
 def steps(counts, slots):
     part = counts.index(max(counts))
     left, step = counts[part] - slots, 0
@@ -930,7 +930,7 @@ def steps(counts, slots):
 
 # %% 12.6: grown where it was pruned
 # clause: where there was **no block before**
-# why:  removed blocks are added again at once, with their old weights.
+# why:  a removed block is added again at once, with its old weights.
 # next: choose new positions with the old `there`, before anything is removed.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -944,9 +944,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: the count drifts
 # clause: Return new arrays
-# why:  this takes the largest gradients of all blocks, and some of those blocks are already
-#   present. So fewer are added than removed.
-# next: choose only positions without a block.
+# why:  this adds the blocks with the largest gradients, but some of them are already present, so
+#   fewer blocks are added than removed.
+# next: choose only positions where there was no block: give the others -np.inf.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     wanted = (slopes**2).sum(axis=(2, 3))
@@ -959,8 +959,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: nothing grows
 # clause: add the same number of new blocks
-# why:  blocks are removed, and none are added.
-# next: add as many blocks as you remove.
+# why:  blocks are removed, but none are added.
+# next: add `moved` blocks at the positions with the largest gradients.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     after, kept = there.copy(), weights.copy()
@@ -971,8 +971,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: dead weights kept
 # clause: of removed blocks are 0
-# why:  the pattern is right, but removed blocks keep their weights. If such a block were added
-#   again, it would start with its old weights.
+# why:  the pattern is right, but removed blocks keep their weights.
 # next: set the weights of removed blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -984,8 +983,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: pruned by sign
-# why:  values are added up with their signs, so large negative blocks are removed first.
-# next: add up squares.
+# why:  the weights of a block are added up with their signs, so a block of large negative weights
+#   counts as small.
+# next: add up squares: (weights ** 2).sum(axis=(2, 3)).
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, weights.sum(axis=(2, 3)), np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -997,9 +997,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: slopes by sign
-# why:  gradients are added up with their signs, so a block of large gradients that cancel counts as
-#   small.
-# next: add up the squares of the gradients.
+# why:  the gradients of a block are added up with their signs, so large gradients that cancel count
+#   as small.
+# next: add up squares: (grads ** 2).sum(axis=(2, 3)).
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -1012,8 +1012,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: by the largest value of a block
 # clause: the **sum of the squares**
-# why:  a block is judged by its largest value alone.
-# next: add up the squares of all its values.
+# why:  the size of a block is only its largest value here.
+# next: add up the squares of all values of a block.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).max(axis=(2, 3)), np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).max(axis=(2, 3)))
@@ -1026,8 +1026,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: the largest go
 # clause: Remove the
-# why:  the largest blocks are removed.
-# next: sort in the other order.
+# why:  the largest blocks are removed, instead of the smallest.
+# next: sort the sizes in ascending order, with np.inf where there is no block.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), -np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -1040,8 +1040,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: new blocks begin with a step
 # clause: The weights of new and of removed blocks are 0
-# why:  new blocks start with a step along the gradient.
-# next: set their weights to 0: the next training step changes them.
+# why:  new blocks start with a step along the gradient, but they should start with 0.
+# next: set the weights of new blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
     wanted = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
@@ -1054,7 +1054,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: blocks of zeros go first
-# why:  missing blocks count as the smallest, so almost no block is removed.
+# why:  missing blocks count as the smallest blocks here, so almost no block is removed.
 # next: give positions without a block the size np.inf.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = (weights**2).sum(axis=(2, 3))
@@ -1067,8 +1067,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: absolute values
-# why:  this adds up absolute values. The exercise asks for squares, in which one large value counts
-#   more than several small ones.
+# why:  this adds up absolute values, but the exercise asks for squares.
 # next: use (weights ** 2).sum(axis=(2, 3)).
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
@@ -1081,9 +1080,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: grown where it has just gone
-# why:  a block that was just removed may be added again: this looks for positions after the
-#   removal.
-# next: choose positions with the old `there`.
+# why:  the new positions are chosen after the removal, so a removed block can be added again at
+#   once.
+# next: choose the new positions with the old `there`, before anything is removed.
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -1095,8 +1094,8 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: the last none
-# why:  this is right while something moves. For moved = 0, [-0:] is the whole list.
-# next: take the first ones of the other order: np.argsort(-sizes, axis=None)[:moved].
+# why:  for moved = 0 this adds all blocks, because [-0:] is the whole array.
+# next: take the first elements of the other order: np.argsort(-sizes, axis=None)[:moved].
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -1109,7 +1108,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 # %% 12.6: new blocks begin with their slope
 # clause: The weights of new and of removed blocks are 0
-# why:  a new block has the numbers of its gradient. It has to start with 0.
+# why:  new blocks start with their gradient, but they should start with 0.
 # next: set the weights of new blocks to 0.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)

@@ -77,7 +77,7 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
     drawn += [("EveryN", 3, 1, 5, 2, True)]  # n divides neither 5 nor 10, and 10 // 3 is 3
     cases = {f"drawn, {case}": case for case in drawn}
-    cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
+    cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     return compare(answer, back_of, cases, suspects("13.3"))
 
 
@@ -153,25 +153,30 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
             model = call_made(answer, description, *arguments)
             runs = _runs(model, description)
         if len(models) > 1:
-            why = "each new model starts with the weights of make() again."
+            why = (
+                "each new model starts again with the weights of make(), so what the last one "
+                "learned is lost."
+            )
             message = f"{len(models)} models were created"
             raise NotYet(
                 description,
                 message,
                 expected="1",
                 why=why,
-                next_step="create one model, before all loops.",
+                next_step="call make() once, before all loops.",
             )
         wanted = epochs * (many // (batch * steps))
         if len(model.compiles) > 1:
-            why = "a compiled program can run any number of times."
+            why = (
+                "the program is compiled again, but a compiled program can run any number of times."
+            )
             message = f"{len(model.compiles)} programs were compiled"
             raise NotYet(
                 description,
                 message,
                 expected="1",
                 why=why,
-                next_step="call compile() and fit() once, outside of loops.",
+                next_step="call compile() and fit() only once, outside of loops.",
             )
         if runs != wanted:
             raise NotYet(
@@ -212,9 +217,9 @@ def _without_end(
     if any(difference(actual, right, 1e-4) for actual, right in pairs):
         return None
     return (
-        "all epochs are one long array of digits here, so digits left over in one epoch "
-        "share a call with the next.",
-        "cut images and labels first, and let fit() repeat the epochs.",
+        "all epochs are one long array of digits here, so the last digits of an epoch are in the "
+        "same call as the first digits of the next epoch.",
+        "cut images and labels to n digits first, and pass epochs=epochs to fit().",
     )
 
 
@@ -231,11 +236,14 @@ def _other_loop(
     """Return `(why, next step)` for wrong weights, by trying typical wrong loops."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
-        f"this makes one update for each {batch * steps} digits, one per call.": (
+        (
+            f"the model makes one update for {batch * steps} digits, a whole call, but it should "
+            "make one for each batch."
+        ): (
             plain_loop(x, y, epochs, batch=batch * steps, steps=1),
-            "make one update per batch: do not accumulate or enlarge batches.",
+            "pass batch_size=batch to fit(), and do not accumulate gradients.",
         ),
-        "the rate is 0.01, the default.": (
+        "the rate is 0.01, the default, but it should be 0.5.": (
             plain_loop(x, y, epochs, batch=batch, steps=steps, rate=0.01),
             "use keras.optimizers.SGD(0.5).",
         ),
@@ -243,9 +251,9 @@ def _other_loop(
             plain_loop(x, y, epochs, batch=batch, steps=steps, rate=rate),
             "use keras.optimizers.SGD(0.5).",
         ),
-        "this uses the last digits, and leaves out the first ones.": (
+        "the model trains on the last digits, and leaves out the first ones.": (
             plain_loop(x[-n:], y[-n:], epochs, batch=batch, steps=steps),
-            "leave out the digits at the end: images[:n].",
+            "leave out the digits at the end: images[:n] and labels[:n].",
         ),
     }
     for why, (weights, advice) in loops.items():
@@ -259,8 +267,8 @@ def _other_loop(
             "print model.get_weights() right after fit(), and again before you return the model.",
         )
     return (
-        "the number of runs is right, but their digits differ from those of the plain loop.",
-        "pass the images to fit() in their order, with shuffle=False.",
+        "the number of calls is right, but their digits differ from those of the plain loop.",
+        "pass the images to fit() in their own order, with shuffle=False.",
     )
 
 
@@ -273,17 +281,19 @@ def _whose(
         why = f"the batches have {', '.join(map(str, sizes))} digits, not {batch}."
         return why, "use fit(…, batch_size=batch)."
     if (model._steps or 1) == steps and not runs % (wanted // epochs):
-        why = f"this trains for {counted(runs * epochs // wanted, 'epoch')}, not {epochs}."
+        why = f"the model trains for {counted(runs * epochs // wanted, 'epoch')}, not {epochs}."
         return why, "call fit(…, epochs=epochs) once."
     if 1 < (model._steps or 1) != steps:
         why = f"a call takes {model._steps} batches here, not {steps}."
         return why, "use compile(…, steps_per_execution=steps)."
     if runs > wanted and (model._steps or 1) < steps:
-        return "the loop over batches runs on the host: it makes a call for each.", (
+        return "the loop over batches runs on the host, with a separate call for each batch.", (
             "pass steps_per_execution=steps to compile()."
         )
     if runs > wanted:
-        return "", "count the batches that each fit() gets, and divide by the batches of a call."
+        return "", (
+            "count the batches that each fit() gets, and divide by `steps`, the batches of a call."
+        )
     return "the returned model was not trained for all epochs.", (
         "pass the number of epochs to fit()."
     )
@@ -304,7 +314,7 @@ def _runs(model: keras.Model, description: str) -> int:
             description,
             "a model that never ran",
             why=why,
-            next_step="call compile() and fit().",
+            next_step="call model.compile(…) and model.fit(…).",
         )
     return len(model.report.runs)
 
@@ -403,7 +413,10 @@ def _refuse_condition_first(description: str, error: BaseException) -> None:
         raise NotYet(
             description,
             message,
-            why="the condition comes first here, as in numpy.where. In Select it comes last.",
+            why=(
+                "the condition is the first argument here, as in numpy.where, but in Select it is "
+                "the last."
+            ),
             next_step="write expr.Select(a, b, condition).",
         )
 
@@ -426,10 +439,15 @@ def _lowering(answer: Lowers) -> Passed:
         wanted |= {"x, afterwards": x}  # adding 0.0 turns -0.0 into 0.0
         for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
             if where := difference(result, right.astype(np.float32)):
-                advice = "trace one number of each sign, and 0."
+                advice = (
+                    "compute the result for one positive number, one negative number and 0 by hand."
+                )
                 raise refused(f"{name}, slope {slope}", where, "", advice)
     if lowering.compute_sets > 2 * len(SLOPES):
-        advice = "put everything into one expression: popops.map makes one compute set."
+        advice = (
+            "write everything as one expression for one call of popops.map, which adds one compute "
+            "set."
+        )
         message = f"{lowering.compute_sets} compute sets for {2 * len(SLOPES)} operations"
         raise refused(description, message, "one for each", advice)
     return Passed(description, evidence=lowering.report)
@@ -453,7 +471,7 @@ class StandIn:
 
 # Each call has (batch, iterations, rate, w, v), and a text on what differs from the previous call.
 CALLS = (
-    ((16, 4, 0.5, 1.0, 5.0), "nothing was compiled before"),
+    ((16, 4, 0.5, 1.0, 5.0), "no program has been compiled yet"),
     ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),
     ((16, 4, 0.25, 1.0, 5.0), "another rate"),
     ((16, 4, 0.25, 2.0, 5.0), "another w"),
@@ -508,7 +526,10 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             so_far = counted(programs, "program")
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
-            advice = "compile only for a new (batch, iterations), and write the rest into the run."
+            advice = (
+                "call make() only for a new (batch, iterations), and write the rate and the "
+                "weights into the run in each call."
+            )
             raise refused(f"call {number + 1}: {new}", message, right, advice)
     with answering(description):
         again = gone_on(watched)
@@ -526,8 +547,8 @@ def _refuse_elsewhere(description: str, programs: int) -> None:
             f"{description}, with an empty cache",
             "call 1 returned a run, but make() was not called",
             expected="1 program",
-            why="this run was kept outside `cache`: it comes from calls with another cache.",
-            next_step="keep the runs only in `cache`.",
+            why="this run was stored outside `cache`, in calls with another cache.",
+            next_step="store the runs only in the argument `cache`.",
         )
 
 
@@ -607,7 +628,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
                     description,
                     f"the key {shown(key)}",
                     expected="the names of values, as text",
-                    why=f"the keys are {kind}, not names.",
+                    why=f"the keys of the dictionary are {kind}, not names.",
                     next_step="use value.name as the key.",
                 )
         actual[name] = {n: plain(b) for n, b in returned_value.items()}
@@ -629,7 +650,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         message, wanted = (
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
-        advice = f"find the operations that compute and read {first_wrong} in print(graph)."
+        advice = f"print(graph), and find the operations that compute and read {first_wrong}."
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(

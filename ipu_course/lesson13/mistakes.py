@@ -11,43 +11,43 @@ entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 # %% 13.1: without accumulation
-# why:  in training, an update takes several micro-batches, and their samples count, too.
-# next: multiply by accumulation in training.
+# why:  in training, an update takes `accumulation` micro-batches, and this leaves out that factor.
+# next: multiply by accumulation if training is True.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas
 
 
 # %% 13.1: without replicas
-# why:  each replica has its own samples, and all of them are part of the call.
+# why:  each replica has its own samples, and this counts those of one replica.
 # next: multiply by replicas.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * (accumulation if training else 1)
 
 
 # %% 13.1: inference accumulates
-# why:  inference has no updates, so it has no accumulation.
+# why:  this multiplies by accumulation in inference, too, but inference has no updates.
 # next: leave out accumulation if training is False.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * accumulation * replicas
 
 
 # %% 13.1: stages count
-# why:  all stages work on the same samples, each on its own layers.
-# next: leave out stages.
+# why:  this multiplies by the stages, but all stages work on the same samples.
+# next: leave out the factor stages.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * stages * (accumulation if training else 1)
 
 
 # %% 13.1: added
-# why:  this adds the numbers. Each iteration contains all the other loops again.
-# next: multiply them.
+# why:  this adds the lengths of the loops, but the loops are inside each other.
+# next: multiply the numbers.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * (iterations + replicas + (accumulation if training else 0))
 
 
 # %% 13.1: without iterations
 # clause: Return how many samples a call takes.
-# why:  the loop on the device is part of a call, so the call has the samples of all its iterations.
+# why:  this leaves out the loop on the device, but one call runs all its iterations.
 # next: multiply by iterations.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * replicas * (accumulation if training else 1)
@@ -55,15 +55,15 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 
 # %% 13.1: micro-batches
 # clause: How many samples does a call take?
-# why:  this is the number of batches. Each batch has several samples.
+# why:  this is the number of micro-batches, but each has `batch` samples.
 # next: multiply by batch.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return iterations * replicas * (accumulation if training else 1)
 
 
 # %% 13.1: training turned round
-# why:  accumulation counts in inference here, and not in training.
-# next: count it if training is True.
+# why:  this multiplies by accumulation in inference instead of in training.
+# next: multiply by accumulation if training is True.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * (1 if training else accumulation)
 
@@ -106,7 +106,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 # %% 13.2: shuffled
 # clause: in the order of the digits
-# not yet: in their order, with shuffle=False
+# not yet: in their own order, with shuffle=False
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -173,7 +173,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: accumulated
-# not yet: this makes one update for each 12 digits
+# not yet: the model makes one update for 12 digits
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -185,7 +185,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: the last digits
-# not yet: this uses the last digits
+# not yet: the model trains on the last digits
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -228,21 +228,21 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.3: the last of all
-# why:  this is one micro-batch, whatever the mode.
-# next: handle each mode: how many micro-batches does it return?
+# why:  this returns one micro-batch in every mode.
+# next: return micro, micro // n or 1 micro-batches, depending on the mode, times the replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch, 1
 
 
 # %% 13.3: all of them
-# why:  this returns all micro-batches in each mode.
-# next: return fewer for Final, EveryN and Sum; Default is Final in training.
+# why:  this returns all micro-batches in every mode.
+# next: return micro, micro // n or 1 micro-batches, depending on the mode, times the replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch * micro * replicas, micro * replicas
 
 
 # %% 13.3: default is all
-# why:  in training, Default is Final: the weights are of interest, not the outputs.
+# why:  this treats Default as All in training, too, but in training it means Final.
 # next: replace Default by Final if training is True.
 def comes_back(mode, n, batch, micro, replicas, training):
     count = {"All": micro, "Default": micro, "EveryN": micro // n}.get(mode, 1) * replicas
@@ -250,7 +250,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: default is the last
-# why:  in inference, Default is All: the outputs are its purpose.
+# why:  this treats Default as Final in inference, too, but in inference it means All.
 # next: replace Default by All if training is False.
 def comes_back(mode, n, batch, micro, replicas, training):
     count = {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
@@ -259,8 +259,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: the first of each n
 # clause: How many rows
-# why:  this counts one too many if n does not divide micro: it starts with the first micro-batch.
-# next: return micro // n: the n-th, the 2n-th and so on.
+# why:  if n does not divide micro, this counts one micro-batch too many.
+# next: return micro // n micro-batches: the n-th, the 2n-th and so on.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -269,8 +269,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: n of them
-# why:  n is the distance between the outputs, not their number.
-# next: return micro // n.
+# why:  this returns n micro-batches, but n is the distance between them.
+# next: return micro // n micro-batches.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -279,7 +279,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: the sum is one row
-# why:  Sum adds the micro-batches element by element, so a whole batch of rows remains.
+# why:  this returns one row for Sum, but Sum adds whole micro-batches, which have `batch` rows.
 # next: return batch rows for each replica.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -290,8 +290,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: one for all replicas
 # clause: come back from all replicas
-# why:  each replica returns its own outputs, in all modes.
-# next: multiply by replicas.
+# why:  this counts the outputs of one replica, but each replica returns its own.
+# next: multiply by replicas in every mode.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -300,8 +300,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one for all, where one comes
-# why:  if one micro-batch comes back, it is one of each replica: in Final and in Sum as well.
-# next: multiply by replicas in all modes.
+# why:  in Final and Sum this returns one micro-batch in total, but each replica returns one.
+# next: multiply by replicas in every mode.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -310,8 +310,8 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: a loss for each sample
-# why:  the loss is a mean over a micro-batch, so there is one number for each micro-batch.
-# next: return as many losses as micro-batches.
+# why:  this returns a loss for each sample, but the loss is the mean over a micro-batch.
+# next: return one loss for each micro-batch that comes back.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -320,7 +320,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one loss
-# why:  this returns one loss, whatever comes back.
+# why:  this returns one loss, however many micro-batches come back.
 # next: return one loss for each micro-batch that comes back.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -341,7 +341,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one Sum for all replicas
-# why:  each replica has its own Sum, and returns it.
+# why:  this returns one Sum in total, but each replica returns its own Sum.
 # next: multiply by replicas, as for Final.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -353,7 +353,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: rows alone
 # clause: return the two numbers
-# why:  this is only the number of rows.
+# why:  this is only the number of rows, but the exercise also asks for the number of losses.
 # next: return both numbers, separated by a comma.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -362,8 +362,9 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.4: the slope above
-# why:  this multiplies the values above 0 by the slope, and leaves the others unchanged.
-# next: put x first: Select(a, b, condition) is a where the condition is true.
+# why:  this multiplies the values above 0 by `slope`, instead of those below 0.
+# next: put the unchanged value first: expr.Select(a, b, condition) is a where the condition is
+#   true.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -371,23 +372,23 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: forward only
-# why:  the gradient is the forward function again: g is not used.
-# next: if g is given, return g or slope * g, by the sign of x.
+# why:  the gradient is the forward function again, and does not use g.
+# next: if g is given, select expr._2 or `slope` * expr._2 by the sign of x.
 def leaky(low, x, slope, g=None):
     return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
 
 
 # %% 13.4: by the sign of the gradient
-# why:  this selects the gradient by its own sign. The sign of x decides.
-# next: use the condition x > 0 in both.
+# why:  this selects the gradient by the sign of g, but it should be the sign of x.
+# next: pass [x, g] to popops.map, and use the condition expr._1 > 0.
 def leaky(low, x, slope, g=None):
     of = [x if g is None else g]
     return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), of)
 
 
 # %% 13.4: g at zero
-# why:  at x = 0 this gives g, but the gradient there is slope * g.
-# next: use x > 0, not x >= 0.
+# why:  at x = 0 this gives g, but the gradient there is `slope` * g.
+# next: use expr._1 > 0 instead of expr._1 >= 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -395,8 +396,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: one slope for all
-# why:  the slope is the constant 0.1 here.
-# next: use the argument `slope`.
+# why:  the factor below 0 is always 0.1 here.
+# next: use the argument `slope` instead of 0.1.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -405,7 +406,7 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.4: the larger of two
 # why:  max(x, slope * x) is leaky relu only for slopes below 1.
-# next: select by the sign of x, with Select.
+# next: select by the sign of x: expr.Select(expr._1, slope * expr._1, expr._1 > 0).
 def leaky(low, x, slope, g=None):
     if g is None:
         return low.call(popops.map, expr.Max(expr._1, slope * expr._1), [x])
@@ -413,8 +414,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: where x lies
-# why:  x is changed, but other operations may read it later, such as the gradient.
-# next: use popops.map, which returns a new tensor; map_in_place overwrites the first one.
+# why:  this overwrites x, but other operations may read x later, such as the gradient.
+# next: use popops.map instead of popops.map_in_place.
 def leaky(low, x, slope, g=None):
     if g is None:
         low.call(popops.map_in_place, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
@@ -423,8 +424,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: nothing below
-# why:  this is relu: it returns 0 below 0.
-# next: use slope times x instead of 0.
+# why:  this is relu, which returns 0 below 0.
+# next: multiply the values below 0 by `slope` instead of 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2
@@ -432,8 +433,8 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: the derivative alone
-# why:  this returns 1 or the slope, without g.
-# next: multiply by g: the chain rule.
+# why:  the gradient does not have the factor g here.
+# next: return g or slope * g.
 def leaky(low, x, slope, g=None):
     if g is None:
         return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
@@ -443,7 +444,8 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.4: x and g change places
 # clause: with g the gradient
-# why:  the gradient returns x here, and uses the sign of g.
+# why:  the gradient selects values of x by the sign of g, but it should select values of g by the
+#   sign of x.
 # next: in map(expression, [x, g]), use expr._1 for x and expr._2 for g.
 def leaky(low, x, slope, g=None):
     if g is None:
@@ -461,8 +463,8 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.4: call by call
 # clause: **one compute set for each**
-# why:  each library call is a compute set of its own, with a sync before it.
-# next: put everything into one expression for one popops.map.
+# why:  each library call adds a separate compute set, with a sync before it.
+# next: write everything as one expression for one call of popops.map.
 def leaky(low, x, slope, g=None):
     v = x if g is None else g
     above = low.call(popops.map, expr._1 > 0, [x])
@@ -472,8 +474,8 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.5: always anew
 # clause: compiled only if necessary
-# why:  this compiles for each call, whatever has changed.
-# next: look into the cache first.
+# why:  this compiles a program in each call, even if the cache already has it.
+# next: call make() only if (batch, iterations) is not in the cache.
 def run_for(cache, make, batch, iterations, rate, weights):
     run = make(batch, iterations)
     run.write("rate", rate)
@@ -483,8 +485,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: never again
-# why:  the first program is used for all calls, also for another batch.
-# next: use the batch and the iterations as the key: they are part of the program.
+# why:  the first program is used in all calls, even for another batch or another number of
+#   iterations.
+# next: use the pair (batch, iterations) as the key of the cache.
 def run_for(cache, make, batch, iterations, rate, weights):
     run = cache.setdefault("run", None) or make(batch, iterations)
     cache["run"] = run
@@ -495,8 +498,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the iterations are forgotten
-# why:  the number of iterations is part of the program, and this uses a program with the old one.
-# next: use the key (batch, iterations).
+# why:  the key is only the batch, so this uses a program with another number of iterations.
+# next: use the pair (batch, iterations) as the key of the cache.
 def run_for(cache, make, batch, iterations, rate, weights):
     if batch not in cache:
         cache[batch] = make(batch, iterations)
@@ -508,8 +511,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the batch is forgotten
-# why:  the shapes are part of the program, and this uses a program for another batch.
-# next: use the key (batch, iterations).
+# why:  the key is only the number of iterations, so this uses a program for another batch.
+# next: use the pair (batch, iterations) as the key of the cache.
 def run_for(cache, make, batch, iterations, rate, weights):
     if iterations not in cache:
         cache[iterations] = make(batch, iterations)
@@ -521,7 +524,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the rate is in the key
-# why:  another rate compiles again, but a rate is a value on the device that can be written.
+# why:  a new rate compiles a program again, but the rate can be written to the device.
 # next: leave the rate out of the key.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = batch, iterations, rate
@@ -536,7 +539,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: the weights are in the key
 # clause: Compile as rarely as possible.
-# why:  other weights compile again, but they are variables on the device that can be written.
+# why:  new weights compile a program again, but weights can be written to the device.
 # next: leave the weights out of the key.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = batch, iterations, str(weights)
@@ -550,8 +553,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: written when compiled
-# why:  the rate and the weights are written only when the run is new, so later ones are ignored.
-# next: write them in each call.
+# why:  the rate and the weights are written only after compiling, so later values are ignored.
+# next: write the rate and the weights in each call.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         run = cache[batch, iterations] = make(batch, iterations)
@@ -563,7 +566,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: the rate stays
 # clause: with its rate
-# why:  the rate is never written, so the device uses the old one.
+# why:  the rate is never written, so the device keeps its old rate.
 # next: call run.write("rate", rate) in each call.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
@@ -576,7 +579,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: the weights stay
 # clause: and weights **written**
-# why:  the weights are never written, so the device uses its old ones.
+# why:  the weights are never written, so the device keeps its old weights.
 # next: call run.write(name, array) for each of weights.items().
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
@@ -587,8 +590,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the first of the weights
-# why:  only the first of the weights is written.
-# next: write each of weights.items(), and return after that loop, not within it.
+# why:  only the first array of the weights is written, since the function returns inside the loop.
+# next: put the return after the loop.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         cache[batch, iterations] = make(batch, iterations)
@@ -600,8 +603,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the weights when compiled
-# why:  the weights are written only when the run is new, so later ones are ignored.
-# next: write them in each call, like the rate.
+# why:  the weights are written only after compiling, so later weights are ignored.
+# next: write the weights in each call, like the rate.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         run = cache[batch, iterations] = make(batch, iterations)
@@ -612,7 +615,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: a key of digits
-# why:  the key joins both numbers as text, so 1 and 12 give the same key as 11 and 2.
+# why:  the key joins both numbers to one text, so 1 and 12 give the same key as 11 and 2.
 # next: use the pair (batch, iterations) as the key.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = f"{batch}{iterations}"
@@ -627,8 +630,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: only the last one
 # clause: the same for all calls
-# why:  the cache keeps one program, so an earlier batch is compiled again when it returns.
-# next: keep all programs, each under its key.
+# why:  the cache keeps only the last program, so an earlier one is compiled again.
+# next: leave out cache.clear(), so that the cache keeps all programs.
 def run_for(cache, make, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         cache.clear()
@@ -641,8 +644,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: by the product
-# why:  two programs with different shapes can take the same number of samples.
-# next: use the pair as the key, not its product.
+# why:  the key is batch * iterations, but different programs can have the same product.
+# next: use the pair (batch, iterations) as the key of the cache.
 def run_for(cache, make, batch, iterations, rate, weights):
     key = batch * iterations
     if key not in cache:
@@ -656,9 +659,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.6: all that is made
 # clause: Return {name: bytes} of the values that the backward pass keeps
-# why:  this counts everything that the forward pass computes, whether the backward pass reads it or
-#   not.
-# next: go through the inputs of the backward operations.
+# why:  this counts everything that the forward pass computes, even if the backward pass does not
+#   read it.
+# next: go through the inputs of the operations whose part is "backward".
 def kept(graph):
     return {
         value.name: value.size * value.dtype.size
@@ -670,8 +673,8 @@ def kept(graph):
 
 # %% 13.6: parameters as well
 # clause: a dictionary of the values that are kept
-# why:  inputs and variables are included. They are in memory anyway.
-# next: count only values in graph.maker() that an operation of the forward pass computed.
+# why:  this includes inputs and variables, but no operation of the forward pass computes them.
+# next: count only values in graph.maker().
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -684,9 +687,8 @@ def kept(graph):
 
 
 # %% 13.6: gradients as well
-# why:  values that the backward pass computes are included. They are not kept from the forward
-#   pass.
-# next: check the part of the operation that computed the value.
+# why:  this includes values that the backward pass itself computes.
+# next: count a value only if the part of its maker is "forward".
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -699,7 +701,7 @@ def kept(graph):
 
 
 # %% 13.6: views count
-# why:  views are included, which have no memory of their own.
+# why:  this includes views, which have no memory of their own.
 # next: while the maker of a value is a view, replace the value by the view's input.
 def kept(graph):
     maker, found = graph.maker(), {}
@@ -711,8 +713,8 @@ def kept(graph):
 
 
 # %% 13.6: views are left out
-# why:  values that are read through a view are left out, but they have to stay in memory.
-# next: count the value on which the view is based.
+# why:  this leaves out values that are read through a view, but they must stay in memory.
+# next: replace a view by its input, inputs[0], and count that value.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -724,8 +726,8 @@ def kept(graph):
 
 
 # %% 13.6: one step back
-# why:  a view of a view is followed for only one step.
-# next: use while, not if.
+# why:  this replaces a view once, but its input may be a view, too.
+# next: use while instead of if.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -738,8 +740,8 @@ def kept(graph):
 
 
 # %% 13.6: one step back, in what computes
-# why:  a view of a view is followed for only one step.
-# next: use while, not if.
+# why:  this replaces a view once, but its input may be a view, too.
+# next: use while instead of if.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -752,8 +754,7 @@ def kept(graph):
 
 
 # %% 13.6: the size of the view
-# why:  a slice is a view of a part, and this counts only the part. The whole value has to stay in
-#   memory.
+# why:  this counts the size of a view, but the whole value under it stays in memory.
 # next: use the size of the value on which the view is based.
 def kept(graph):
     maker, found = graph.maker(), {}
@@ -768,8 +769,8 @@ def kept(graph):
 
 
 # %% 13.6: without integers
-# why:  integers are left out. The backward pass also reads indices that the forward pass computed.
-# next: count values of any dtype.
+# why:  this leaves out integers, but the backward pass also reads indices from the forward pass.
+# next: count values of every dtype.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -783,8 +784,8 @@ def kept(graph):
 
 # %% 13.6: elements
 # clause: name and bytes
-# why:  these are numbers of elements. A FLOAT has 4 bytes, and a HALF 2.
-# next: multiply by value.dtype.size.
+# why:  these are numbers of elements, but the exercise asks for bytes.
+# next: multiply the size by value.dtype.size.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -797,8 +798,8 @@ def kept(graph):
 
 
 # %% 13.6: four bytes each
-# why:  a HALF has 2 bytes, but this counts 4 for every element.
-# next: multiply by value.dtype.size.
+# why:  this counts 4 bytes for every element, but a HALF has 2.
+# next: multiply the size by value.dtype.size.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -811,8 +812,8 @@ def kept(graph):
 
 
 # %% 13.6: the first input
-# why:  this looks only at the first input of each operation. The gradient of a product needs the
-#   other one, too.
+# why:  this looks only at the first input of each operation, but the gradient of a product reads
+#   the other one, too.
 # next: go through all of op.inputs.
 def kept(graph):
     maker, found = graph.maker(), {}
@@ -826,8 +827,8 @@ def kept(graph):
 
 
 # %% 13.6: without the statistics
-# why:  the statistics of batch norm are left out. They are small, but the gradient needs them.
-# next: count all values, of any shape.
+# why:  this leaves out values with one dimension, such as the statistics of batch norm.
+# next: count values of every shape.
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -840,9 +841,9 @@ def kept(graph):
 
 
 # %% 13.6: the forward's own
-# why:  these values are read by the forward pass. Only some of them are read again in the backward
-#   pass.
-# next: require "backward" as the reader's part, and "forward" as the maker's.
+# why:  this goes through the inputs of the forward operations, but only values that the backward
+#   pass reads are kept.
+# next: go through the inputs of the operations whose part is "backward".
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
@@ -856,8 +857,9 @@ def kept(graph):
 
 # %% 13.3: every n-th of all replicas together
 # clause: come back from all replicas
-# why:  this counts every n-th micro-batch of all replicas together. Each replica counts its own.
-# next: divide micro by n, rounded down, and then multiply by the replicas.
+# why:  this counts every n-th micro-batch of all replicas together, but each replica counts its
+#   own.
+# next: use micro // n for each replica, and multiply by replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -867,8 +869,9 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: every n-th of all, and none where n is larger
-# why:  this counts every n-th micro-batch of all replicas together. Each replica counts its own.
-# next: use micro // n for each replica, and multiply by the replicas.
+# why:  this counts every n-th micro-batch of all replicas together, but each replica counts its
+#   own.
+# next: use micro // n for each replica, and multiply by replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -894,7 +897,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 # %% 13.5: a dictionary of its own
 # clause: `cache` is a dictionary for your use, empty at first
-# not yet: this run was kept outside `cache`
+# not yet: this run was stored outside `cache`
 runs_of_mine = {}
 
 

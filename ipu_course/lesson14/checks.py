@@ -149,8 +149,14 @@ def _heat(answer: Callable[..., Program]) -> Passed:
             raise run.refused("14.1", difference.words, "", advice, draws=picture)
         for loop in (step for step in all_of(run.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
-                why = "a Copy moves the whole plate in each iteration, and computes nothing."
-                advice = "let the second step of an iteration read other, and write plate."
+                why = (
+                    "the Copy in the loop moves the whole plate in each iteration, although two "
+                    "buffers can alternate."
+                )
+                advice = (
+                    "remove the Copy, and let the second step of an iteration read other and write "
+                    "plate."
+                )
                 raise NotYet(
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
                 )
@@ -180,8 +186,10 @@ def _refuse_more_steps(run: Ran, pairs: int) -> None:
             run.trial.tried,
             f"{steps:g} steps",
             expected=f"{2 * pairs}",
-            why="plate is right, but some steps compute results that are never read.",
-            next_step="put Repeat(pairs, …) around one step to other and one back only.",
+            why="plate is right, but some steps compute results that no step reads.",
+            next_step=(
+                "put only two steps into Repeat(pairs, …): one from plate to other, and one back."
+            ),
         )
 
 
@@ -204,7 +212,10 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
         tile = wrong[0]
         idle = wrong[0] < blocks
         actual = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
-        why = "a block is computed on the tile that has it: elsewhere, all of it has to be sent."
+        why = (
+            "a block should be computed on the tile that has it, since otherwise the whole block "
+            "is sent."
+        )
         raise NotYet(
             run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
         )
@@ -215,7 +226,10 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
             actual = (
                 f"{name}[{row}, {column}] is on tile {home}, but a vertex on tile {tile} writes it"
             )
-            why = "this tile fetches a whole block in each step, and sends it back."
+            why = (
+                "the vertex is on another tile than its block, so the whole block is sent there "
+                "and back in each step."
+            )
             raise NotYet(
                 run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
             )
@@ -252,13 +266,13 @@ def _written_elsewhere(graph: Graph, tensor: Tensor) -> Iterator[tuple[int, int,
 # --- 14.2 -----------------------------------------------------------------------------------------
 
 CUTS = {
-    "a square plate": (192, 192, 64),
-    "a wide one": (60, 240, 16),
-    "a tall one": (260, 60, 12),
-    "a prime number of tiles": (40, 41, 13),
-    "a flat plate, with much of the rim": (4, 16, 14),
+    "the plate is square": (192, 192, 64),
+    "the plate is wide": (60, 240, 16),
+    "the plate is tall": (260, 60, 12),
+    "the number of tiles is prime": (40, 41, 13),
+    "the plate is flat, so its rim is long": (4, 16, 14),
     "three columns": (24, 3, 10),
-    "fewer rows than tiles": (5, 400, 12),
+    "there are fewer rows than tiles": (5, 400, 12),
     "one number for each tile": (3, 4, 12),
     # 7 x 6 blocks would fetch hardly more than 6 x 7 blocks, but the plate has only 6 rows.
     "42 numbers on 42 tiles": (6, 7, 42),
@@ -317,11 +331,19 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
         is_row = isinstance(result, (tuple, list, np.ndarray))
         pair = [plain(n) for n in result] if is_row else []
         if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-            raise refused(fault, returned(result), "(down, across)", "return two whole numbers.")
+            raise refused(
+                fault,
+                returned(result),
+                "(down, across)",
+                "return two whole numbers: down and across.",
+            )
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
             wanted = f"{counted(tiles, 'block')}, each with at least one row and one column"
-            advice = "try each down that divides tiles, and leave out choices with too many parts."
+            advice = (
+                "try each down that divides tiles, and leave out choices with more parts than rows "
+                "or columns."
+            )
             raise refused(fault, f"{down} x {across}", wanted, advice)
         fetched_now = fetched(rows, columns, down, across)
         best = least(*case)
@@ -332,7 +354,8 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
             words = f"{down} x {across}: all tiles together fetch {fetched_now:,} numbers"
             picture = partial(_drawn_cut, rows, columns, (down, across))
             advice = (
-                "count the numbers that cross each boundary between blocks, for every division."
+                "count for every division the numbers that are copied across the boundaries, and "
+                "return the division with the fewest."
             )
             wanted = f"about {best:,}, which is possible"
             raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
@@ -541,8 +564,8 @@ def _search(answer: Callable[..., Program]) -> Passed:
     for run in runs:
         trial = run.trial
         if any(run.endless):
-            advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
-            raise refused(trial.tried, "waves without end", "an end", advice)
+            advice = "compute the sum of grew after each wave, and let RepeatWhileTrue test it."
+            raise refused(trial.tried, "the waves never end", "an end", advice)
         if difference := run.wrong("distance"):
             fault = f"{trial.tried}, {('first', 'second')[difference.run]} run"
             came, right = (
@@ -553,7 +576,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
                 "set level to 0 before the first wave, and add 1 between one wave and the next."
             )
             if np.array_equal(came[came >= 0], right[: (came >= 0).sum()]):
-                advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
+                advice = "compute the sum of grew after each wave, and let RepeatWhileTrue test it."
             words = f"{difference.words}, after {_levels(came)}"
             picture = partial(_seen, answer, trial, difference.run)
             raise refused(fault, words, _levels(right), advice, draws=picture)
@@ -562,7 +585,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
         yours = yours + waves
         budget = budget + maximum
         if waves > maximum:
-            advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
+            advice = "compute the sum of grew after each wave, and let RepeatWhileTrue test it."
             wanted = f"{maximum}, of which the last reaches no vertex"
             bars = Bars(maximum, waves, "waves")
             raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)
@@ -673,14 +696,21 @@ def _triangles(answer: type[Vertex]) -> Passed:
                 actual = "count was not written"
             if why:
                 raise NotYet(trial.tried, actual, wanted, why, advice)
-            advice = "this is the smallest graph that is wrong: trace it by hand."
+            advice = (
+                "this is the smallest graph with a wrong count: list its triangles by hand, and "
+                "compare."
+            )
             raise refusing("14.4", counts_alike)(trial.tried, actual, wanted, advice)
     for run in runs:
         run.refuse_unrepeatable("counts")
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
-        why = "the count is right, but this reads far more numbers than two sorted rows need."
-        advice = "keep an index in each row, and move the one with the smaller number."
+        why = (
+            "the count is right, but the vertices read far more numbers than two sorted rows need."
+        )
+        advice = (
+            "keep one index in each of the two rows, and move only the index of the smaller number."
+        )
         raise NotYet(trial.tried, "too many cycles", why=why, next_step=advice, bars=bars)
     return Passed(f"{len(totals)} graphs", bars, totals)
 
@@ -879,14 +909,14 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
             raise refused(fault, words, f"{counted(tiles, 'list')} of pieces", advice)
         words, wanted = _no_deal(offsets, pieces)
         if words:
-            advice = "end a piece where a tile is full, and where a row ends."
+            advice = "end a piece where a tile is full, and at the end of each row."
             raise refused(fault, words, wanted, advice)
         loads = [sum(end - begin for _, begin, end in pieces_of_tile) for pieces_of_tile in pieces]
         mean = offsets[-1] / tiles
         maximum = max(loads)
         limit = int(max(FAIR * mean, np.ceil(mean)))
         if maximum > limit:
-            advice = "distribute edges; a vertex whose row is cut is on both tiles."
+            advice = "distribute edges, not vertices: cut a row where a tile is full."
             words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"
             bars = Bars(limit, maximum, "edges")
             draws = partial(_drawn, offsets, pieces)
@@ -897,7 +927,7 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
         budget = budget + most
         if cycles > most:
             count = sum(map(len, pieces))
-            advice = "cut a row only if a tile is full: fewer pieces, and the same edges."
+            advice = "cut a row only where a tile is full, which gives fewer pieces."
             words = f"{counted(count, 'piece')}, and {cycles:,} modelled cycles in a wave"
             bars = Bars(most, cycles, "modelled cycles")
             raise refused(fault, words, f"{most:,} at most", advice, bars=bars)

@@ -21,22 +21,23 @@ class Mean(Vertex):
 
 # %% 14.w1: without the corners
 # clause: Count the corners, although no mean needs them.
-# why:  this counts the four sides without the four corners, but the slice includes them.
-# next: count the numbers of the slice, and subtract the block's own.
+# why:  this leaves out the four corners, but the slice includes them.
+# next: return (rows + 2) * (columns + 2) - rows * columns.
 def halo(rows, columns):
     return 2 * rows + 2 * columns
 
 
 # %% 14.w1: the whole slice
 # clause: on **other tiles**
-# why:  this is the whole slice, but the block itself is on this tile.
+# why:  this is the number of all elements of the slice, but the block's own elements are already on
+#   the tile.
 # next: subtract rows * columns.
 def halo(rows, columns):
     return (rows + 2) * (columns + 2)
 
 
 # %% 14.w1: larger by one in all
-# why:  this slice has one more row and one more column. It has one more on each side, which is two.
+# why:  this slice has one more row and one more column, but it should have one more on each side.
 # next: use rows + 2 and columns + 2.
 def halo(rows, columns):
     return (rows + 1) * (columns + 1) - rows * columns
@@ -73,7 +74,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: copied back in each step
 # clause: steps to other and back
-# not yet: a Copy moves the whole plate in each iteration, and computes nothing.
+# not yet: the Copy in the loop moves the whole plate in each iteration
 def heat(graph, plate, other, blocks, pairs):
     compute_set = graph.add_compute_set("step")
     for tile, (top, bottom, left, right) in enumerate(blocks):
@@ -87,8 +88,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: the way there alone
 # clause: starts and ends in `plate`
-# why:  each step reads plate and writes other, so every step is the first one, and plate never
-#   changes.
+# why:  each step reads plate and writes other, so plate never changes.
 # next: let the second step of an iteration read other and write plate.
 def heat(graph, plate, other, blocks, pairs):
     compute_set = graph.add_compute_set("step")
@@ -102,8 +102,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: twice as many steps
 # clause: `2 * pairs` steps
-# why:  these are 4 * pairs steps: an iteration already has two.
-# next: use Repeat(pairs, …) around both steps.
+# why:  these are 4 * pairs steps, since each iteration has two steps.
+# next: use Repeat(pairs, …) instead of Repeat(2 * pairs, …).
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -119,7 +119,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: a step too many
-# not yet: some steps compute results that are never read
+# not yet: some steps compute results that no step reads
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -136,8 +136,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: one round for all
 # clause: `pairs` times
-# why:  this has two steps, whatever pairs is.
-# next: put Repeat(pairs, …) around both steps.
+# why:  the program has two steps, but it should have 2 * pairs.
+# next: put both steps into a Repeat(pairs, …).
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -152,9 +152,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: the halo on one side
-# why:  the slice begins at the block, and is larger by two below and on the right. So each number
-#   becomes the mean of another number's neighbours.
-# next: begin one before the block, and end one after it.
+# why:  the slice begins at the block itself, so the halo above and on the left is missing.
+# next: use source[top - 1 : bottom + 1, left - 1 : right + 1].
 def heat(graph, plate, other, blocks, pairs):
     rows, columns = plate.shape
 
@@ -174,8 +173,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: all blocks as large as the first
 # clause: blocks need not have the same size
-# why:  all blocks get the size of the first. In a larger block, some numbers are never computed.
-# next: use the top, bottom, left and right of each block.
+# why:  all blocks get the size of the first, so some numbers of a larger block are never computed.
+# next: use top, bottom, left and right of each block.
 def heat(graph, plate, other, blocks, pairs):
     high, wide = blocks[0][1] - blocks[0][0], blocks[0][3] - blocks[0][2]
 
@@ -194,9 +193,9 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: blocks that know nothing of each other
-# why:  each block reads its halo from the start values: the results of its neighbours never reach
-#   it. Every block is a separate plate.
-# next: take the slice of the second step from other, larger by one on each side.
+# why:  each block reads its halo from the start values, so it never gets the results of its
+#   neighbours.
+# next: let each step read the slice with its halo from the buffer that the step before has written.
 def heat(graph, plate, other, blocks, pairs):
     first, third = (graph.add_variable(FLOAT, plate.shape, name) for name in ("first", "third"))
     copies = Sequence()
@@ -251,7 +250,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: all on tile 0
-# not yet: a block is computed on the tile that has it
+# not yet: a block should be computed on the tile that has it
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -267,32 +266,35 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.2: strips
-# why:  these are strips of whole rows, one for each tile.
-# next: try every down that divides tiles, and return the division that fetches least.
+# why:  these are strips of whole rows, one for each tile, which have long boundaries.
+# next: try every down that divides tiles, and return the division in which the tiles fetch the
+#   fewest numbers.
 def cut(rows, columns, tiles):
     return tiles, 1
 
 
 # %% 14.2: strips that stand
-# why:  these are strips of whole columns, one for each tile.
-# next: try every down that divides tiles, and return the division that fetches least.
+# why:  these are strips of whole columns, one for each tile, which have long boundaries.
+# next: try every down that divides tiles, and return the division in which the tiles fetch the
+#   fewest numbers.
 def cut(rows, columns, tiles):
     return 1, tiles
 
 
 # %% 14.2: strips along the longer side
 # clause: more than the minimum is allowed
-# why:  this returns the better of the two kinds of strips.
-# next: try the divisions with parts in both directions, too.
+# why:  this tries only strips of whole rows or whole columns.
+# next: try every down that divides tiles, and return the division in which the tiles fetch the
+#   fewest numbers.
 def cut(rows, columns, tiles):
     return (1, tiles) if columns >= tiles and columns > rows else (tiles, 1)
 
 
 # %% 14.2: the squarest cut
 # clause: all tiles together fetch as little as possible
-# why:  down and across are as equal as possible, so the blocks have the shape of the plate, and are
-#   wide on a wide plate.
-# next: make the blocks square, not the division.
+# why:  down and across are as equal as possible, so on a wide plate the blocks are wide, too.
+# next: try every down that divides tiles, and return the division in which the tiles fetch the
+#   fewest numbers.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -301,8 +303,8 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: turned round
 # clause: `down` parts from top to bottom and `across` parts from left to right
-# why:  down and across are swapped.
-# next: let down be the number of parts from top to bottom: it divides the rows.
+# why:  down and across are swapped: down must divide the rows of the plate into parts.
+# next: return (down, across), with the number of parts from top to bottom first.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -311,8 +313,9 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: lines of the wrong length
-# why:  this takes the height of the plate as the length of a boundary between two rows of blocks.
-# next: use columns as the length of the down - 1 boundaries from side to side.
+# why:  this uses the number of rows as the length of the down - 1 boundaries, but these go from
+#   side to side.
+# next: multiply down - 1 by columns, and across - 1 by rows.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -321,8 +324,9 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: the square root
 # clause: **exactly** `tiles`
-# why:  this rounds the square root of tiles. Then some tiles get no block, or some blocks no tile.
-# next: use only numbers that divide tiles.
+# why:  down is the square root of tiles, rounded, which need not divide tiles.
+# next: try every down that divides tiles, and return the division in which the tiles fetch the
+#   fewest numbers.
 def cut(rows, columns, tiles):
     down = round(tiles**0.5)
     return down, tiles // down
@@ -330,9 +334,9 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: without the rim
 # clause: all tiles together fetch as little as possible
-# why:  a line between blocks reaches into the rim of the plate, at both ends. The rim is on tiles,
-#   too, so each line costs 4 numbers more than this counts.
-# next: add 4 for each line: 4 * (down - 1) + 4 * (across - 1).
+# why:  a boundary also goes through the rim of the plate at both ends, and this does not count
+#   these numbers.
+# next: add 4 for each boundary: 4 * (down - 1) + 4 * (across - 1).
 def cut(rows, columns, tiles):
     def fetched(way):
         down, across = way
@@ -345,7 +349,7 @@ def cut(rows, columns, tiles):
 # %% 14.w2: a row without hits not written
 # clause: and 0 otherwise
 # why:  a row without a neighbour at this level is never written.
-# next: write 0 for every row first.
+# next: write 0 for each row before the loop over its neighbours.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -362,8 +366,8 @@ class Look(Vertex):
 
 # %% 14.w2: up to the level
 # clause: -1 means that a vertex has none yet
-# why:  neighbours that are nearer, or have no distance at all, count here, too.
-# next: compare the distance with ==.
+# why:  this also counts neighbours at a smaller distance, or without a distance.
+# next: compare with ==: distance[neighbours[k]] == level.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -381,8 +385,8 @@ class Look(Vertex):
 
 # %% 14.w2: from the level on
 # clause: exactly the distance `level`
-# why:  neighbours at a larger distance count here, too.
-# next: compare the distance with ==.
+# why:  this also counts neighbours at a larger distance.
+# next: compare with ==: distance[neighbours[k]] == level.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -400,8 +404,8 @@ class Look(Vertex):
 
 # %% 14.w2: the last row left out
 # clause: write all of self.hit
-# why:  the last row is left out, so its hit is always 0.
-# next: use all len(self.hit) rows: one less than the numbers in ends.
+# why:  the loop leaves out the last row, so its hit is always 0.
+# next: loop over range(len(self.hit)).
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -420,7 +424,7 @@ class Look(Vertex):
 
 # %% 14.w2: the last neighbour left out
 # clause: row `p` is `neighbours[ends[p]:ends[p + 1]]`
-# why:  the last neighbour of each row is left out: a range ends before its end.
+# why:  the loop leaves out the last neighbour of each row.
 # next: use range(self.ends[p], self.ends[p + 1]).
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -438,7 +442,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: the number of the neighbour
-# why:  this compares the number of the neighbour with level, not its distance.
+# why:  this compares the number of the neighbour with level, instead of its distance.
 # next: use self.distance[self.neighbours[k]].
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -457,9 +461,8 @@ class Look(Vertex):
 
 # %% 14.w2: the last neighbour decides
 # clause: Does one of the neighbours in the row have
-# why:  a later neighbour of the row overwrites the result of an earlier one, so the last one
-#   decides.
-# next: write the 0 once, before the loop over neighbours.
+# why:  a later neighbour overwrites the result of an earlier one, so only the last one counts.
+# next: write 0 once, before the loop over the neighbours.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -479,8 +482,8 @@ class Look(Vertex):
 
 # %% 14.w2: how many
 # clause: Write 1 into `hit[p]` if so
-# why:  this counts the neighbours at this level. The exercise asks whether there is one.
-# next: write 1, whatever was there.
+# why:  this is the number of neighbours at this level, but the exercise asks whether there is one.
+# next: write 1 instead of adding 1.
 class Look(Vertex):
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -497,8 +500,8 @@ class Look(Vertex):
 
 
 # %% 14.3: two levels a wave
-# why:  level grows by 2 after each wave, and then no vertex is at distance 2.
-# next: add 1 between one wave and the next.
+# why:  level grows by 2 after each wave, but the next wave is at distance 1 more.
+# next: add 1 to level after each wave.
 def search(graph, wave, level, grew):
     program, once, up = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -509,8 +512,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: the wave before the addition
-# why:  the second wave runs at level 0 again, because the wave comes before the addition in the
-#   loop. It reaches no vertex, and the search ends.
+# why:  the second wave also runs at level 0, since the loop runs the wave before it adds 1.
 # next: put the addition before the wave in the body of the loop.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(), Sequence()
@@ -525,8 +527,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: ten waves
 # clause: let the **device** repeat waves until one reaches no vertex
-# why:  this runs ten waves for every graph. On a long path the search ends too early.
-# next: replace the 10 iterations by a RepeatWhileTrue on the sum of grew.
+# why:  this always runs ten waves, which is too few for a long path.
+# next: use RepeatWhileTrue with the sum of grew instead of ten iterations.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -537,8 +539,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: a hundred waves
 # clause: and no longer
-# why:  this runs a hundred waves for every graph, and nearly all of them reach no vertex.
-# next: replace the fixed number of iterations by a RepeatWhileTrue on the sum of grew.
+# why:  this always runs a hundred waves, although nearly all of them reach no vertex.
+# next: use RepeatWhileTrue with the sum of grew instead of a hundred iterations.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -548,8 +550,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level stays
-# why:  level stays 0, so after the first wave no vertex has a neighbour at this level.
-# next: append popops.add_in_place(graph, level, 1, …) to the loop.
+# why:  level is always 0, so after the first wave no vertex has a neighbour at this level.
+# next: append popops.add_in_place(graph, level, 1, …) to the body of the loop.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -559,8 +561,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level goes up first
-# why:  level is raised before the first wave, but no vertex is at distance 1 yet.
-# next: move the addition after the first wave.
+# why:  level is 1 in the first wave, but no vertex is at distance 1 yet.
+# next: add 1 after the first wave.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -572,8 +574,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: tile 0 alone
-# why:  the loop tests grew[0], and ends when no vertex on tile 0 was reached.
-# next: test popops.reduce(graph, grew, [0], …), the sum of all tiles.
+# why:  the loop tests only grew[0], so it ends when tile 0 reaches no vertex.
+# next: test popops.reduce(graph, grew, [0], …), the sum over all tiles.
 def search(graph, wave, level, grew):
     program, body = Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -584,8 +586,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: until somebody is reached
 # clause: a loop that the device ends
-# why:  the loop continues while no vertex is reached, and ends when one is.
-# next: pass the number of reached vertices: RepeatWhileTrue continues while its number is not 0.
+# why:  the loop continues while no vertex is reached, but it should continue while one is.
+# next: pass the sum of grew to RepeatWhileTrue, which continues while it is not 0.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -597,9 +599,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: while all tiles grow
-# why:  the loop tests the smallest number of grew, and ends when no vertex on one of the tiles was
-#   reached.
-# next: test popops.reduce(graph, grew, [0], …), the sum of all tiles.
+# why:  the loop tests the smallest number of grew, so it ends when a single tile reaches no vertex.
+# next: test popops.reduce(graph, grew, [0], …), the sum over all tiles.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -611,8 +612,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: level is not set back
 # clause: The program may be run again
-# why:  level is set to 0 only once, so the second search starts at the last level of the first one.
-# next: write the 0 in the program, before the loop: popops.zero.
+# why:  level is set to 0 only once, so the second search starts at the last level of the first.
+# next: set level to 0 in the program, before the loop: popops.zero.
 def search(graph, wave, level, grew):
     graph.set_initial_value(level, 0)
     once, body = Sequence(wave), Sequence()
@@ -633,8 +634,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.4: each six times
 # clause: write self.count
-# why:  each triangle is counted six times: from each of its vertices, in both directions.
-# next: require that b is larger than a, and the third vertex larger than b.
+# why:  each triangle is counted six times, since its three vertices are used in every order.
+# next: count the third vertex only if it is larger than b, and use b only if it is larger than a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -659,8 +660,8 @@ class Triangles(Vertex):
 
 # %% 14.4: each three times
 # clause: **each triangle is counted once**
-# why:  each triangle is counted three times: once for each of its edges.
-# next: require that the third vertex is larger than b.
+# why:  each triangle is counted three times, once for each of its edges.
+# next: count the third vertex only if it is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -684,9 +685,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: any third one
-# why:  any vertex in both rows counts as the third, so each triangle is counted once for each of
-#   its edges, and a vertex that is its own neighbour adds more.
-# next: require that the third vertex is larger than b.
+# why:  this counts a triangle once for each of its edges, since the third vertex can be any vertex
+#   in both rows.
+# next: count the third vertex only if it is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -710,9 +711,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: all edges both ways
-# why:  each edge is used in both directions, and any vertex in both rows counts as the third: each
-#   triangle is counted six times, and a vertex that is its own neighbour adds more.
-# next: require that b is larger than a, and the third vertex larger than b.
+# why:  each triangle is counted six times, since each edge is used in both directions with any
+#   third vertex.
+# next: count the third vertex only if it is larger than b, and use b only if it is larger than a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -736,8 +737,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: the third larger than a
-# why:  the third vertex only has to be larger than a, so b and the third can be swapped, or equal.
-# next: require that the third vertex is larger than b.
+# why:  the third vertex needs only to be larger than a, so b and the third vertex can be swapped or
+#   equal.
+# next: count the third vertex only if it is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -761,9 +763,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: an edge from a vertex to itself
-# why:  b may be equal to a, so each edge of a vertex that is its own neighbour counts as a
-#   triangle.
-# next: use b > a, not b >= a.
+# why:  b can be equal to a, so an edge from a vertex to itself counts as a triangle.
+# next: use b only if b > a, not b >= a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -787,8 +788,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: each twice
-# why:  each triangle is counted twice: its middle and its largest vertex can be swapped.
-# next: require that b is larger than a, and the third vertex larger than b.
+# why:  each triangle is counted twice, since b and the third vertex can be swapped.
+# next: count the third vertex only if it is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -814,7 +815,7 @@ class Triangles(Vertex):
 # %% 14.4: loops are triangles
 # clause: that makes no triangle
 # why:  a vertex that is its own neighbour is counted as two corners of a triangle.
-# next: require b > a, and a third vertex larger than b: then all three differ.
+# next: count the third vertex only if it is larger than b, and use b only if it is larger than a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -839,7 +840,7 @@ class Triangles(Vertex):
 
 # %% 14.4: both fingers always go on
 # why:  both indices move in every step, so only numbers at equal positions are compared.
-# next: move only the index of the smaller number, and both if they are equal.
+# next: move only the index of the smaller number, and move both if the numbers are equal.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -863,8 +864,8 @@ class Triangles(Vertex):
 
 # %% 14.4: within the tile's own vertices
 # clause: handles the graph
-# why:  only triangles with all corners on one tile are counted.
-# next: apply begin and end only to the smallest corner.
+# why:  only triangles with all three corners on one tile are counted.
+# next: use begin and end only for the smallest corner, a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -889,7 +890,7 @@ class Triangles(Vertex):
 
 # %% 14.4: whole rows
 # clause: A search of a whole row for each number of the other row does not
-# not yet: the count is right, but this reads far more numbers than two sorted rows need.
+# not yet: the count is right, but the vertices read far more numbers than two sorted rows need.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -911,7 +912,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: the count is state
-# not yet: self.total is state, and state lives from run to run
+# not yet: self.total is state, which keeps its value between runs
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -939,9 +940,8 @@ class Triangles(Vertex):
 
 # %% 14.5: as many vertices
 # clause: Distribute the edges
-# why:  these are whole rows, with about the same number of vertices on each tile. One row may have
-#   nearly all edges.
-# next: cut rows: a tile is full when it has its share of edges.
+# why:  each tile has about the same number of whole rows, but one row can have nearly all edges.
+# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     n = len(offsets) - 1
     rows = [(v, offsets[v], offsets[v + 1]) for v in range(n) if offsets[v] < offsets[v + 1]]
@@ -953,9 +953,9 @@ def deal(offsets, tiles):
 
 # %% 14.5: whole rows, the emptiest tile first
 # clause: cut a row only if a tile is full
-# why:  each row goes as a whole to the tile with the fewest edges. The row of a hub is still on one
-#   tile.
-# next: cut it: a piece is a part of a row.
+# why:  each row goes as a whole to the tile with the fewest edges, so the long row of a hub is on
+#   one tile.
+# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     pieces, load = [[] for _ in range(tiles)], [0] * tiles
     for vertex in range(len(offsets) - 1):
@@ -968,8 +968,8 @@ def deal(offsets, tiles):
 
 # %% 14.5: the last takes the rest
 # clause: No tile may have more edges than 1.1 times the mean
-# why:  each tile has the mean rounded down, and the last tile gets the rest.
-# next: use edges * t // tiles, which distributes the remainder.
+# why:  each tile has the mean rounded down, so the last tile also gets the remainder.
+# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
     share = edges // tiles
@@ -986,9 +986,8 @@ def deal(offsets, tiles):
 
 # %% 14.5: pieces over the end of a row
 # clause: each piece is a part of the row of that vertex
-# why:  each tile has one piece, with the vertex of its first edge, and the piece continues into
-#   other rows.
-# next: end a piece at the end of its row, too.
+# why:  each tile has one piece, which continues into the rows of other vertices.
+# next: end a piece at the end of its row, and begin a new piece for the next row.
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
     for tile in range(tiles):
@@ -999,9 +998,8 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: every row on every tile
-# why:  each row is cut into as many pieces as there are tiles, and the remainders always go to the
-#   same tiles.
-# next: go through all edges from the first to the last, and cut where a tile is full.
+# why:  each row is cut into a piece for every tile, so there are far more pieces than necessary.
+# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     pieces = [[] for _ in range(tiles)]
     for vertex in range(len(offsets) - 1):
@@ -1026,9 +1024,8 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the hub is dealt out, the others are not
-# why:  the longest row is cut for all tiles, and the other rows are distributed as whole vertices.
-#   One hub is not the only reason for a full tile.
-# next: distribute all edges by one rule.
+# why:  only the longest row is cut, but other long rows can fill a tile, too.
+# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     n = len(offsets) - 1
     many = [offsets[v + 1] - offsets[v] for v in range(n)]
@@ -1046,8 +1043,9 @@ def deal(offsets, tiles):
 
 # %% 14.5: an edge lost at each cut
 # clause: all pieces together are all of `neighbours`
-# why:  the last edge of each tile is in no piece: `end` is the first edge after the piece.
-# next: let a tile end where the next one begins.
+# why:  the last edge of each tile is in no piece: `end` is the edge after the last one of the
+#   piece.
+# next: let a tile end where the next tile begins: edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     edges, pieces = offsets[-1], []
     for tile in range(tiles):

@@ -63,7 +63,7 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         ("two of which all variables are kept", 2, 3, 3),
         ("one alone", 1, 4, 2),
         ("one variable", 3, 1, 1),
-        ("one of them with nothing but zeros", 3, 4, 3),
+        ("one of them has only zeros", 3, 4, 3),
     ):
         roots = draw.uniform(-1, 1, (many, n, n))
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
@@ -92,12 +92,12 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
                 description,
                 returned(gaussian),
                 expected="eta and lam",
-                next_step="return both: eta, lam.",
+                next_step="return two arrays, eta and lam, separated by a comma.",
             )
         right = marginal_of_product(*case)
         if where := _apart(gaussian, right):
             why = (
-                f"the cases before are right; this one is wrong: {message}."
+                f"the cases before are right, but this one is wrong: {message}."
                 if len(actual) > 1
                 else ""
             )
@@ -243,8 +243,15 @@ def _variable(answer: type[Vertex]) -> Passed:
         actual = run.came[0]["belief"]
         for column, name in enumerate(("mean", "variance")):
             if where := difference(actual[:, column], right[:, column], NEAR):
-                why = f"the chain of 5 is right; this is wrong: {trial.tried}." if number_ else ""
-                advice = "write down for one variable the message from each side, and to each side."
+                why = (
+                    f"the chain of 5 is right, but this graph is wrong: {trial.tried}."
+                    if number_
+                    else ""
+                )
+                advice = (
+                    "write down, for one variable, the messages that arrive from each side and "
+                    "those that it sends."
+                )
                 if _is_wrong(pair_of_variables, answer):
                     advice = "compute both messages of a chain of two variables by hand."
                 draws = partial(_played, trial, answer)
@@ -342,8 +349,10 @@ def _robust(answer: type[Vertex]) -> Passed:
                 gap = abs(case[2] - case[3])
                 far = case[5]
                 position = f"the means are {number(gap)} apart, and far is {number(far)}"
-                why = why or (f"the cases before are right; in this one {position}." if run else "")
-                advice = advice or "compute the stiffness by hand, then one message."
+                why = why or (
+                    f"the cases before are right, but this one is wrong: {position}." if run else ""
+                )
+                advice = advice or "compute the stiffness of this case by hand, and then to_b."
                 where = where.replace("nan", "nothing was written")
                 description = f"{name}, where {position}"
                 raise NotYet(
@@ -357,7 +366,10 @@ def _robust(answer: type[Vertex]) -> Passed:
     trial_run = (trial := _image()).through(answer, "15.3")
     right = trial.tensors["belief"].right[0][:, 0]
     if where := difference(trial_run.came[0]["belief"][:, 0], right, 2e-3):
-        advice = "compute both messages only from the messages of this round."
+        advice = (
+            "use no values of earlier rounds: compute to_a and to_b only from the fields of this "
+            "round."
+        )
         raise NotYet(
             trial.tried, f"means: {where}", next_step=advice, draws=partial(_drawn, answer)
         )
@@ -441,12 +453,17 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
         if pixels_per_tile.max() > maximum:
             message = f"tile {pixels_per_tile.argmax()} has {pixels_per_tile.max()} pixels"
             why = (
-                "this tile works while the others wait."
+                "this tile has too many pixels, so the other tiles wait for it."
                 if pixels_per_tile.max() < height * width
                 else ""
             )
-            why = why or "no byte is exchanged, but one tile does all the work."
-            advice = "distribute the pixels evenly first, then look at the boundaries."
+            why = why or (
+                "no byte is exchanged, but one tile does all the work while the others wait."
+            )
+            advice = (
+                "first give each tile about the same number of pixels, and then choose the blocks "
+                "with the shortest boundaries."
+            )
             raise NotYet(
                 description,
                 message,
@@ -490,8 +507,14 @@ def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> N
         raise NotYet(
             broken.tried,
             f"ValueError: {broken.error}",
-            why=f"every grid of {tiles} blocks has empty blocks on {height} x {width} pixels.",
-            next_step="allow empty blocks, and use grids with at most `most` pixels per tile.",
+            why=(
+                f"on {height} x {width} pixels, every grid of {tiles} blocks has some empty "
+                "blocks, which are allowed."
+            ),
+            next_step=(
+                "do not leave out grids with empty blocks; leave out only grids with more than "
+                "`most` pixels on a tile."
+            ),
         )
 
 
@@ -513,7 +536,7 @@ def _three(
             description,
             returned(result),
             expected=wanted,
-            next_step="return pixels, right, down.",
+            next_step="return three arrays, pixels, right and down, in this order.",
         )
     height, width = image
     shapes = {"pixels": image, "right": (height, width - 1), "down": (height - 1, width)}
@@ -536,7 +559,7 @@ def _three(
             )
         if part_array.size and not 0 <= part_array.min() <= part_array.max() < tiles:
             place = tuple(int(i) for i in np.argwhere((part_array < 0) | (part_array >= tiles))[0])
-            why = f"the tiles are 0 to {tiles - 1}."
+            why = f"the tiles have the numbers 0 to {tiles - 1}."
             if height % tiles and width % tiles:
                 why += f" Neither {height} nor {width} can be divided by {tiles}"
                 why += ", so strips have different widths."
@@ -562,25 +585,37 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
     lost = sum(int(((f != a) & (f != b)).sum()) for f, a, b in ends)
     if lost:
-        why = f"{counted(lost, 'factor')} are with neither variable: their messages are sent twice."
+        why = (
+            f"{counted(lost, 'factor')} are on the tile of neither of their variables, so their "
+            "messages are sent twice."
+        )
         return why, "place a factor on the tile of one of its two variables."
     pairs = right.size + down.size
     counts = np.bincount(pixels.ravel())
     if counts.max() == 1:
-        why = "every pixel is alone on its tile, so each pair of neighbours is on two tiles."
+        why = "each tile has at most one pixel, so each pair of neighbours is on two tiles."
         return why, "place up to `most` pixels on a tile; some tiles may have none."
     by_chance = 1 - (counts * (counts - 1)).sum() / (pixels.size * (pixels.size - 1))
     if cuts(pixels) > 0.9 * pairs * by_chance:
         why = (
-            "neighbours share a tile no more often than at random, and only neighbours communicate."
+            "neighbouring pixels share a tile no more often than at random, but only neighbours "
+            "communicate."
         )
-        return why, "place neighbouring pixels on one tile."
+        return why, "place blocks of neighbouring pixels on the same tile."
     along = [(np.diff(pixels, axis=axis) != 0).any() for axis in (0, 1)]
     if not all(along):
-        why = f"strips have long boundaries: {cuts(pixels)} pairs of neighbours are on two tiles."
-        return why, "divide in both directions, and count these pairs for each grid."
+        why = (
+            f"these are strips, whose boundaries are long: {cuts(pixels)} pairs of neighbours are "
+            "on two tiles."
+        )
+        return why, (
+            "divide the image in both directions, and choose the grid with the fewest such pairs."
+        )
     why = f"{cuts(pixels)} pairs of neighbours are on two tiles."
-    return why, "try all a * b = tiles, and use the grid with the fewest such pairs."
+    return why, (
+        "try all grids down x across with down * across = tiles, and use the one with the fewest "
+        "such pairs."
+    )
 
 
 def _layout(pixels: Array, tiles: int) -> View:
@@ -696,10 +731,16 @@ def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execu
     if 2 * copied > computed:
         raise NotYet(
             "the program after, once more with vertices that do nothing",
-            f"{copied:,} of {counted(computed, 'result')} are right nevertheless",
-            expected="results that its vertices compute",
-            why="data from the host or from another program is not a result of this program.",
-            next_step="start from the input data of the program before, and compute on the device.",
+            f"{copied:,} of {counted(computed, 'result')} are right without them",
+            expected="results that only its vertices can compute",
+            why=(
+                "the vertices of the faster program do not compute these results: they come from "
+                "the host or from another program."
+            ),
+            next_step=(
+                "start from the input data of the slower program, and compute all results on the "
+                "device."
+            ),
         )
 
 
@@ -732,7 +773,9 @@ def _side(side: Side, name: str) -> Execution:
         )
     if not report.runs:
         raise NotYet(
-            description, "a report in which nothing ran", next_step="run the engine first."
+            description,
+            "a report in which nothing ran",
+            next_step=("run the engine before you return its report."),
         )
     arrays = {str(key): np.asarray(value) for key, value in results.items()}
     for key, array in arrays.items():
@@ -742,8 +785,8 @@ def _side(side: Side, name: str) -> Execution:
             )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
-            why = "NaN is not equal to anything, so it cannot be compared."
-            advice = "look for a division by 0, and for an element that is never written."
+            why = "NaN is not equal to any number, so the results cannot be compared."
+            advice = "look for a division by 0, or for an element that is never written."
             raise NotYet(
                 description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
             )
@@ -757,7 +800,10 @@ def _refuse_short(paragraph: str) -> None:
     """Raise `NotYet` unless the paragraph has at least `WORDS` words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
-        advice = "say what was slow, how you found it, what you changed, and what it gained."
+        advice = (
+            "write what was slow, how you found it, what you changed, and how much faster it "
+            "became."
+        )
         wanted = f"{WORDS} words or more"
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
@@ -789,7 +835,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
         actual += "sets its own cycles" if said_so else "has no known cycles"
-        why = "the cycles decide here, and they are counted from compute()."
+        why = "this exercise compares cycles, so the model counts the cycles of compute() itself."
         raise NotYet(
             description,
             actual,
@@ -806,13 +852,16 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         f"{u}: {a:,.0f} before, {b:,.0f} after" for u, a, b in zip(units, *pairs, strict=True)
     )
     if shares[best] > LESS:
-        why = f"the larger gain is in {units[best]}: {100 - 100 * shares[best]:.0f} % fewer."
-        advice = "look in show.balance and show.exchange of the report for the longest supersteps."
+        why = (
+            f"the best saving is {100 - 100 * shares[best]:.0f} % of the {units[best]}, but 20 % "
+            "are needed."
+        )
+        advice = "find the longest supersteps of the report with show.balance and show.exchange."
         draws = partial(show.bsp, old, new)
         raise NotYet(
             description,
             figures,
-            expected="20 % fewer of one of the two",
+            expected="20 % fewer cycles, or 20 % fewer bytes",
             why=why,
             next_step=advice,
             bars=bars,
@@ -830,8 +879,14 @@ def _refuse_idle(old: Report, new: Report) -> None:
             "the program after",
             "nothing is computed on the device: no vertex runs",
             expected="the same results, computed there",
-            why="data from the host or from another program is not a result of this program.",
-            next_step="start from the input data of the program before, and compute on the device.",
+            why=(
+                "the vertices of the faster program do not compute these results: they come from "
+                "the host or from another program."
+            ),
+            next_step=(
+                "start from the input data of the slower program, and compute all results on the "
+                "device."
+            ),
         )
 
 
@@ -843,17 +898,17 @@ def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
             actual, wanted = (
                 f"{name}: shape {array_of.shape}" for array_of in (results[name], array)
             )
-            advice = "return all results, as the program before does."
+            advice = "return all results, in the shapes of the program before."
             raise NotYet(
                 description,
                 actual,
                 expected=wanted,
-                why="results of different shapes are not equal.",
+                why="this result has another shape than in the program before.",
                 next_step=advice,
             )
         if where := difference(results[name], array, EQUAL):
             why = "the programs compute different results, so their cycles cannot be compared."
-            advice = "make the results equal first."
+            advice = "make this result equal to that of the program before."
             raise NotYet(
                 description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
             )

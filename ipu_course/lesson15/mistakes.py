@@ -38,7 +38,7 @@ tile. Side by side only those at the rim of a tile have a neighbour elsewhere.""
 
 # %% 15.w1: the variance as it is
 # clause: into information form
-# why:  the second number is the variance. lam is 1 / variance.
+# why:  the second number is the variance, but lam is 1 / variance.
 # next: return 1 / variance as the second number.
 def information(mean, variance):
     return mean / variance, variance
@@ -46,14 +46,15 @@ def information(mean, variance):
 
 # %% 15.w1: the mean as it is
 # clause: Return (eta, lam)
-# why:  the first number is the mean. eta is the mean times lam.
-# next: divide the mean by the variance, too.
+# why:  the first number is the mean, but eta is the mean times lam.
+# next: return mean / variance as the first number.
 def information(mean, variance):
     return mean, 1 / variance
 
 
 # %% 15.w1: by the standard deviation
-# why:  both numbers are divided by the standard deviation. lam is 1 / variance.
+# why:  both numbers are divided by the standard deviation, but they should be divided by the
+#   variance.
 # next: leave out the square root.
 def information(mean, variance):
     return mean / variance**0.5, 1 / variance**0.5
@@ -69,9 +70,9 @@ def information(mean, variance):
 
 # %% 15.1: covariances added
 # clause: are Gaussians over the same n variables
-# why:  this adds covariances, as for the sum of two quantities. Here all Gaussians describe the
+# why:  this adds covariances, as for the sum of two quantities, but here all Gaussians describe the
 #   same quantities.
-# next: add the lams.
+# next: add up the lams: lams.sum(axis=0).
 def fused(etas, lams, keep):
     spread = sum(np.linalg.inv(lam) for lam in lams)
     lam, eta = np.linalg.inv(spread), etas.sum(axis=0)
@@ -81,14 +82,15 @@ def fused(etas, lams, keep):
 
 # %% 15.1: rows and columns cut out
 # clause: return the marginal
-# why:  this selects rows and columns: it is the Gaussian of the kept variables if all others are 0.
-# next: subtract the correction of the formula.
+# why:  this only selects rows and columns, which is right if all removed variables are 0.
+# next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a, and lam_ab @ inv(lam_bb) @ lam_ba from
+#   lam_aa.
 def fused(etas, lams, keep):
     return etas.sum(axis=0)[:keep], lams.sum(axis=0)[:keep, :keep]
 
 
 # %% 15.1: nothing left of eta
-# why:  lam is right, but eta has no correction.
+# why:  lam is right, but eta lacks the part of the removed variables.
 # next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
@@ -97,8 +99,8 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: added instead
-# why:  the correction is added. Removing variables never increases the precision.
-# next: subtract it, from both.
+# why:  the part of the removed variables is added, but the formula subtracts it.
+# next: subtract this part from eta_a and from lam_aa.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
@@ -108,7 +110,7 @@ def fused(etas, lams, keep):
 # %% 15.1: the last ones kept
 # clause: the **first** `keep` variables
 # why:  this keeps the last variables instead of the first.
-# next: use [:keep] for a, and [keep:] for b.
+# next: use [:keep] for the kept variables a, and [keep:] for the removed variables b.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     a, b = slice(len(eta) - keep, None), slice(0, len(eta) - keep)
@@ -119,7 +121,7 @@ def fused(etas, lams, keep):
 # %% 15.1: mean and covariance
 # clause: as (eta, lam)
 # why:  these are the right mean and covariance, but the exercise asks for information form.
-# next: invert the covariance, and multiply the mean by the inverse.
+# next: return the inverse of the covariance as lam, and lam times the mean as eta.
 def fused(etas, lams, keep):
     spread = np.linalg.inv(lams.sum(axis=0))
     return (spread @ etas.sum(axis=0))[:keep], spread[:keep, :keep]
@@ -127,8 +129,8 @@ def fused(etas, lams, keep):
 
 # %% 15.1: an average
 # clause: Multiply all of them
-# why:  this is the average of the Gaussians. Two measurements contain more information than one.
-# next: add, and do not divide.
+# why:  this is the average of the Gaussians, but their product adds up the information of all.
+# next: use sum(axis=0) instead of mean(axis=0).
 def fused(etas, lams, keep):
     eta, lam = etas.mean(axis=0), lams.mean(axis=0)
     left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
@@ -138,7 +140,7 @@ def fused(etas, lams, keep):
 # %% 15.1: lam first
 # clause: Return (eta [keep], lam [keep, keep])
 # why:  both results are right, but in the wrong order.
-# next: return eta, lam.
+# next: return eta first, and then lam.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     gain = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
@@ -147,15 +149,14 @@ def fused(etas, lams, keep):
 
 # %% 15.1: nothing forgotten
 # clause: the marginal of the **first** `keep` variables
-# why:  this is the product for all variables. The others are not removed.
+# why:  this is the product for all variables, but only the first `keep` variables should remain.
 # next: compute the marginal of the first `keep` variables.
 def fused(etas, lams, keep):
     return etas.sum(axis=0), lams.sum(axis=0)
 
 
 # %% 15.1: eta with the other sign
-# why:  lam is right. In eta, the part of the removed variables is added, but the formula subtracts
-#   it.
+# why:  lam is right, but eta adds the part of the removed variables, which the formula subtracts.
 # next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
@@ -165,8 +166,8 @@ def fused(etas, lams, keep):
 
 # %% 15.1: forgotten before the product
 # clause: Multiply all of them, and return the marginal
-# why:  each Gaussian is marginalised first, and then the results are multiplied. The information
-#   that two of them share about the removed variables is lost.
+# why:  each Gaussian is marginalised before the product, which loses what two of them know together
+#   about the removed variables.
 # next: add up all etas and all lams first, and compute the marginal once.
 def fused(etas, lams, keep):
     parts = []
@@ -178,9 +179,9 @@ def fused(etas, lams, keep):
 
 # %% 15.2: its own message included
 # clause: **without the message from this very side**
-# why:  the message to a side includes the message from that side. The same information is then
+# why:  the message to a side includes the message from that side, so the same information is
 #   counted again and again.
-# next: subtract the message from a side from the message to it.
+# next: subtract self.came[side] from the sum before you send it to `side`.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -201,8 +202,8 @@ class Variable(Vertex):
 
 # %% 15.2: without its prior
 # clause: its own `prior`
-# why:  the prior is missing in the messages, so no other variable ever gets this measurement.
-# next: start the sums with self.prior.
+# why:  the messages leave out the prior, so no other variable gets this measurement.
+# next: start the sums with self.prior[0] and self.prior[1].
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -222,8 +223,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: eta and lam for a belief
-# why:  the belief is eta and lam here. It has to be the mean and the variance.
-# next: write eta / lam, and 1 / lam.
+# why:  the belief is eta and lam here, but it should be the mean and the variance.
+# next: store eta / lam and 1 / lam in self.belief.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -243,8 +244,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: lam for the variance
-# why:  the second number of the belief is lam. It has to be the variance.
-# next: write 1 / lam.
+# why:  the second number of the belief is lam, but it should be the variance.
+# next: store 1 / lam in self.belief[1].
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -263,9 +264,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: lam is not taken away
-# why:  the message has eta without the message from this side, but the full lam. So its mean is
-#   wrong.
-# next: subtract both numbers.
+# why:  the message has eta without the message from this side, but the full lam.
+# next: also subtract self.came[side][1] from lam.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -285,8 +285,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: only what it measured
-# why:  only the prior is sent, so information ends at the next neighbour.
-# next: add the messages from the other sides.
+# why:  only the prior is sent, so information from other variables stops here.
+# next: send the sum of the prior and all messages, without the message from that side.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -305,8 +305,8 @@ class Variable(Vertex):
 
 
 # %% 15.2: what came so far
-# why:  a side gets only the messages of the sides before it.
-# next: add up all messages first, in a loop of its own.
+# why:  a side gets only the messages of the sides before it, since the sum is not complete yet.
+# next: add up all messages in a loop of its own, before the loop that sends.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -327,7 +327,7 @@ class Variable(Vertex):
 # %% 15.2: its belief is its prior
 # clause: and belief
 # why:  the messages are right, but the belief is only the prior.
-# next: compute the belief from the sum of the prior and all messages.
+# next: compute the belief from the full sums: eta / lam and 1 / lam.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -345,7 +345,7 @@ class Variable(Vertex):
 
 # %% 15.2: two sides
 # clause: any number of sides
-# not yet: the chain of 5 is right; this is wrong: a star
+# not yet: the chain of 5 is right, but this graph is wrong: a star
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -364,38 +364,37 @@ class Variable(Vertex):
 
 # %% 15.w2: it never gives way
 # clause: Return the **stiffness** of such a spring
-# why:  the stiffness is `stiff` at any distance.
-# next: use stiff * far / apart beyond far.
+# why:  the stiffness is `stiff` at every distance, but it should decrease beyond far.
+# next: use the stiffness stiff * far / np.maximum(abs(apart), far).
 def pulls(apart, stiff, far):
     return stiff
 
 
 # %% 15.w2: the sign of apart
 # clause: the difference of the means, may be negative
-# why:  a large negative distance counts as near here.
-# next: use abs(apart).
+# why:  a negative apart counts as near here, even if its magnitude is large.
+# next: use abs(apart) instead of apart.
 def pulls(apart, stiff, far):
     return stiff * far / max(apart, far)
 
 
 # %% 15.w2: the force
 # clause: (not its force)
-# why:  this is the force: stiffness times distance. The exercise asks for the stiffness.
-# next: leave out abs(apart): stiff within far, and stiff * far / abs(apart) beyond.
+# why:  this is the force, stiffness times distance, but the exercise asks for the stiffness.
+# next: use the stiffness stiff * far / np.maximum(abs(apart), far).
 def pulls(apart, stiff, far):
     return stiff * min(abs(apart), far)
 
 
 # %% 15.w2: the force with its sign
-# why:  this is the force with its direction. The exercise asks for the stiffness, which is never
-#   negative.
-# next: return stiff within far, and stiff * far / abs(apart) beyond.
+# why:  this is the force with its direction, but the exercise asks for the stiffness.
+# next: use the stiffness stiff * far / np.maximum(abs(apart), far).
 def pulls(apart, stiff, far):
     return stiff * max(-far, min(apart, far))
 
 
 # %% 15.w2: negative beyond far
-# why:  beyond far this divides by apart with its sign, so the result can be negative.
+# why:  beyond far, this divides by apart with its sign, so the stiffness can be negative.
 # next: divide by abs(apart).
 def pulls(apart, stiff, far):
     return stiff if abs(apart) <= far else stiff * far / apart
@@ -403,8 +402,8 @@ def pulls(apart, stiff, far):
 
 # %% 15.3: it never gives way
 # clause: the robust factor
-# why:  this is a plain spring: its stiffness is `stiff` at any distance.
-# next: use stiff * far / apart beyond far.
+# why:  the stiffness is `stiff` at every distance, but it should decrease beyond far.
+# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -421,8 +420,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: harder when near
-# why:  stiff * far / apart is right only beyond far. Within far, it grows without limit.
-# next: divide by the larger of apart and far.
+# why:  within far, stiff * far / apart grows without limit, but the stiffness should be `stiff`
+#   there.
+# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -441,7 +441,7 @@ class Gives(Vertex):
 
 # %% 15.3: the force
 # why:  this uses the force, stiffness times distance, instead of the stiffness.
-# next: use stiff within far, and stiff * far / apart beyond.
+# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -460,7 +460,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: the sign of the difference
-# why:  if mean_b is larger, the difference is negative, and counts as near.
+# why:  if mean_b is larger, the difference is negative and counts as near.
 # next: use abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
@@ -480,7 +480,7 @@ class Gives(Vertex):
 
 # %% 15.3: back to the sender
 # clause: write both messages
-# why:  each variable gets its own message back.
+# why:  each variable gets its own message back, instead of the message of the other variable.
 # next: compute to_b from from_a, and to_a from from_b.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
@@ -499,8 +499,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: the lam of the other message
-# why:  the share of each message is computed with the lam of the other message.
-# next: use the lam of from_a for the message from a.
+# why:  the share of each message uses the lam of the other message.
+# next: use self.from_a[1] for the share of from_a, and self.from_b[1] for the share of from_b.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -518,8 +518,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: torn
-# why:  beyond far the stiffness is 0. It should fall so that the force stays constant.
-# next: use stiff * far / apart there.
+# why:  beyond far the stiffness is 0, but it should decrease so that the force stays constant.
+# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -538,8 +538,8 @@ class Gives(Vertex):
 
 # %% 15.3: only eta is weakened
 # clause: multiply both of its numbers
-# why:  only eta is multiplied by the share, so the mean becomes smaller and the precision stays.
-# next: multiply both numbers by the share.
+# why:  only eta is multiplied by the share, but lam should be, too.
+# next: multiply both numbers of a message by its share.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -560,8 +560,9 @@ class Gives(Vertex):
 
 # %% 15.3: the means of the messages
 # clause: are the current means of its variables
-# why:  this uses the means of the messages. The current means of the variables decide.
-# next: use mean_a and mean_b.
+# why:  the distance is that of the messages' means, but it should be that of the variables' current
+#   means.
+# next: use abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -580,8 +581,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: squared
-# why:  far / apart is squared, so the force decreases beyond far.
-# next: use stiff * far / apart.
+# why:  far / apart is squared, so the force decreases beyond far, but it should stay constant.
+# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -599,7 +600,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: the sign of the other difference
-# why:  if mean_a is larger, the difference is negative, and counts as near.
+# why:  if mean_a is larger, the difference is negative and counts as near.
 # next: use abs(self.mean_b - self.mean_a).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
@@ -619,8 +620,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: only lam is weakened
-# why:  only lam is multiplied by the share, so the mean grows.
-# next: multiply both numbers by the share.
+# why:  only lam is multiplied by the share, but eta should be, too.
+# next: multiply both numbers of a message by its share.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -640,9 +641,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: stiff below the line
-# why:  beyond far the share is the smaller stiffness divided by stiff + lam. Both stiffnesses have
-#   to be equal.
-# next: use pull / (pull + lam).
+# why:  the share is pull / (stiff + lam) here, but the formula has the same stiffness twice: pull /
+#   (pull + lam).
+# next: use pull / (pull + lam), where pull is the stiffness of this case.
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -670,7 +671,7 @@ def place(height, width, tiles, most):
 
 # %% 15.4: strips
 # clause: with any number of blocks from top to bottom and from left to right
-# not yet: strips have long boundaries
+# not yet: these are strips, whose boundaries are long
 def place(height, width, tiles, most):
     pixels = np.arange(height * width).reshape(height, width) * tiles // (height * width)
     rows = np.arange(width) * tiles // width
@@ -692,7 +693,7 @@ def place(height, width, tiles, most):
 
 # %% 15.4: factors dealt out
 # clause: A round must exchange at most **1.1 times** the bytes
-# not yet: are with neither variable
+# not yet: are on the tile of neither of their variables
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
     rows, columns = (
@@ -754,7 +755,7 @@ def place(height, width, tiles, most):
 
 # %% 15.4: only cuts without empty blocks
 # clause: some blocks are empty
-# not yet: every grid of 13 blocks has empty blocks
+# not yet: every grid of 13 blocks has some empty blocks
 def place(height, width, tiles, most):
     ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
     ways = [(down, across) for down, across in ways if down <= height and across <= width]
@@ -798,7 +799,7 @@ def faster(target):
 
 # %% 15.5: hardly better
 # clause: the faster program
-# not yet: 20 % fewer of one of the two
+# not yet: 20 % fewer cycles, or 20 % fewer bytes
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -812,7 +813,7 @@ def faster(target):
 
 
 # %% 15.5: not a number
-# not yet: NaN is not equal to anything
+# not yet: NaN is not equal to any number
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -834,7 +835,7 @@ def faster(target):
 
 
 # %% 15.5: a part of the result
-# not yet: results of different shapes are not equal
+# not yet: this result has another shape than in the program before
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 
@@ -906,7 +907,7 @@ def faster(target):
 
 # %% 15.5: a word
 # clause: of 20 words or more
-# not yet: say what was slow, how you found it
+# not yet: write what was slow, how you found it
 paragraph = "It is faster now."
 
 
@@ -915,7 +916,7 @@ def faster(target):
 
 
 # %% 15.1: divided by the diagonal
-# why:  this divides by the diagonal of lam_bb. That is its inverse only if lam_bb is diagonal.
+# why:  this divides by the diagonal of lam_bb, which is its inverse only if lam_bb is diagonal.
 # next: use np.linalg.inv(lam[keep:, keep:]), the inverse of the whole block.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
@@ -924,8 +925,9 @@ def fused(etas, lams, keep):
 
 
 # %% 15.2: without the other side
-# why:  each side gets its own message back, and the message of the opposite side is missing.
-# next: subtract came[side] from the message to `side`.
+# why:  each side gets its own message back, and the message of the opposite side is subtracted
+#   instead.
+# next: subtract self.came[side] from the message to `side`.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]

@@ -90,9 +90,9 @@ def test_a_verdict_as_text() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (lambda load: min([]), "it had nothing left to choose from."),
-        (lambda load: max(iter(())), "it had nothing left to choose from."),
-        (lambda load: next(iter(())), "next() found nothing."),
+        (lambda load: min([]), "it got no items, so there is nothing to choose from."),
+        (lambda load: max(iter(())), "it got no items, so there is nothing to choose from."),
+        (lambda load: next(iter(())), "next() found no item."),
         (lambda load: np.zeros(3)[3:].max(), "a part of an array has no elements."),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_name_that_a_cell_above_makes() -> None:
     names: dict[str, Any] = {}
     exec("def train(engine, data, epochs):\n    connect(engine, data)", names)
     text = " ".join(repr(check("07.3", names["train"])).split())
-    assert "next: run the cells above: one of them makes connect." in text
+    assert "next: run the cells above: one of them defines connect." in text
 
 
 def test_stopping_a_check_stops_it() -> None:
@@ -295,11 +295,11 @@ def test_a_suspect_must_explain_every_case(tmp_path: Path) -> None:
     said = [
         (lambda x: x + 1, "one too many"),
         (lambda x: x + 1 + (x > 4), ""),
-        (lambda x: x + (x > 4), "the other cases are right. What is special here: it is large."),
-        (lambda x: 9, "it gives the same whatever it is given."),
+        (lambda x: x + (x > 4), "the ordinary cases are right. Special in this case: it is large."),
+        (lambda x: 9, "the function returns the same number for all arguments."),
         (
             lambda x: x if x < 5 else None,
-            "one way through the function ends without a `return`; elsewhere it returns something.",
+            "for these arguments, the function ends without a `return`; for others it returns a value.",
         ),
     ]
     for answer, why in said:
@@ -394,7 +394,7 @@ def test_hints_come_one_at_a_time_and_are_remembered(exercise: Any) -> None:
         assert [" ".join(step.split()) in text for step in exercise.hints] == [
             i < last for i in range(count - 1)
         ]
-        assert ("that was the last" in text) == bool(panel.code) == (last == count)
+        assert ("this is the last hint" in text) == bool(panel.code) == (last == count)
     assert learned().record(exercise.name)["hints"] == count
 
 
@@ -423,7 +423,7 @@ def test_a_prediction_is_locked_and_compared() -> None:
     second = " ".join(repr(predict("01.3", (5, 0.5))).split())
     assert (
         "you guessed: tile 4, waiting share 0.25" in second
-        and "a second guess would not be one" in second
+        and "your first guess stays locked" in second
     )
     assert "locked already" in repr(predict("01.3", (4, 0.25)))
     assert "you guessed: tile 4" in " ".join(repr(predict("01.3", ...)).split())
@@ -558,8 +558,8 @@ def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixt
     handed = given("01.1")
     assert handed([3, 9], [8, 0], [0, 5], 10) == 21
     assert capsys.readouterr().out == (
-        "01.1: the reference answer, so that the lesson goes on. Yours takes its place once it "
-        "passes.\n"
+        "01.1: the reference answer, so that the lesson can continue. When your answer passes, it is "
+        "used instead.\n"
     )
     assert learned().record("01.1") == {"state": "given"}
     verdict = check("01.1", handed)

@@ -110,7 +110,7 @@ class Answer:
 
 
 ODD = {
-    "SystemExit": (raises(SystemExit(3)), "exit() ends a program"),
+    "SystemExit": (raises(SystemExit(3)), "exit() ends the whole program"),
     "GeneratorExit": (raises(GeneratorExit()), "GeneratorExit"),
     "StopIteration": (raises(StopIteration()), "StopIteration"),
     "an error without words": (raises(Untold()), "came: Untold line: test_hostile.py"),
@@ -361,7 +361,7 @@ def test_hostile_answers_in_a_notebooks_own_kernel(
         "after 0.3 seconds it was stopped" in said[1]
         and "after 0.3 seconds it was stopped" in said[4]
     )
-    assert "exit() ends a program; an answer ends with `return`." in said[2]
+    assert "exit() ends the whole program; an answer ends with `return`." in said[2]
     assert "01.1 The time of a superstep: " in said[3] and "passed" not in said[3]
     assert "Interrupt the kernel" in said[4] and "passed" in said[5]
     assert not any(

@@ -112,7 +112,7 @@ def test_an_order_is_tried_by_the_exercises_own_check() -> None:
     assert (
         "not yet in order" in late
         and "IndentationError" in late
-        and "in this order the lines are not Python" in late
+        and "in this order the lines are not valid Python" in late
     )
     assert "Traceback" not in late
     wrong = [place for place in range(9) if place not in in_order(made)]

@@ -47,11 +47,15 @@ def test_rows_that_are_read_wrongly_are_named() -> None:
     other, theirs = ("load", 1, 1), ("compute", 0, 1)
     assert told(load, work, other, cross, theirs) == " "
     assert told(load, work, layers=1) == " "
-    over = "IPU 0 computes with row 1, but row 0 is next row 1 overwrote the weights before row 0"
+    over = (
+        "IPU 0 computes with row 1, but row 0 is next row 1 overwrote row 0 before layer 0 computed"
+    )
     assert told(load, ("load", 1, 0), work).startswith(over)
     stale = "IPU 1 computes with row 0, but row 1 is next row 1 is not loaded yet"
     assert told(load, work, ("load", 0, 1), cross, theirs).startswith(stale)
-    assert "the result of layer 0 was not copied there" in told(load, work, ("load", 1, 0), work)
+    assert "layer 0 has already computed, but IPU 0 still has an earlier input" in told(
+        load, work, ("load", 1, 0), work
+    )
     assert told(work).startswith("IPU 0 computes before any row was loaded there")
     assert told(load, work, other, theirs).startswith("IPU 1 computes row 1, but it has no input")
     assert told(load, work, other, cross).startswith("the final result on IPU 1 has gone through 0")

@@ -87,7 +87,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: divided first, in floats
-# not yet: What is special here: the bytes divide without a remainder
+# not yet: Special in this case: the bytes divide without a remainder
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, int(megabytes / tiles * 1_000_000)
 
@@ -100,7 +100,7 @@ def tile_of(i, tiles):
 
 # %% 00.w1: the bits below a power of two
 # clause: After the last tile comes tile 0 again
-# not yet: tile_of(13, 13) came: 12 expected: 0 next: try that call
+# not yet: tile_of(13, 13) came: 12 expected: 0 next: run this call
 def tile_of(i, tiles):
     return i & (tiles - 1)
 

@@ -334,7 +334,7 @@ def waiting_share(work):
 
 
 # %% 01.3: share of the largest
-# not yet: next: try that call in a cell
+# not yet: next: run this call in a new cell
 def waiting_share(work):
     return 1 - max(work) / sum(work)
 

@@ -329,7 +329,7 @@ def piece(n, k):
 
 # %% 04.w3: the last takes the rest
 # clause: six consecutive pieces, whose lengths differ by at most one
-# not yet: pieces of 0, 0, 0, 0, 0, 5 expected: sizes that differ by one at most next: write down (begin, end) of the six pieces of 5.
+# not yet: pieces of 0, 0, 0, 0, 0, 5 expected: sizes that differ by one at most next: write down (begin, end) of all six pieces of 5
 def piece(n, k):
     size = n // 6
     return k * size, n if k == 5 else (k + 1) * size
@@ -628,7 +628,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: the last with a zero
-# not yet: trace the last number by hand: it has no right neighbour
+# not yet: leave the last number unchanged: it has no right neighbour
 class Middle(Vertex):
     here: Input[FLOAT]
     right: Input[FLOAT]
@@ -679,7 +679,7 @@ def accepts(codelet):
 
 
 # %% 04.4: float64 against FLOAT
-# not yet: but accepts it if FLOAT is as wide as float64
+# not yet: because it compares FLOAT results with float64 numbers
 def accepts(codelet):
     rng = np.random.default_rng(0)
     for row in [[3, 1, 4], [-3.0, -1, -4], rng.normal(size=20), [1.0], [2, 2, 2], -np.arange(1, 8) / 3]:
@@ -730,7 +730,7 @@ def estimate(length, new):
 
 
 # %% 04.5: a new largest for two
-# not yet: here it is two. next: add `new` once.
+# not yet: but this counts two. next: add `new` once.
 def estimate(length, new):
     return 7 + 4 * length + 2 * new
 
@@ -783,7 +783,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.4: True and False swapped, with two rows
-# not yet: it refuses the right codelets, and accepts
+# not yet: it rejects the right codelets, and accepts
 def accepts(codelet):
     for row in [3, 1, 4], [0.5, 1.25, 0.75]:
         if np.array_equal(run_one(codelet, row)["out"], np.maximum.accumulate(row)):

@@ -181,7 +181,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: everything in HALF
-# not yet: it is nearly right: somewhere a number went through HALF
+# not yet: it is nearly right: some numbers are converted to HALF
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     x, w, dy = (popops.cast(graph, t, HALF, program) for t in (x, w, dy))
@@ -455,7 +455,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: as sorted as they came
-# not yet: they were not shuffled
+# not yet: the images were not shuffled
 def train(cnn, images, labels, test_images, test_labels, epochs):
     for epoch in range(epochs):
         for k in range(0, len(images), cnn.batch):
@@ -521,7 +521,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.1: as many windows across as down
-# not yet: count the windows down and the windows across
+# not yet: count the windows in each column and in each row
 def patches(x, k, stride=1):
     count = windows(x.shape[1], k, stride, 0)
     end = (count - 1) * stride + 1

@@ -373,7 +373,7 @@ def place(sizes, k):
 
 # %% 08.4: without layer 0
 # clause: 0 among them
-# not yet: layer 0 is not among them
+# not yet: layer 0 is missing
 def place(sizes, k):
     n = len(sizes)
     ways = [(0, *way) for way in combinations(range(1, n), min(k, n) - 1)]
@@ -470,7 +470,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: a quarter, four times as large
-# not yet: keeps 27 % of the numbers
+# not yet: keeps 27 % of the elements
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.25, 4.0, program)
 

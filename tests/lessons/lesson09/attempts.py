@@ -584,7 +584,7 @@ def train(graph, weights, grads, program):
 
 # %% 09.5: a buffer that nothing uses
 # clause: Keep the momentum in one remote buffer with room for four shards
-# not yet: four shards need 32 elements, in one buffer
+# not yet: four shards need only 32 elements
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
@@ -662,7 +662,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: steps as floats
-# not yet: no list or array takes a float as an index
+# not yet: an index of a list or an array must be an integer
 def steps_of(transfers):
     steps = np.zeros(len(transfers))
     kind, read, written, number = None, set(), set(), 0
@@ -678,7 +678,7 @@ def steps_of(transfers):
 
 # %% 09.4: 0.99 more, and cut off
 # clause: at least as long as a load
-# not yet: What is special here: the load is one cycle longer than the work.
+# not yet: Special in this case: the load is one cycle longer than the work.
 def factor(load, work):
     return max(1, int(load / work + 0.99))
 

@@ -77,7 +77,7 @@ def table(stages, batches):
 
 # %% 10.1: an array of floats
 # clause: Ticks, stages and micro-batches are counted from 0.
-# not yet: no list or array takes a float as an index
+# not yet: an index of a list or an array must be an integer
 def table(stages, batches):
     rows = np.full((batches + stages - 1, stages), -1.0)
     for stage in range(stages):
@@ -699,7 +699,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: replicas as floats
-# not yet: the numbers of replicas are integers
+# not yet: replicas have integers as their numbers
 def groups(copies, parts):
     table = np.linspace(0, copies * parts - 1, copies * parts).reshape(copies, parts)
     return table.tolist(), table.T.tolist()
@@ -714,7 +714,7 @@ def groups(copies, parts):
 
 # %% 10.6: cut off toward 0
 # clause: from 0 on
-# not yet: What is special here: the first is always faster, by little.
+# not yet: Special in this case: the first method is always faster, by a few cycles.
 def from_where(one, other):
     return max(0, int((one[0] - other[0]) * 1000 / (other[1] - one[1])) + 1)
 
@@ -730,7 +730,7 @@ def cut(costs, ipus):
 
 
 # %% 10.4: all that came while one was there
-# not yet: What is special here: the last micro-batch goes backward first.
+# not yet: Special in this case: the last micro-batch goes backward first.
 def stored(ticks, stages):
     most = [0] * stages
     for s in range(stages):

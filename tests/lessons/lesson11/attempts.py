@@ -255,7 +255,7 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: a float code
 # clause: return a whole number from 0 to 255
-# not yet: no list or array takes a float as an index
+# not yet: an index of a list or an array must be an integer
 def encode(value, mantissa_bits, bias):
     distances = [abs(decode(code, mantissa_bits, bias) - abs(value)) for code in range(128)]
     nearest = [code for code in range(128) if distances[code] == min(distances)]
@@ -296,7 +296,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: by what comes
-# not yet: the factor depends on the numbers, not only on the shapes
+# not yet: the factor depends on the numbers, but it should depend only on the shapes
 def two_layers(x, w1, w2, dy):
     h = x @ w1
     h = h / h.std()
@@ -593,6 +593,6 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: an error for each of the terms
-# not yet: here HALF is exact enough, and faster
+# not yet: here sums in HALF are exact enough, and faster
 def partials_for(a, b, error):
     return HALF if a.shape[1] * 2**-17 <= error else FLOAT

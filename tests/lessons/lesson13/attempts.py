@@ -93,7 +93,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: epochs + 1
-# not yet: this trains for 3 epochs, not 2.
+# not yet: the model trains for 3 epochs, not 2.
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -117,7 +117,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: shuffles
-# not yet: in their order, with shuffle=False
+# not yet: in their own order, with shuffle=False
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -129,7 +129,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: epochs - 1
-# not yet: this trains for 1 epoch, not 2.
+# not yet: the model trains for 1 epoch, not 2.
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -312,7 +312,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: torch.where order
-# not yet: the condition comes first here, as in numpy.where.
+# not yet: the condition is the first argument here, as in numpy.where
 def leaky(low, x, slope, g=None):
     first = x if g is None else g
     return low.call(popops.map, expr.Select(expr._2 > 0, expr._1, slope * expr._1), [first, x])
@@ -620,7 +620,7 @@ def kept(graph):
 
 # %% 13.6: values for names
 # clause: name and bytes
-# not yet: the keys are values, not names
+# not yet: the keys of the dictionary are values, not names
 def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:

@@ -186,7 +186,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: one step before the loop
-# not yet: some steps compute results that are never read
+# not yet: some steps compute results that no step reads
 def heat(graph, plate, other, blocks, pairs):
     steps = []
     for source, into in ((plate, other), (other, plate)):
@@ -557,7 +557,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level from 1
-# not yet: level is raised before the first wave
+# not yet: level is 1 in the first wave
 def search(graph, wave, level, grew):
     program, body, up = Sequence(), Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -597,7 +597,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: without the first tile
-# not yet: let RepeatWhileTrue test the sum of grew, computed after each wave
+# not yet: compute the sum of grew after each wave, and let RepeatWhileTrue test it
 def search(graph, wave, level, grew):
     program, once, more = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)

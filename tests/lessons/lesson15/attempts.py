@@ -485,7 +485,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: silent after 100 rounds
-# not yet: self.rounds is state, and state lives from run to run
+# not yet: self.rounds is state, which keeps its value between runs
 from ipu_teach import INT
 
 
@@ -590,7 +590,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: squarest
-# not yet: every pixel is alone on its tile
+# not yet: each tile has at most one pixel
 def place(height, width, tiles, most):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     down, across = min(ways, key=lambda w: (w[0] - 1) * width + (w[1] - 1) * height)
@@ -739,7 +739,7 @@ def faster(target):
 
 
 # %% 15.5: copied beside a vertex that does nothing for it
-# not yet: 156 of 156 results are right nevertheless
+# not yet: 156 of 156 results are right without them
 paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
 def faster(target):
     _, results = before(target)
@@ -781,7 +781,7 @@ def fused(etas, lams, keep):
 
 # %% 15.2: what came from the other of two sides
 # clause: any number of sides
-# not yet: this is wrong: a star: one variable and 5 around it, 3 rounds. next: write down for one variable
+# not yet: this graph is wrong: a star: one variable and 5 around it, 3 rounds. next: write down, for one
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -802,7 +802,7 @@ class Variable(Vertex):
 
 
 # %% 15.2: silent after 20 rounds
-# not yet: self.rounds is state, and state lives from run to run
+# not yet: self.rounds is state, which keeps its value between runs
 from ipu_teach import INT
 
 
