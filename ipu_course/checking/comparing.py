@@ -115,6 +115,7 @@ def compare(
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
     whole: bool = False,
+    more: Iterable[Case] = (),
 ) -> Passed:
     """Compare an answer with an independent computation on every case, and explain a difference.
 
@@ -128,8 +129,12 @@ def compare(
     the verdict. `whole` says that the numbers are positions or codes: then floats are refused, even
     2.0.
 
+    `more` has the arguments of further calls, such as all small values of a range. They are judged
+    if all `cases` are right, so that `cases` decide what the verdict shows for common mistakes.
+
     :raises NotYet: if a result is wrong.
     """
+    suspects = tuple(suspects)
     results = _results_of(answer, cases, suspects)
     wrong = {
         name: words
@@ -140,8 +145,13 @@ def compare(
         for name, case in cases.items():
             if whole:
                 refuse_floats(call_text(answer, case), results[name], shown(oracle(*case)))
+        further = {f"{ORDINARY}, {number}": case for number, case in enumerate(more)}
+        if further:
+            compare(
+                answer, oracle, further, suspects, next_step, tolerance, otherwise, draws, whole
+            )
         return Passed(
-            f"{name_of(answer)} on {len(cases)} fixed sets of numbers",
+            f"{name_of(answer)} on {len(cases) + len(further)} fixed sets of numbers",
             evidence=tuple(results.values()),
         )
     ordinary = [name for name in wrong if name.startswith(ORDINARY)]
