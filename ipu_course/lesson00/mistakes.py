@@ -154,6 +154,14 @@ def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes // tiles * 1_000_000
 
 
+# %% 00.1: divided first, as floats
+# why:  the division comes first here, and its quotient is a float. Rounding it loses a byte where
+#   the bytes come out even.
+# next: multiply by 1,000,000 first, and divide the product with //.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, int(megabytes / tiles * 1_000_000)
+
+
 # %% 00.3: everything on tile 0
 # clause: as evenly as can be
 # not yet: tile 0 holds 347 elements, and tile 1 holds 0
@@ -222,8 +230,9 @@ def spread(graph, tensor):
 
 # %% 00.4: once
 # clause: two n x n matrices
-# why:  this fits once. Asked is a matrix of which there is room for two.
-# next: divide the memory by two first.
+# why:  this is the side of one matrix of HALF, or of two whose elements have 1 byte each. Asked are
+#   two, and an element of HALF has 2 bytes.
+# next: divide the bytes by 2 * 2 before the root: two matrices, 2 bytes an element.
 def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile // 2)
 
