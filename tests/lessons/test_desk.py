@@ -68,7 +68,7 @@ class Tags(HTMLParser):
 
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
-        "01.1 The time of a superstep: passed\n  tried:   right on 7 fixed sets of numbers\n"
+        "01.1 The time of a superstep: passed\n  tried:   right on 207 fixed sets of numbers\n"
         "  further: ask your function: how much longer may tile 4 work before the "
         "superstep takes longer?\n           That much is free."
     )
