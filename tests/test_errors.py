@@ -513,11 +513,11 @@ VIEWS: list[Case] = [
     ("index", lambda w: w.x[4], PoplarIndexError, r"""
         Index 4 is outside dimension 0, which has 4 elements.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  use 0 to 3."""),
+          next:  use 0 to 3 in this place; write : here if you mean another dimension."""),
     ("negative index", lambda w: w.x[0, -4], PoplarIndexError, r"""
         Index -4 is outside dimension 1, which has 3 elements.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  use 0 to 2."""),
+          next:  use 0 to 2 in this place; write : here if you mean another dimension."""),
     ("index of a list", lambda w: concat([w.v, w.k])[6], PoplarIndexError, r"""
         Index 6 is outside dimension 0, which has 6 elements.
           where: Tensor(a view of 'v' and others, FLOAT, shape (6,))
@@ -545,7 +545,7 @@ VIEWS: list[Case] = [
     ("index by an array beyond the end", lambda w: w.x[:, np.array([0, 3])], PoplarIndexError, r"""
         Index 3 is outside dimension 1, which has 3 elements.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  use 0 to 2."""),
+          next:  use 0 to 2 in this place; write : here if you mean another dimension."""),
     ("index by a short mask", lambda w: w.v[np.array([True, False])], PoplarIndexError, r"""
         The index array([ True, False]) does not fit a tensor of shape (3,).
           where: Tensor('v', FLOAT, shape (3,))

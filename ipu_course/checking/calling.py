@@ -10,7 +10,8 @@ import inspect
 import linecache
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from types import CodeType, TracebackType
 from typing import Any, TypeAlias, TypeVar
@@ -18,7 +19,14 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ipu_course.checking.mistakes import given_to
-from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
+from ipu_course.checking.quoting import (
+    call_text,
+    difference,
+    line_of,
+    name_of,
+    quoted,
+    said_by,
+)
 from ipu_course.checking.time_limit import Stopped, put_back
 from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
 from ipu_teach._support.own_code import is_own_file, is_own_module
@@ -278,6 +286,32 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
                 next_step=_copying(parameter, before),
             )
     return result
+
+
+def call_all(answer: Callable[..., Result], cases: Sequence[tuple[object, ...]]) -> list[Result]:
+    """Call `answer` with copies of the arguments of each case, and return its results.
+
+    Unlike `call`, this restores rebound names only once, because that takes longer than most
+    answers. If anything is wrong with a call, all cases are called again one by one.
+
+    :raises Broken: if the answer raises an error.
+
+    :raises NotYet: if the answer cannot take the arguments, or changes them.
+
+    :raises NotAttempted: if it returns `...`.
+    """
+    copies = deepcopy(list(cases))
+    results: list[Result] = []
+    with suppress(Broken), answering(name_of(answer)):
+        results.extend(answer(*arguments) for arguments in copies)
+    is_good = len(results) == len(cases) and not any(result is ... for result in results)
+    if is_good and not any(
+        difference(after, before)
+        for case, arguments in zip(cases, copies, strict=True)
+        for before, after in zip(case, arguments, strict=True)
+    ):
+        return results
+    return [call(answer, *case) for case in cases]
 
 
 def _copying(parameter: str, value: object) -> str:

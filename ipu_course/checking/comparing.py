@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Broken, Result, call, is_interruption
+from ipu_course.checking.calling import Broken, Result, call, call_all, is_interruption
 from ipu_course.checking.mistakes import Mistake, Reason, first, same, suspects
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.quoting import (
@@ -117,6 +117,7 @@ def compare(
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
     whole: bool = False,
+    more: Iterable[Case] = (),
 ) -> Passed:
     """Compare an answer with an independent computation on every case, and explain a difference.
 
@@ -130,8 +131,12 @@ def compare(
     the verdict. `whole` says that the numbers are positions or codes: then floats are refused, even
     2.0.
 
+    `more` has the arguments of further calls, such as all small values of a range. They are judged
+    if all `cases` are right, so that `cases` decide what the verdict shows for common mistakes.
+
     :raises NotYet: if a result is wrong.
     """
+    suspects = tuple(suspects)
     results = _results_of(answer, cases, suspects)
     wrong = {
         name: words
@@ -142,8 +147,13 @@ def compare(
         for name, case in cases.items():
             if whole:
                 refuse_floats(call_text(answer, case), results[name], shown(oracle(*case)))
+        further = {f"{ORDINARY}, {number}": case for number, case in enumerate(more)}
+        if further and not _is_right(answer, oracle, [*further.values()], tolerance, whole):
+            compare(
+                answer, oracle, further, suspects, next_step, tolerance, otherwise, draws, whole
+            )
         return Passed(
-            f"{name_of(answer)} on {len(cases)} fixed sets of numbers",
+            f"{name_of(answer)} on {len(cases) + len(further)} fixed sets of numbers",
             evidence=tuple(results.values()),
         )
     ordinary = [name for name in wrong if name.startswith(ORDINARY)]
@@ -179,6 +189,25 @@ def compare(
         why=why,
         next_step=advice,
         draws=partial(draws, *case) if draws else None,
+    )
+
+
+def _is_right(
+    answer: Callable[..., Result],
+    oracle: Callable[..., Result],
+    cases: Sequence[Case],
+    tolerance: float,
+    whole: bool,
+) -> bool:
+    """Return whether an answer gives the right result in all cases, without a verdict."""
+    rights = [oracle(*case) for case in cases]
+    try:
+        results = call_all(answer, cases)
+    except (Broken, NotYet):
+        return False
+    return not any(
+        difference(result, right, tolerance) or whole and not is_of_integers(result)
+        for result, right in zip(results, rights, strict=True)
     )
 
 

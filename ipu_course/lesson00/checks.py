@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from math import isqrt
 from types import EllipsisType
 
@@ -51,6 +52,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
         cases,
         suspects("00.1"),
         next_step="multiply tiles by workers, and divide the bytes of the chip by tiles.",
+        more=product(range(1, 41), (1, 2, 6), (1, 2, 7, 300)),
     )
 
 
@@ -62,9 +64,13 @@ def _spread(answer: Spread) -> Passed:
     sizes = [(int(draw.integers(120, 400)), TILES, "") for _ in range(2)] + [(45, TILES, "")]
     sizes += [(26, TILES, "the elements divide without a remainder"), (53, 4, "there are 4 tiles")]
     sizes += [(5, TILES, "there are fewer elements than tiles"), (1, TILES, "there is one element")]
+    named = len(sizes)
+    sizes += [(count, tiles, "") for tiles in (1, 2, 3, 5) for count in range(1, 2 * tiles + 2)]
     wrong: list[tuple[NotYet, str]] = []
     evidence = []
-    for count, tiles, special in sizes:
+    for case, (count, tiles, special) in enumerate(sizes):
+        if case == named:
+            raise_first(wrong)
         description = f"{counted(count, 'element')} on {tiles} tiles"
         with answering(description):
             tensor, elements_per_tile = _laid_out(answer, count, tiles)
@@ -74,7 +80,8 @@ def _spread(answer: Spread) -> Passed:
         except NotYet as found:
             wrong.append((found, special))
     raise_first(wrong)
-    return Passed(f"{len(sizes)} arrays of several sizes, down to one element", evidence=evidence)
+    description = f"{len(sizes)} arrays of several sizes, down to one element"
+    return Passed(description, evidence=evidence[:named])
 
 
 def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]]:
@@ -163,6 +170,10 @@ def _largest(answer: Callable[..., int]) -> Passed:
         cases,
         suspects("00.4"),
         next_step="compute how many elements each matrix can have; take the square root of that.",
+        more=[
+            *product(range(1, 26), range(2, 42, 2)),
+            *((1, 4 * side**2 - less) for side in (*range(2, 41), 999, 15_334) for less in (0, 2)),
+        ],
     )
 
 
@@ -180,7 +191,14 @@ LESSON = lesson(
     exercise(
         "00.w1",
         warmups.formula(
-            "00.w1", lambda i, tiles: i % tiles, (33, 13), (12, 13), (13, 13), (7, 1), (400, 17)
+            "00.w1",
+            lambda i, tiles: i % tiles,
+            (33, 13),
+            (12, 13),
+            (13, 13),
+            (7, 1),
+            (400, 17),
+            more=product(range(41), range(1, 10)),
         ),
     ),
     exercise("00.3", _spread),

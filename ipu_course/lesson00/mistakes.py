@@ -156,6 +156,14 @@ def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes // tiles * 1_000_000
 
 
+# %% 00.1: divided first, as floats
+# why:  the division comes first here, and its quotient is a float. Rounding it loses a byte where
+#   the bytes come out even.
+# next: multiply by 1,000,000 first, and divide the product with //.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, int(megabytes / tiles * 1_000_000)
+
+
 # %% 00.3: everything on tile 0
 # clause: as evenly as possible
 # not yet: tile 0 has 347 elements, and tile 1 has 0
@@ -224,8 +232,9 @@ def spread(graph, tensor):
 
 # %% 00.4: once
 # clause: two n x n matrices
-# why:  only one matrix of this size fits. There must be memory for two.
-# next: divide the bytes by two before you take the square root.
+# why:  this is the side of one matrix of HALF, or of two matrices whose elements have 1 byte. There
+#   are two matrices, and an element of HALF has 2 bytes.
+# next: divide the bytes by 2 * 2 before the square root: two matrices, 2 bytes an element.
 def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile // 2)
 

@@ -93,6 +93,16 @@ def _supersteps() -> dict[str, Superstep]:
     return cases
 
 
+def _small_supersteps() -> list[Superstep]:
+    """Return 200 random supersteps of 1 to 4 tiles, with numbers from 0 to 9."""
+    draw = np.random.default_rng(111)
+    cases = []
+    for number_ in range(200):
+        work, bytes_in, bytes_out = draw.integers(0, 10, (3, 1 + number_ % 4)).tolist()
+        cases.append((work, bytes_in, bytes_out, int(draw.integers(1, 5))))
+    return cases
+
+
 # Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
 # do. This is code and not a file of answers, because two or three of these mistakes often occur
 # together, and all 675 combinations are tried.
@@ -219,7 +229,14 @@ def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
 
 
 def _time(answer: Callable[..., int]) -> Passed:
-    return compare(answer, _step, _supersteps(), suspects("01.1"), otherwise=_of_parts)
+    return compare(
+        answer,
+        _step,
+        _supersteps(),
+        suspects("01.1"),
+        otherwise=_of_parts,
+        more=_small_supersteps(),
+    )
 
 
 # --- 01.2 -----------------------------------------------------------------------------------------
@@ -413,9 +430,16 @@ SHARE = Precision(_waiting, tuple(_workloads().values()))
 def _share(answer: Callable[..., float]) -> Passed:
     cases = _workloads()
     some_work = {name: case for name, case in cases.items() if any(case[0])}
-    for chosen in (some_work, cases):  # Explain other faults before a division by 0.
-        passed = compare(answer, _waiting, chosen, suspects("01.3"), tolerance=SHARE.tolerance)
-    return passed
+    # Explain other faults before a division by 0.
+    compare(answer, _waiting, some_work, suspects("01.3"), tolerance=SHARE.tolerance)
+    return compare(
+        answer,
+        _waiting,
+        cases,
+        suspects("01.3"),
+        tolerance=SHARE.tolerance,
+        more=[(list(work),) for tiles in (1, 2, 3) for work in product(range(5), repeat=tiles)],
+    )
 
 
 # --- 01.4 -----------------------------------------------------------------------------------------
@@ -794,7 +818,15 @@ LESSON = lesson(
     exercise(
         "01.w1",
         warmups.formula(
-            "01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (1001,), (12,)
+            "01.w1",
+            lambda size: -(-size // 4),
+            (18,),
+            (16,),
+            (1,),
+            (0,),
+            (1001,),
+            (12,),
+            more=[(size,) for size in range(401)],
         ),
     ),
     exercise("01.1", _time),
@@ -809,6 +841,7 @@ LESSON = lesson(
             ([60, 50, 40, 30, 20, 10],),
             ([2000, 1500],),
             ([5, 9, 3],),
+            more=[(list(load),) for n in (1, 2, 3, 4) for load in product(range(1, 5), repeat=n)],
         ),
     ),
     exercise("01.2", _balance),

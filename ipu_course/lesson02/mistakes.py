@@ -3,7 +3,7 @@
 
 from ipu_teach import FLOAT
 from ipu_teach.poplibs import popops
-from ipu_teach.program import Copy, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
+from ipu_teach.program import Copy, If, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
 
 # %% 02.1: ignores the grain
@@ -464,6 +464,17 @@ def place_beside(graph, a, b):
     b.transpose()
 
 
+# %% 02.3: a row of b for each row of a
+# why:  this takes row i of b for row i of a, and b has no row with that number. Row i of a is
+#   copied into column i of b.
+# next: map the columns: b[:, i] goes to the tile of a[i].
+def place_beside(graph, a, b):
+    for i in range(len(a)):
+        for tile, pieces in enumerate(graph.get_tile_mapping(a[i])):
+            if pieces:
+                graph.set_tile_mapping(b[i], tile)
+
+
 # %% 02.3: rows of b beside rows of a
 # why:  row i of b is on the tile of row i of a. But row i of a is copied into column i of b.
 # next: map the columns of b: b[:, i] must be on the tile of a[i].
@@ -880,6 +891,23 @@ def grains_of(count, grain):
     return count % grain
 
 
+# %% 02.w1: a half added before round()
+# clause: How many grains
+# why:  0.5 was added before round(). Where no grain is short, the sum is halfway between two whole
+#   numbers, and round() takes the even one of the two.
+# next: round up without floats: -(-count // grain).
+def grains_of(count, grain):
+    return round(count / grain + 0.5)
+
+
+# %% 02.w1: nearly one added
+# why:  0.9 was added, and the rest cut off. That is too little for a short grain with less than a
+#   tenth of its elements.
+# next: round up without floats: -(-count // grain).
+def grains_of(count, grain):
+    return int(count / grain + 0.9)
+
+
 # %% 02.w2: the row of b
 # clause: from which b[i, j] gets its number
 # why:  this is the tile of row i of a. But b[i, j] gets a[j, i], which is in row j.
@@ -909,6 +937,15 @@ def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
     return body
+
+
+# %% 02.w3: looks once
+# why:  If looks at left once, so 1 is taken away once and not again and again.
+# next: put RepeatWhileTrue(Sequence(), left, body) in its place.
+def to_zero(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return If(left, body, Sequence())
 
 
 # %% 02.w3: three times

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from math import ceil
 
 import numpy as np
@@ -327,6 +328,12 @@ def _plans() -> dict[str, Plan]:
     }
 
 
+def _small_plans() -> list[Plan]:
+    """Return plans with few rows, columns, pieces and tiles."""
+    sizes = product(range(1, 6), (7, 12), (1, 2, 3, 5), (1, 2, 3, 4, 7))
+    return [(*size, graphcores_guess, graphcores_guess) for size in sizes]
+
+
 def _planned(answer: Callable[..., int]) -> Passed:
     parts = _beside_ours(answer)
     follow = (
@@ -335,11 +342,19 @@ def _planned(answer: Callable[..., int]) -> Passed:
         else "compute the four parts separately, and return their sum."
     )
     try:
-        comparison = compare(answer, plan_cycles, _plans(), suspects("05.2"), next_step=follow)
+        comparison = compare(
+            answer,
+            plan_cycles,
+            _plans(),
+            suspects("05.2"),
+            next_step=follow,
+            more=(small := _small_plans()),
+        )
     except NotYet as wrong:
         raise wrong.with_more(parts) from None
     return Passed(
-        f"{len(_plans())} products, among them the tutorial's three", evidence=comparison.evidence
+        f"{len(_plans()) + len(small)} products, among them the tutorial's three",
+        evidence=comparison.evidence,
     )
 
 
@@ -581,8 +596,8 @@ def _placement_reasons(run: Ran, first: ComputeSetProfile, pieces: int) -> tuple
             received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)),
             f"a tile receives {number(received)} of the vector's {number(FLOAT.size * COLS)} "
             "bytes, since its pieces cover many columns.",
-            "place pieces of the same columns on one tile: give the pieces the numbers piece * "
-            "rows + row.",
+            "place pieces of the same columns on one tile: number n = piece * rows + row goes to "
+            "tile n * tiles // (rows * pieces).",
         ),
         (
             first.cost.exchange[-1].total > 0,
@@ -872,10 +887,22 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
     ):
         why = "the result has only the last piece of the inner dimension."
         advice = "add up the products: mat_mul_acc(graph, c, 1, …)."
+    elif end := _added_twice(actual - exact, left, right):
+        why = f"the first {end} numbers of the inner dimension are added twice."
+        advice = "let the loop begin where the first product ends."
     elif np.array_equal(np.sort(actual, axis=None), np.sort(exact, axis=None)):
         why = "the numbers are right, but in other positions."
         advice = "join the pieces in the order in which they were split."
     return place, quoted(exact[row, column]), why, advice
+
+
+def _added_twice(excess: Array, left: Array, right: Array) -> int:
+    """Return the length of the first piece of the inner dimension if `excess` is its product.
+
+    Return 0 if `excess` is no such product.
+    """
+    ends = range(1, len(right))
+    return next((n for n in ends if np.array_equal(excess, left[:, :n] @ right[:n])), 0)
 
 
 # --- 05.5 -----------------------------------------------------------------------------------------
@@ -922,6 +949,7 @@ def _filled(answer: Callable[..., float]) -> Passed:
         _weights(),
         suspects("05.5"),
         next_step="draw the panels on paper, and mark the places that have a weight.",
+        more=product(range(1, 8), range(1, 8), (1, 2, 4), (2, 3, 5)),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import product
 from types import EllipsisType
 from typing import Generic, TypeVar, cast
 
@@ -609,6 +610,19 @@ def _too_large(broken: Broken, rows: int) -> Exception:
     )
 
 
+def _missing_rows(actual: Array, rows: Array) -> list[str]:
+    """Return the numbers of the rows without which `actual` is the sum of `rows`; [] if none are.
+
+    All 8,192 sums of some of at most 13 rows are compared.
+    """
+    choices = np.array([*product((0, 1), repeat=len(rows))])
+    matches = np.flatnonzero((choices @ rows[:, :4] == actual[:4]).all(axis=1))
+    for chosen in choices[matches]:
+        if chosen.any() and np.array_equal(chosen @ rows, actual):
+            return [str(row) for row in np.flatnonzero(chosen == 0)]
+    return []
+
+
 def _missummed(run: Ran, rows: Array) -> Reason:
     """Return `(why, next step)` for wrong sums.
 
@@ -629,6 +643,12 @@ def _missummed(run: Ran, rows: Array) -> Reason:
         if not why and np.array_equal(actual, sums[n - 1]):
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
             advice = f"add all {len(rows)} rows, one after another."
+    if not why and (missing := _missing_rows(actual, rows)):
+        listed = f"rows {', '.join(missing[:-1])} and {missing[-1]} of {len(rows)} are"
+        if len(missing) == 1:
+            listed = f"row {missing[0]} of {len(rows)} is"
+        why = f"{listed} missing from the sums."
+        advice = f"follow row {missing[0]}: in which step is it added?"
     right = actual == sums[-1]
     if not why and run.unwritten("total"):
         why = (

@@ -204,7 +204,13 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
         return error
 
     advice = "copy p, and subtract 1 at index label."
-    return compare(answer, right, cases, suspects("07.w1"), next_step=advice)
+    more = [
+        (probabilities, label)
+        for classes in range(2, 11)
+        for probabilities in _softmax(draw.normal(size=(1, classes)))
+        for label in range(classes)
+    ]
+    return compare(answer, right, cases, suspects("07.w1"), next_step=advice, more=more)
 
 
 # --- 07.2 -----------------------------------------------------------------------------------------
@@ -900,6 +906,13 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
     """
     message = said_by(broken.error)
     rows, columns = batch.shape
+    if isinstance(broken.error, UninitialisedReadError) and "of 'images'" in message:
+        why = "this reads images before anything is written into it."
+        advice = (
+            "begin with popops.cast_with_output(graph, raw, images, …), which fills images, and "
+            "scale images after it."
+        )
+        return NotYet(broken.tried, message, why=why, next_step=advice)
     if "holds whole numbers" in message:
         why = "bytes are integers, and 1 / 255 is none, so the scaling must come after the cast."
         advice = "cast raw into images first, then multiply images."

@@ -967,7 +967,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: scaled before it is there
-# error in the answer: UninitialisedReadError
+# not yet: this reads images before anything is written into it
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))

@@ -7,9 +7,10 @@ budget, the cost is compared with the library's own version on the same machine.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from itertools import combinations_with_replacement, product
 from types import EllipsisType
 from typing import Protocol
 
@@ -91,7 +92,10 @@ def _patches(answer: Callable[..., Tensor]) -> Passed:
                 "differs."
             )
             if shaped:
-                advice = "count the windows in each column and in each row of the image separately."
+                advice = (
+                    f"compare your numbers of windows with windows({shape[1]}, {k}, {stride}, 0) "
+                    f"down and windows({shape[2]}, {k}, {stride}, 0) across."
+                )
             raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
@@ -253,13 +257,13 @@ MANY = 512
 WIDE = (4, 14, 14, 32)  # The input's shape of the layer whose cycles are measured.
 
 
-def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
+def layer_report(around: Answer, tiles: int = MANY, images: int = WIDE[0]) -> tuple[Report, Array]:
     """Return `(report, tiles)` of a 3x3 layer: `tiles` has the tile of each zero around its input.
 
     `around(graph, x, 1)` adds the zeros.
     """
     graph = graph_of(tiles)
-    x = graph.add_variable(FLOAT, WIDE, "x")
+    x = graph.add_variable(FLOAT, (images, *WIDE[1:]), "x")
     linearly(graph, x)
     graph.set_initial_value(x, 1)
     description = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
@@ -279,7 +283,7 @@ def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
 
 
 @cache
-def spread_cycles(tiles: int = MANY) -> int:
+def spread_cycles(tiles: int = MANY, images: int = WIDE[0]) -> int:
     """Return the modelled cycles of the 3x3 layer if popops.pad adds and maps its zeros.
 
     The zeros are those around the input of the layer.
@@ -289,7 +293,7 @@ def spread_cycles(tiles: int = MANY) -> int:
         widths = [0, padding, padding, 0]
         return popops.pad(graph, x, widths, widths)
 
-    report, _ = layer_report(padded, tiles)
+    report, _ = layer_report(padded, tiles, images)
     return int(report.total_cycles)
 
 
@@ -320,9 +324,24 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "add p rows and columns of zeros on each side."
             raise run.refused("07b.3", where + shaped, "", advice)
-    with answering(description := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
-        report, lies = layer_report(answer)
-    bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
+    bars, report = _layer_bars(answer, WIDE[0])
+    _layer_bars(answer, 1)
+    return Passed(
+        f"4 shapes, and a layer on {MANY} tiles, with {WIDE[0]} images and with 1", bars, report
+    )
+
+
+def _layer_bars(answer: Callable[[Graph, Tensor, int], Tensor], images: int) -> tuple[Bars, Report]:
+    """Return (cycles beside their budget, report) of the layer with this number of images.
+
+    :raises NotYet: if the cycles exceed the budget.
+    """
+    description = f"a layer of {WIDE[3]} channels on {MANY} tiles"
+    if images != WIDE[0]:
+        description += f", with {counted(images, 'image')}"
+    with answering(description):
+        report, lies = layer_report(answer, images=images)
+    bars = Bars(round(1.1 * spread_cycles(images=images)), int(report.total_cycles), MODELLED)
     if bars.yours > bars.budget:
         tile, maximum = Counter(lies.tolist()).most_common(1)[0]
         why = (
@@ -335,8 +354,13 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
                 "budget."
             )
         advice = "spread the zeros over the tiles: poputil.map_tensor_linearly(graph, zeros)."
+        if maximum == len(lies) and images == 1:
+            why = (
+                f"all {len(lies):,} zeros of this image are on tile {tile}, and others wait for it."
+            )
+            advice = "place a few of the zeros on each tile, for any number of images."
         raise NotYet(description, "", why=why, next_step=advice, bars=bars)
-    return Passed(f"4 shapes, and a layer on {MANY} tiles", bars, report)
+    return bars, report
 
 
 # --- 07b.4 ----------------------------------------------------------------------------------------
@@ -380,8 +404,18 @@ def _pool(answer: Callable[..., Array]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
         "all elements are negative": case(4, 3, 2, 1, below=True),
     }
+    nearly = np.array([[100, 100.0005], [0, 0]])
+    cases["one element is only nearly as large"] = (nearly, np.array([[1.0]]), 2, 2)
+
+    def small() -> Iterator[tuple[Array, Array, int, int]]:
+        for rows, columns, k, stride in product((1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 3), (1, 2, 3)):
+            if k <= min(rows, columns):
+                out = (rows - k) // stride + 1, (columns - k) // stride + 1
+                x = draw.integers(-1, 2, (rows, columns)).astype(float)
+                yield x, draw.integers(1, 9, out) / 2, k, stride
+
     advice = "find the largest element of one window by hand, and compare its gradient."
-    passed = compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
+    passed = compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice, more=small())
     whole = (np.array([[3, 3, 1], [0, 2, 2]]), np.array([[1.0, 0.5]]), 2, 1)
     advice = "make dx an array of floats, whatever the dtype of x: np.zeros(x.shape)."
     compare(answer, pool_slopes, {"x has whole numbers": whole}, next_step=advice)
@@ -418,7 +452,9 @@ def _busy(answer: Callable[..., float]) -> Passed:
         )
     }
     cases["each channel is a group"] = (9, 32, 32, 32)
-    return compare(answer, units_busy, cases, suspects("07b.5"))
+    sizes = product((1, 4, 9), (1, 2, 5, 16, 17), (1, 3, 16, 20), (1, 2, 3, 4))
+    more = [(places, ins * g, outs * g, g) for places, ins, outs, g in sizes]
+    return compare(answer, units_busy, cases, suspects("07b.5"), more=more)
 
 
 # --- 07b.6 ----------------------------------------------------------------------------------------
@@ -477,7 +513,8 @@ class _Watched:
         self.followed = 0.0  # the fraction of the running statistics that comes from batches
         self.kinds = list[int]()
         self.kept = list[float]()
-        self.read_of = list[int]()
+        self.read_last = 0  # the number of images that were read after the last training step
+        self.read_training = False  # whether images of the training half were read
         self.wrong = ""
         data, images, _ = _digits(training)
         labels = data.train_labels.tolist()
@@ -493,10 +530,8 @@ class _Watched:
                 self.wrong = self.wrong or f"an image of a {known_label} with the label {label}"
         if len(self.losses) >= self.allowed:
             raise _TooMany
-        if len(images) != self.batch:
-            raise ValueError(
-                f"cnn.learn() takes exactly {self.batch} images, cnn.batch, and got {len(images)}"
-            )
+        _refuse_other_batch(images, self.batch)
+        self.read_last = 0
         self.losses.append(self.cnn.learn(images, labels, rate))
         self.rates.append(float(rate))
         self.kinds.append(len(set(np.asarray(labels).tolist())))
@@ -510,12 +545,107 @@ class _Watched:
 
     def read(self, images: Array) -> Array:
         """Return the digits that the network predicts for `images`."""
-        self.read_of.append(len(images))
+        self.read_last += len(images)
+        flat = np.ascontiguousarray(np.asarray(images, np.float32))
+        self.read_training |= any(image.tobytes() in self.known for image in flat)
         return self.cnn.read(images)
 
 
 class _TooMany(Exception):
     """Raised if the answer takes more training steps than are allowed."""
+
+
+def _refuse_other_batch(images: Array, batch: int) -> None:
+    """Raise `ValueError` unless there are `batch` images."""
+    if len(images) != batch:
+        raise ValueError(
+            f"cnn.learn() takes exactly {batch} images, cnn.batch, and got {len(images)}"
+        )
+
+
+class _Substitute:
+    """A small network without weights, which classifies one test image less after each epoch.
+
+    Its batch and its number of epochs differ from those of the lesson. It reveals answers that
+    ignore `cnn.batch` or `epochs`, or that return the best of several tests.
+    """
+
+    batch = 4
+    epochs = 4
+    steps_per_epoch = 15
+    description = "a network with cnn.batch = 4, on 60 images, with epochs=4"
+
+    def __init__(self) -> None:
+        data, images, tests = _digits()
+        every = slice(0, 25 * self.batch * self.steps_per_epoch, 25)
+        self.images, self.labels = images[every], data.train_labels[every]
+        self.tests, self.test_labels = tests[:20], data.test_labels[:20]
+        self.place = {image.tobytes(): i for i, image in enumerate(self.tests)}
+        self.steps = 0
+        self.last_batch = self.batch  # the number of images in the last training step
+        self.shares = list[float]()  # the shares of all test images that were read
+
+    def learn(self, images: Array, labels: Array, rate: float) -> float:
+        """Count a training step, and return a loss that falls."""
+        self.last_batch = len(images)
+        _refuse_other_batch(images, self.batch)
+        if self.steps >= self.epochs * self.steps_per_epoch:
+            raise _TooMany
+        self.steps += 1
+        return 1 / self.steps
+
+    def keep(self, share: float) -> None: ...
+
+    def read(self, images: Array) -> Array:
+        """Return the labels of the test images, with a wrong one for each epoch; 0 for others."""
+        places = [
+            self.place.get(image.tobytes(), -1)
+            for image in np.ascontiguousarray(np.asarray(images, np.float32))
+        ]
+        epoch = self.steps // self.steps_per_epoch
+        labels = np.append(self.test_labels, 0)
+        digits = np.array([labels[i] if i >= epoch else (labels[i] + 1) % 10 for i in places])
+        if len(places) == len(self.tests):
+            self.shares.append(1 - epoch / len(self.tests))
+        return digits
+
+
+def _refuse_fixed(answer: Callable[..., float | EllipsisType]) -> None:
+    """Raise `NotYet` if the answer is wrong for another batch or another number of epochs."""
+    cnn = _Substitute()
+    every_epoch = f"go through the images {cnn.epochs} times here: once for each of `epochs`."
+    try:
+        with answering(cnn.description):
+            data = cnn.images, cnn.labels, cnn.tests, cnn.test_labels
+            result = plain(answer(cnn, *(part.copy() for part in data), cnn.epochs))
+    except Broken as broken:
+        if cnn.last_batch != cnn.batch:
+            why = f"a step gets {cnn.last_batch} images, although cnn.batch is {cnn.batch} here."
+            advice = "cut the images into batches of cnn.batch."
+            actual = said_by(broken.error)
+            raise NotYet(cnn.description, actual, why=why, next_step=advice) from None
+        if isinstance(broken.error, _TooMany):
+            why = "this goes through all images more than `epochs` times."
+            maximum = cnn.epochs * cnn.steps_per_epoch
+            actual = f"step {maximum + 1}"
+            raise NotYet(cnn.description, actual, why=why, next_step=every_epoch) from None
+        raise
+    if cnn.steps <= (cnn.epochs - 1) * cnn.steps_per_epoch:
+        raise NotYet(
+            cnn.description,
+            f"{counted(cnn.steps, 'step')}, where an epoch has {cnn.steps_per_epoch}",
+            expected=f"{cnn.epochs * cnn.steps_per_epoch} steps",
+            why=f"the images are used fewer than {cnn.epochs} times.",
+            next_step=every_epoch,
+        )
+    right = 1 - cnn.epochs / len(cnn.tests)
+    if result is None or abs(float(result) - right) > 1e-6:
+        why = "the network has another share after the last step."
+        if result is not None and cnn.shares and abs(float(result) - max(cnn.shares)) < 1e-6:
+            why = "this is the best of several tests, and not the share after the last epoch."
+        advice = "return np.mean(cnn.read(test_images) == test_labels), after the last step."
+        actual = "no number" if result is None else quoted(result)
+        raise NotYet(cnn.description, actual, f"{right:.4g}", why, advice)
 
 
 def _trained(answer: Callable[..., float | EllipsisType]) -> Passed:
@@ -526,6 +656,7 @@ def _trained(answer: Callable[..., float | EllipsisType]) -> Passed:
             break
     if fault:
         raise NotYet(_description(), *fault)
+    _refuse_fixed(answer)
     return Passed(
         f"{_description()}: {100 * right:.1f} % of the {len(_digits()[2])} test images "
         "read correctly",
@@ -611,14 +742,21 @@ def _fault(
         if learner_value is not None and abs(learner_value / 100 - right) < 0.004:
             advice = "leave out the factor of 100."
         return actual, "the share that is read correctly, from 0 to 1", "", advice
-    if abs(learner_value - right) > 0.004:
+    test_images = len(_digits()[2])
+    if abs(learner_value - right) > 0.004 or watched.read_last < test_images:
         why = "the trained network classifies another share of the test images correctly."
         advice = "return np.mean(cnn.read(test_images) == test_labels), after the last step."
-        if abs(learner_value - on_images()) < 0.004:
+        if watched.read_training and abs(learner_value - on_images()) < 0.004:
             why = "this is the share of the training images, not of the test images."
         elif abs(1 - learner_value - right) < 0.004:
             why = "this is the share of the test images that are classified incorrectly."
             advice = "compare with == instead of !=."
+        elif watched.read_last < test_images:
+            why = (
+                f"only {watched.read_last} of the {test_images} test images were read after the "
+                "last step."
+            )
+            advice = "give all of test_images to cnn.read, after the last step."
         return f"{learner_value:.4g}", f"{right:.4g}", why, advice
     return None
 
@@ -714,9 +852,13 @@ def _joined(answer: Callable[..., tuple[Tensor, Tensor]]) -> Passed:
                 r, c = off[0].tolist()
                 where = f"the {name} of channel {c} on replica {r}: {number(float(actual[r, c]))}"
                 advice = (
-                    "put the sums of x and of x * x through together(…), and divide both by "
-                    "replicas * x.shape[0]."
+                    "put the sum of x through together(…), and divide it by replicas * x.shape[0]."
                 )
+                if name == "variance":
+                    advice = (
+                        "take the mean of x * x over all samples of all replicas, and subtract the "
+                        "square of the mean that you return."
+                    )
                 raise run.refused("07b.7", where, number(float(right[c])), advice)
     return Passed("2, 4 and 1 replicas: equal to one batch with all samples", evidence=actual)
 
@@ -738,6 +880,13 @@ LESSON = lesson(
             (7, 2, 4, 1),
             (11, 4, 3, 2),
             (13, 3, 4, 0),
+            more=[
+                (size, k, stride, padding)
+                for size, k, stride, padding in product(
+                    range(1, 9), range(1, 6), range(1, 5), range(3)
+                )
+                if size + 2 * padding >= k
+            ],
         ),
     ),
     exercise("07b.1", _patches),
@@ -761,6 +910,11 @@ LESSON = lesson(
             (5, 5, 15),
             (3, 6, 12),
             (8, -4, 20),
+            more=[
+                (count, sum(numbers), sum(number**2 for number in numbers))
+                for count in (1, 2, 3, 4)
+                for numbers in combinations_with_replacement(range(-1, 4), count)
+            ],
         ),
     ),
     exercise("07b.7", _joined),

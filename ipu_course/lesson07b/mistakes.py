@@ -369,6 +369,21 @@ def patches(x, k, stride=1):
     return concat(seen, 3).reshape((batch * down * across, k * k * channels))
 
 
+# %% 07b.1: the positions divided by the stride
+# why:  the positions for a stride of 1 are divided by the stride, rounded down. The last window is
+#   missing where they do not come out even.
+# next: use (size - k) // stride + 1: the first window, and one more for each step.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = (rows - k + 1) // stride, (columns - k + 1) // stride
+    slices = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            slices.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(slices, 3).reshape((batch * down * across, k * k * channels))
+
+
 # %% 07b.1: row after row of the matrix
 # why:  the slices are joined below one another, so the numbers of one window are in different rows.
 # next: join the slices in dimension 3, so that the numbers of a window are in one row.
@@ -619,6 +634,23 @@ def backward(graph, x, w, dy, p, program):
     return dx.reshape(x.shape), dw.reshape(w.shape), db
 
 
+# %% 07b.2: both divided by the batch
+# clause: To get a mean, divide elsewhere
+# why:  dw and db are means over the images. The exercise asks for sums.
+# next: leave out both divisions by x.shape[0].
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    windows_of_x = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, windows_of_x.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    dw = popops.mul(graph, dw, 1 / x.shape[0], program)
+    db = popops.mul(graph, db, 1 / x.shape[0], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
 # %% 07b.2: down the slope
 # why:  all three gradients have the wrong sign.
 # next: do not negate dy: the update of the weights subtracts the gradient.
@@ -723,6 +755,18 @@ def padded(graph, x, p):
     return zeros_around(graph, x, p)
 
 
+# %% 07b.3: a tile for each image
+# clause: so that no tile has to wait for them
+# not yet: zeros of this image are on tile 0
+def padded(graph, x, p):
+    for axis in (1, 2):
+        zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        for image in range(len(x)):
+            graph.set_tile_mapping(zeros[image], image % graph.target.num_tiles)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
 # %% 07b.3: no zeros
 # why:  x is returned unchanged, without zeros.
 # next: for each of dimensions 1 and 2, join zeros, x and zeros.
@@ -817,6 +861,19 @@ def pool_back(x, dy, k, stride):
         here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
         largest = abs(x[here]) == abs(x[here]).max()
         dx[here] += dy[i, j] * largest / largest.sum()
+    return dx
+
+
+# %% 07b.4: nearly equal elements share
+# why:  np.isclose also accepts elements that are a little smaller. Only equally large elements
+#   share the gradient.
+# next: compare with ==: x[window] == x[window].max().
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        window = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        largest = np.isclose(x[window], x[window].max())
+        dx[window] += dy[i, j] * largest / largest.sum()
     return dx
 
 
@@ -1060,6 +1117,15 @@ def busy(places, ins, outs, groups):
     return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))
 
 
+# %% 07b.5: ins of all groups
+# clause: the channels of *all* groups
+# why:  the depth has the ins of all groups, but the width the outs of one.
+# next: divide places * ins by groups, too.
+def busy(places, ins, outs, groups):
+    k, n = places * ins, outs // groups
+    return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))
+
+
 # %% 07b.5: panels that are full
 # why:  this counts only full panels, but a panel with a few weights takes as long as a full one.
 # next: round up: -(-deep // 16) and -(-wide // 16).
@@ -1257,6 +1323,63 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
     return np.mean(cnn.read(test_images) == test_labels)
 
 
+# %% 07b.6: the best of several tests
+# clause: Return the share of correct test images after `epochs` epochs
+# not yet: this is the best of several tests
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, best = np.random.default_rng(1), 0
+    for rate in np.linspace(0.06, 0.01, epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, len(images) // cnn.batch * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], rate)
+            cnn.keep(0.1)
+        best = max(best, np.mean(cnn.read(test_images) == test_labels))
+    return best
+
+
+# %% 07b.6: two epochs, whatever is asked
+# clause: You may go through them `epochs` times
+# not yet: go through the images 4 times here
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw = np.random.default_rng(1)
+    for rate in (0.06, 0.01):
+        order = draw.permutation(len(images))
+        for begin in range(0, len(images) // cnn.batch * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], rate)
+            cnn.keep(0.1)
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: batches of 25, whatever the network takes
+# clause: a step with exactly `cnn.batch` images
+# not yet: cnn.learn() takes exactly 4 images, cnn.batch, and got 25
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw = np.random.default_rng(1)
+    for rate in np.linspace(0.06, 0.01, epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, len(images) - 24, 25):
+            batch = order[begin : begin + 25]
+            cnn.learn(images[batch], labels[batch], rate)
+            cnn.keep(0.1)
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: the first test images alone
+# clause: the share of the test images that it classifies correctly
+# not yet: only 100 of the 297 test images were read
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw = np.random.default_rng(1)
+    for rate in np.linspace(0.06, 0.01, epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, len(images) // cnn.batch * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], rate)
+            cnn.keep(0.1)
+    return np.mean(cnn.read(test_images[:100]) == test_labels[:100])
+
+
 # %% 07b.6: half of the images
 # clause: go through them
 # not yet: the training took only 30 of the 120 allowed steps
@@ -1358,6 +1481,21 @@ def statistics(graph, x, replicas, together, program):
     variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
     mean = popops.mul(graph, together(mean, program), 1 / replicas, program)
     return mean, variance
+
+
+# %% 07b.7: less the square of its own mean
+# why:  the mean of the squares is that of all samples, but the square of the replica's own mean is
+#   subtracted from it.
+# next: subtract the square of the mean of all samples, which you return.
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = popops.reduce(graph, x, [0], program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, together(total, program), 1 / (n * replicas), program)
+    squares = popops.mul(graph, squares, 1 / (n * replicas), program)
+    of_mean = popops.square(graph, popops.mul(graph, total, 1 / n, program), program)
+    return mean, popops.sub(graph, squares, of_mean, program)
 
 
 # %% 07b.7: divided by its own samples

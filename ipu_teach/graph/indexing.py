@@ -240,10 +240,13 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
 def out_of_range(tensor: Tensor, index: int, axis: int) -> PoplarIndexError:
     """Return the error for an index beyond the end of dimension `axis`."""
     length = tensor.shape[axis]
+    advice = up_to(length) if length else "the dimension is empty."
+    if length and len(tensor.shape) > 1:  # The index may belong to another dimension.
+        advice = f"{advice[:-1]} in this place; write : here if you mean another dimension."
     return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has
         {counted(length, "element")}.
         where: {tensor!r}
-        next:  {up_to(length) if length else "the dimension is empty."}""")
+        next:  {advice}""")
 
 
 def _slice_text(part: slice) -> str:

@@ -68,7 +68,7 @@ class Tags(HTMLParser):
 
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
-        "01.1 The time of a superstep: passed\n  tried:   right on 7 fixed sets of numbers\n"
+        "01.1 The time of a superstep: passed\n  tried:   right on 207 fixed sets of numbers\n"
         "  further: a tile can work longer for free, as long as another tile is slower. For tile 4, "
         "that is\n           max(work) - work[4] cycles."
     )

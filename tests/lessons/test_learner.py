@@ -506,7 +506,10 @@ def test_a_sitting_takes_fifty_minutes_at_most(lesson: Any) -> None:
     ends = [0, *stops, len(cells)]
     times = [sum(map(typical_minutes, cells[first:last])) for first, last in pairwise(ends)]
     assert max(times) * lesson.minutes / sum(times) < 51
-    ordinals, numbers = ["first", "second", "third", "fourth"], ["one", "two", "three", "four", "five"]
+    ordinals, numbers = (
+        ["first", "second", "third", "fourth"],
+        ["one", "two", "three", "four", "five"],
+    )
     sittings = numbers[len(stops)]
     assert (f"Take it in {sittings} sittings: " in source_of(cells[0])) is (len(stops) > 0)
     for stop, ordinal in zip(stops, ordinals, strict=False):

@@ -555,7 +555,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.5: math.ceil
-# passed: filled on 11 fixed sets of numbers
+# passed: filled on 452 fixed sets of numbers
 from math import ceil
 
 
@@ -564,7 +564,7 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: two shares
-# passed: filled on 11 fixed sets of numbers
+# passed: filled on 452 fixed sets of numbers
 def filled(k, n, deep, wide):
     def share(size, panel):
         used = size
@@ -576,7 +576,7 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: an array of places
-# passed: filled on 11 fixed sets of numbers
+# passed: filled on 452 fixed sets of numbers
 def filled(k, n, deep, wide):
     places = np.zeros(((k + deep - 1) // deep * deep, (n + wide - 1) // wide * wide))
     places[:k, :n] = 1

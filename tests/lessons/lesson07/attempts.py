@@ -10,7 +10,7 @@ from ipu_teach.program import Copy, Repeat, Sequence
 
 
 # %% 07.w1: a loop
-# passed: errors on 4 fixed sets of numbers
+# passed: errors on 58 fixed sets of numbers
 def errors(p, label):
     return [value - 1 if place == label else value for place, value in enumerate(p)]
 

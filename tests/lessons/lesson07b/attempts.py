@@ -521,7 +521,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.1: as many windows across as down
-# not yet: count the windows in each column and in each row
+# not yet: compare your numbers of windows
 def patches(x, k, stride=1):
     count = windows(x.shape[1], k, stride, 0)
     end = (count - 1) * stride + 1
