@@ -10,14 +10,15 @@ import inspect
 import linecache
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import deepcopy
 from types import CodeType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ipu_course.checking.mistakes import given_to
+from ipu_course.checking.mistakes import given_to, same
 from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
 from ipu_course.checking.time_limit import Stopped, put_back
 from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
@@ -266,6 +267,39 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
                 next_step=_copying(parameter, before),
             )
     return result
+
+
+def call_many(answer: Callable[..., Result], cases: Iterable[tuple[object, ...]]) -> list[Result]:
+    """Return the results of `answer` in many cases, each called with copies of its arguments.
+
+    The errors are those of `call`. What the answer rebinds is restored once, after all calls,
+    which takes far less time than one `call` for each case.
+    """
+    results = []
+    block = answering("")
+    faulty: list[tuple[object, ...]] = []
+    with block:
+        for case in cases:
+            copies = deepcopy(case)
+            try:
+                result = answer(*copies)
+            except BaseException:
+                block.tried = call_text(answer, case)
+                raise
+            if result is ... or not _is_unchanged(copies, case):
+                faulty.append(case)
+            results.append(result)
+    for case in faulty[:1]:
+        call(answer, *case)  # raises the error that describes the fault
+    return results
+
+
+def _is_unchanged(after: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    """Return whether a call has left its arguments as they were."""
+    with suppress(Exception):
+        if same(after, before):
+            return True
+    return not any(map(difference, after, before))
 
 
 def _copying(parameter: str, value: object) -> str:

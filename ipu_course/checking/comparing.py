@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Broken, Result, call, is_interruption
+from ipu_course.checking.calling import Broken, Result, call, call_many, is_interruption
 from ipu_course.checking.mistakes import Mistake, Reason, first, same, suspects
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.quoting import (
@@ -115,6 +115,7 @@ def compare(
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
     whole: bool = False,
+    more: Iterable[Case] = (),
 ) -> Passed:
     """Compare an answer with an independent computation on every case, and explain a difference.
 
@@ -128,14 +129,26 @@ def compare(
     the verdict. `whole` says that the numbers are positions or codes: then floats are refused, even
     2.0.
 
+    `more` has the arguments of many further calls, such as all small values. They are tried only if
+    the answer is right in all `cases`, so they choose the quoted call only for an answer that has
+    no fault elsewhere.
+
     :raises NotYet: if a result is wrong.
     """
-    results = _results_of(answer, cases, suspects)
-    wrong = {
-        name: words
-        for name, case in cases.items()
-        if (words := difference(results[name], oracle(*case), tolerance))
-    }
+    suspects = tuple(suspects)
+    results: dict[str, Result] = {}
+    wrong: dict[str, str] = {}
+    further = {f"{ORDINARY}, number {number}": case for number, case in enumerate(more, 1)}
+    for tried in (cases, further):
+        if wrong:
+            break
+        results |= _results_of(answer, tried, suspects, cases)
+        cases = {**cases, **tried}
+        wrong = {
+            name: words
+            for name, case in tried.items()
+            if (words := difference(results[name], oracle(*case), tolerance))
+        }
     if not wrong:
         for name, case in cases.items():
             if whole:
@@ -180,17 +193,24 @@ def compare(
 
 
 def _results_of(
-    answer: Callable[..., Result], cases: Mapping[str, Case], suspects: Iterable[Mistake]
+    answer: Callable[..., Result],
+    tried: Mapping[str, Case],
+    suspects: Iterable[Mistake],
+    cases: Mapping[str, Case],
 ) -> dict[str, Result]:
-    """Return the result of an answer for each case.
+    """Return the result of an answer for each case of `tried`.
+
+    A known mistake that fails in the same way has the same results in `cases`, too.
 
     :raises NotYet: if a call raises an error, and a known mistake fails in the same way.
     :raises Broken: if a call raises any other error.
     """
     try:
-        return {name: call(answer, *case) for name, case in cases.items()}
+        if tried is not cases:
+            return dict(zip(tried, call_many(answer, tried.values()), strict=True))
+        return {name: call(answer, *case) for name, case in tried.items()}
     except Broken as broken:
-        why, advice = first(suspects, gives_alike(answer, *cases.values()))
+        why, advice = first(suspects, gives_alike(answer, *cases.values(), *tried.values()))
         if not why:
             raise
         raise NotYet(broken.tried, said_by(broken.error), why=why, next_step=advice) from None

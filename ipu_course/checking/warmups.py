@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -19,15 +19,18 @@ from ipu_teach.types import Array
 Judge = Callable[..., Passed]
 
 
-def formula(name: str, right: Callable[..., Result], *cases: Case) -> Judge:
+def formula(
+    name: str, right: Callable[..., Result], *cases: Case, more: Iterable[Case] = ()
+) -> Judge:
     """Return a check that compares a function of numbers with `right` on all `cases`.
 
-    The first case is an ordinary one.
+    The first case is an ordinary one. `more` has the cases to try if all of these are right.
     """
+    more = tuple(more)
     values = {f"drawn, {case}": case for case in cases}
 
     def judge(answer: Callable[..., Result]) -> Passed:
-        return compare(answer, right, values, suspects(name))
+        return compare(answer, right, values, suspects(name), more=more)
 
     return judge
 
