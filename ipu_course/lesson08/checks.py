@@ -103,7 +103,7 @@ def computed_again(keep: Collection[int]) -> int:
 
 
 def _all_kept(most: int) -> list[tuple[int, set[int]]]:
-    """Return (layers, saved layers): every choice, with layer 0, in chains of 1 to `most` layers."""
+    """Return (layers, saved layers): every choice with layer 0, for 1 to `most` layers."""
     return [
         (layers, {0, *others})
         for layers in range(1, most + 1)
@@ -381,7 +381,7 @@ def _judged_place(
     kept_layers: list[int],
     alike: Sequence[Callable[[Saves], bool]],
 ) -> Bars:
-    """Return the memory of the saved layers of 08.4 next to the least; raise `NotYet` if it is more.
+    """Return the memory of the saved layers next to the least; raise `NotYet` if it is more.
 
     Each of `alike` returns whether another answer saves the same layers in its cases.
     """
@@ -542,7 +542,7 @@ def _best_even(layers: int, room: int) -> int:
 
 @cache
 def _even_spacings(layers: int) -> tuple[tuple[int, int], ...]:
-    """Return `(inputs in memory at once, recomputed layers)` for each spacing from 1 to `layers`."""
+    """Return (inputs in memory at once, recomputed layers) for each spacing up to `layers`."""
     return tuple(_price(layers, every) for every in range(1, layers + 1))
 
 
