@@ -964,7 +964,6 @@ def steps(counts, slots):
 
 
 # %% 12.5: no ring
-# clause: The last part is before the first one.
 # why:  the first parts have no positions before them here. The parts form a ring: the last part is
 #   before the first one.
 # next: count positions modulo len(counts): (part - step) % len(counts).

@@ -286,21 +286,6 @@ def heat(graph, plate, other, blocks, pairs):
     return program
 
 
-# %% 14.1: the edge copied in each iteration
-# not yet: put the Copy before the loop
-def heat(graph, plate, other, blocks, pairs):
-    body = Sequence(Copy(plate, other))
-    for source, into in ((plate, other), (other, plate)):
-        compute_set = graph.add_compute_set("step")
-        for tile, (top, bottom, left, right) in enumerate(blocks):
-            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
-            out = into[top:bottom, left:right]
-            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
-            graph.set_tile_mapping(vertex, tile)
-        body.add(Execute(compute_set))
-    return Repeat(pairs, body)
-
-
 # %% 14.2: strips
 # why:  these are strips of whole rows, one for each tile.
 # next: try every down that divides tiles, and return the division that fetches least.

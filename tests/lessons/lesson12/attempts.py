@@ -184,7 +184,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: odd column left out
-# not yet: -2178] next: compute by hand
+# not yet: -2178] next: follow one block by hand
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]

@@ -200,6 +200,21 @@ def heat(graph, plate, other, blocks, pairs):
     return Sequence(Copy(plate, other), forth, Repeat(pairs, Sequence(back, forth)))
 
 
+# %% 14.1: the edge copied in each iteration
+# not yet: put the Copy before the loop
+def heat(graph, plate, other, blocks, pairs):
+    body = Sequence(Copy(plate, other))
+    for source, into in ((plate, other), (other, plate)):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        body.add(Execute(compute_set))
+    return Repeat(pairs, body)
+
+
 # %% 14.2: by what crosses, corners included
 # passed: the 11 of different shapes
 def cut(rows, columns, tiles):
