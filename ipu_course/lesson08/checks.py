@@ -8,7 +8,7 @@ executes such a list on numbers. Both are independent of the method of an answer
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import combinations
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Answer, Broken, answering, call
+from ipu_course.checking.calling import Answer, Broken, answering, call, call_many
 from ipu_course.checking.comparing import compare, gives_alike
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -102,6 +102,16 @@ def computed_again(keep: Collection[int]) -> int:
     return starts[-1] - len(starts) + 1
 
 
+def _all_kept(most: int) -> list[tuple[int, set[int]]]:
+    """Return (layers, saved layers): every choice with layer 0, for 1 to `most` layers."""
+    return [
+        (layers, {0, *others})
+        for layers in range(1, most + 1)
+        for count in range(layers)
+        for others in combinations(range(1, layers), count)
+    ]
+
+
 # --- 08.w1 and 08.1 -------------------------------------------------------------------------------
 
 
@@ -120,7 +130,8 @@ def _last_reads(answer: Callable[..., int]) -> Passed:
         "the layer is layer 0": (_listed(5, [0, 2]), 0),
         "the chain has one layer": (_listed(1, [0]), 0),
     }
-    return compare(answer, _last_read, cases, suspects("08.w1"))
+    more = [(_listed(n, keep), layer) for n, keep in _all_kept(6) for layer in range(n)]
+    return compare(answer, _last_read, cases, suspects("08.w1"), more=more)
 
 
 def _alive(answer: Callable[..., int]) -> Passed:
@@ -135,12 +146,17 @@ def _alive(answer: Callable[..., int]) -> Passed:
         name: (_listed(n, keep), draw.permutation(np.arange(3, 30))[:n].tolist())
         for name, (n, keep) in chains.items()
     }
-    return compare(answer, alive_while, cases, suspects("08.1"))
+    more = [
+        (_listed(n, keep), draw.permutation(np.arange(1, n + 1)).tolist())
+        for n, keep in _all_kept(6)
+    ]
+    return compare(answer, alive_while, cases, suspects("08.1"), more=more)
 
 
 # --- 08.2 -----------------------------------------------------------------------------------------
 
 
+@cache
 def _price(layers: int, every: int) -> tuple[int, int]:
     """Return `(inputs in memory at once, recomputed layers)` if every `every`-th input is saved."""
     keep = range(0, layers, every)
@@ -165,7 +181,8 @@ def _prices(answer: Callable[..., tuple[int, int]]) -> Passed:
             expected="two",
             next_step=advice,
         )
-    return compare(answer, _price, cases, suspects("08.2"))
+    more = [(n, every) for n in range(1, 25) for every in range(1, n + 1) if n % every == 0]
+    return compare(answer, _price, cases, suspects("08.2"), more=more)
 
 
 # --- 08.3 -----------------------------------------------------------------------------------------
@@ -279,9 +296,17 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
     _refuse_library(answer)
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
     # An answer must also accept an unsorted list. (Sets of small integers iterate in order.)
-    for layers, kept_layers in (*cases, (13, [9, 0, 4])):
+    tried = (*cases, (13, [9, 0, 4]))
+    short = _all_kept(6)
+
+    def results() -> Iterator[tuple[tuple[int, Collection[int]], Order]]:
+        for case in tried:
+            yield case, call(answer, *case)
+        yield from zip(short, call_many(answer, short), strict=True)
+
+    for (layers, kept_layers), result in results():
         description = call_text(answer, (layers, kept_layers))
-        steps = _steps_of(call(answer, layers, kept_layers), description, layers)
+        steps = _steps_of(result, description, layers)
         if fault := _fault(steps, layers, kept_layers):
             other = next(case for case in cases if case != (layers, kept_layers))
             alike = gives_alike(_pairs_of(answer), (layers, kept_layers), other)
@@ -293,7 +318,8 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
             refused = refusing("08.3", partial(_orders, alike))
             raise refused(description, actual, expected, advice, why=why)
     words = (
-        "7 chains, executed on numbers: the gradients have the same bits as with all inputs saved"
+        f"{len(tried) + len(short)} chains, executed on numbers: the gradients have the same bits "
+        "as with all inputs saved"
     )
     return Passed(words, evidence=tuple(steps))
 
@@ -335,45 +361,74 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """Return the lowest peak of memory if k inputs are saved, including the input of layer 0.
+    """Return the lowest peak of memory if at most k inputs are saved, including that of layer 0.
 
-    All choices of k inputs are tried.
+    All choices are tried. Fewer than k inputs may need less memory than k.
     """
     rest = range(1, len(sizes))
-    return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
+    return min(
+        most_alive(sizes, options) for count in range(k) for options in combinations(rest, count)
+    )
 
 
 def _places(answer: Callable[..., list[int]]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
+    # Four layers for which saving all four needs 29, and three of them 23. Then short chains.
+    short = [([9, 6, 6, 8], 4)]
+    short += [
+        (draw(np.arange(2, 10))[:n].tolist(), k) for n in range(2, 6) for k in range(1, n + 1)
+    ]
     bars = None
-    actual, fails_alike = _kept_by(answer, cases)
-    for (sizes, k), kept_layers in actual:
-        description = call_text(answer, (sizes, k))
-        message = quoted(kept_layers)
-        if 0 not in kept_layers:
-            why = (
-                "layer 0 is missing, but its input is always in memory, so layer 0 is one of the "
-                "saved layers."
-            )
-            advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
-            raise NotYet(description, message, "0 among the layers", why, advice)
-        if (number := len({*kept_layers})) > k:
-            message += f", which are {number} layers"
-            why = "layer 0 counts as one of the k layers."
-            advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
-            raise NotYet(description, message, f"at most {k}", why, advice)
-        bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
-        if bars_of_case.yours > bars_of_case.budget:
-            advice = (
-                "try all choices of k layers, and return the one with the smallest max(alive(…))."
-            )
-            raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars_of_case)
-        bars = bars or bars_of_case
-    return Passed(
-        "8 chains; below, one large at both ends", bars, [kept_layers for _, kept_layers in actual]
-    )
+    kept = []
+    alike = []
+    for tried in (cases, short):
+        actual, saves_the_same = _kept_by(answer, tried)
+        alike.append(saves_the_same)
+        for case, kept_layers in actual:
+            bars_of_case = _judged_place(answer, case, kept_layers, alike)
+            bars = bars or bars_of_case
+        kept += [kept_layers for _, kept_layers in actual]
+    return Passed(f"{len(cases) + len(short)} chains; below, one large at both ends", bars, kept)
+
+
+def _judged_place(
+    answer: Callable[..., list[int]],
+    case: tuple[list[int], int],
+    kept_layers: list[int],
+    alike: Sequence[Callable[[Saves], bool]],
+) -> Bars:
+    """Return the memory of the saved layers next to the least; raise `NotYet` if it is more.
+
+    Each of `alike` returns whether another answer saves the same layers in its cases.
+    """
+    sizes, k = case
+    description = call_text(answer, case)
+    message = quoted(kept_layers)
+    advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
+    if 0 not in kept_layers:
+        why = (
+            "layer 0 is missing, but its input is always in memory, so layer 0 is one of the "
+            "saved layers."
+        )
+        raise NotYet(description, message, "0 among the layers", why, advice)
+    if (number := len({*kept_layers})) > k:
+        message += f", which are {number} layers"
+        why = "layer 0 counts as one of the k layers."
+        raise NotYet(description, message, f"at most {k}", why, advice)
+    bars = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
+    if bars.yours > bars.budget:
+        advice = (
+            "compute max(alive(schedule(n, keep), sizes)) for each choice of at most k layers, and "
+            "return the choice with the lowest."
+        )
+
+        def fails_alike(like: Saves) -> bool:
+            return all(saves_the_same(like) for saves_the_same in alike)
+
+        raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars)
+    return bars
 
 
 Chain = TypeVar(
@@ -390,10 +445,10 @@ def _kept_by(
     The predicate returns whether another answer saves the same layers in all cases.
     """
     actual = []
-    for case in cases:
+    for case, saved in zip(cases, call_many(answer, cases), strict=True):
         sizes = case[0]
         layers = sizes if isinstance(sizes, int) else len(sizes)
-        actual.append((case, _kept_of(call(answer, *case), call_text(answer, case), layers)))
+        actual.append((case, _kept_of(saved, partial(call_text, answer, case), layers)))
 
     def saves_the_same(like: Saves) -> bool:
         return all({0, *like(*case)} == {0, *kept_layers} for case, kept_layers in actual)
@@ -401,21 +456,22 @@ def _kept_by(
     return actual, saves_the_same
 
 
-def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
-    """Return the layers whose inputs an answer saves, as a list.
+def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> list[int]:
+    """Return the layers whose inputs an answer saves, as a list. `description()` is the call.
 
     :raises NotYet: if the answer did not return valid layers.
     """
     advice = "return a list of layers: [0, 4, 9]."
     is_list = isinstance(saved, (list, tuple, set, frozenset, range, np.ndarray))
     if not is_list or getattr(saved, "ndim", 1) == 0:
-        raise NotYet(description, returned(saved, ", which names no layers"), next_step=advice)
+        actual = returned(saved, ", which names no layers")
+        raise NotYet(description(), actual, next_step=advice)
     for layer in saved:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
             if plain(layer) in range(layers):
                 why = "the number of a layer is an integer, and this is a float."
-            raise NotYet(description, f"layer {shown(layer)}", why=why, next_step=advice)
+            raise NotYet(description(), f"layer {shown(layer)}", why=why, next_step=advice)
     return [int(layer) for layer in saved]
 
 
@@ -502,14 +558,33 @@ def _best_even(layers: int, room: int) -> int:
 
     Every k-th input is saved, for the best k. At most `room` inputs may be in memory at once.
     """
-    evenly = (range(0, layers, k) for k in range(1, layers + 1))
-    fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
-    return min(computed_again(keep) for keep in fitting)
+    return min(again for maximum, again in _even_spacings(layers) if maximum <= room)
+
+
+@cache
+def _even_spacings(layers: int) -> tuple[tuple[int, int], ...]:
+    """Return (inputs in memory at once, recomputed layers) for each spacing up to `layers`."""
+    return tuple(_price(layers, every) for every in range(1, layers + 1))
+
+
+def _fits_in(layers: int, room: int, kept_layers: Collection[int]) -> bool:
+    """Return whether the saved inputs fit, and recompute no more than the best even spacing."""
+    is_small = most_alive([1] * layers, kept_layers) <= room
+    return is_small and computed_again(kept_layers) <= _best_even(layers, room)
 
 
 def _fits(answer: Callable[..., list[int]]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
+    # every room in which an even spacing fits; the largest chain stays last
+    short = [
+        (layers, room)
+        for layers in range(1, 15)
+        for room in range(min(maximum for maximum, _ in _even_spacings(layers)), layers + 2)
+    ]
     actual, fails_alike = _kept_by(answer, cases)
+    if all(_fits_in(*case, kept_layers) for case, kept_layers in actual):
+        further, fails_alike = _kept_by(answer, short)
+        actual = [*further, *actual]
     for (layers, room), kept_layers in actual:
         maximum = most_alive([1] * layers, kept_layers)
         again = computed_again(kept_layers)
@@ -518,6 +593,8 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
         if maximum <= room and again <= best:
             continue
         advice = "return the spacing that fits and recomputes the fewest layers."
+        if maximum > room:
+            advice = "try every spacing from 1 to layers, and leave out those above `room`."
         message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} recomputed"
         expected = f"at most {room} at once and {best} recomputed"
         draws = partial(_in_memory, layers, kept_layers) if maximum > room else None
@@ -526,7 +603,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
     report = _ran(_listed(layers, kept_layers), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
-    words = f"{len(cases)} chains; the last needs {fullest:,} of {MEMORY:,} bytes of a tile"
+    words = f"{len(actual)} chains; the last needs {fullest:,} of {MEMORY:,} bytes of a tile"
     return Passed(words, bars, (report.total_cycles, fullest))
 
 

@@ -515,6 +515,20 @@ def schedule(layers, keep):
     return [tuple(step) for step in recompute(layers, keep)]
 
 
+# %% 08.3: only between the layers of keep
+# why:  the layers before the first layer in `keep` have no backward step. The input of layer 0 is
+#   always saved, so the first segment begins there.
+# next: begin with layer 0, and sort the layers: `keep` may also be a list in any order.
+def schedule(layers, keep):
+    steps = [("forward", i) for i in range(layers)]
+    starts = list(keep)
+    for start, end in reversed(list(pairwise([*starts, layers]))):
+        if end < layers:
+            steps += [("recompute", i) for i in range(start, end - 1)]
+        steps += [("backward", i) for i in reversed(range(start, end))]
+    return steps
+
+
 # %% 08.4: evenly spaced
 # why:  these layers have even spacing, but the inputs of the layers have different sizes.
 # next: try all choices of layers, and compare their max(alive(…)).
@@ -614,7 +628,7 @@ def place(sizes, k):
 # %% 08.4: one after another
 # why:  this chooses the best layer first, and then the best next layer for it, but the best pair
 #   may contain neither.
-# next: compare whole choices: combinations(range(1, n), k - 1).
+# next: compare whole choices: combinations(range(1, n), j) for each j below k.
 def place(sizes, k):
     keep, n = [0], len(sizes)
     while len(keep) < min(k, n):
@@ -631,6 +645,31 @@ def place(sizes, k):
     n = len(sizes)
     ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
     return min(ways, key=lambda keep: max(alive(schedule(n, keep), [1] * n)))
+
+
+# %% 08.4: kept and largest segment, fewer, too
+# why:  this adds all saved inputs to the largest segment. While an early segment goes backward, the
+#   saved inputs after it are no longer in memory.
+# next: go through the steps: the memory of a choice is max(alive(schedule(n, keep), sizes)).
+def place(sizes, k):
+    def guess(keep):
+        largest = max(sum(sizes[a + 1 : b]) for a, b in pairwise([*keep, len(sizes)]))
+        return sum(sizes[i] for i in keep) + largest
+
+    rest = range(1, len(sizes))
+    ways = [[0, *more] for count in range(k) for more in combinations(rest, count)]
+    return min(ways, key=guess)
+
+
+# %% 08.4: exactly k of them
+# clause: at most k layers
+# why:  this saves exactly k inputs. All saved inputs are in memory at once, so fewer of them may
+#   need less memory.
+# next: try choices of 1 to k layers, and return the one with the lowest peak.
+def place(sizes, k):
+    n = len(sizes)
+    ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
+    return min(ways, key=lambda keep: max(alive(schedule(n, keep), sizes)))
 
 
 # %% 08.5: all of them
@@ -807,6 +846,19 @@ def keep_for(layers, room):
         and max(alive(steps := schedule(layers, range(0, layers, every)), [1] * layers)) <= room
     ]
     return list(range(0, layers, min(ways)[1]))
+
+
+# %% 08.5: only spacings that divide, or layer 0 alone
+# why:  only spacings that divide the number of layers are tried. If none of them fits, only layer 0
+#   is saved, and that does not fit either.
+# next: try all spacings from 1 to layers, and count with max(alive(schedule(…), …)).
+def keep_for(layers, room):
+    def most(every):
+        return layers // every + every - 1
+
+    ways = [every for every in range(1, layers + 1) if layers % every == 0 and most(every) <= room]
+    every = min(ways or [layers], key=lambda every: (layers // every - 1) * (every - 1))
+    return list(range(0, layers, every))
 
 
 # %% 08.6: a number for each call

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 
@@ -184,19 +185,37 @@ def _deep(name: str, layers: int) -> Trial:
         form=_of_rows(WIDTH * WIDTH, layers),
         runs=2 if layers < 8 else 1,
         ready=lambda run: _write(run.engine, "rows", weights),
+        agree=_stops_alike,
         # To find the mistake in an answer, a second trial is run: the first one here that differs.
         # The trial with 8 layers comes before 5 and 3, because it tells more mistakes apart.
         beside=lambda: _depths(name)[2::-1],
     )
 
 
+def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two programs give the same results.
+
+    Programs that stop with an error must also have equally many loads: a load too many and a row
+    number that is one too large stop with the same error.
+    """
+
+    def loads(run: Ran) -> int:
+        steps = (step for step in all_of(run.program) if isinstance(step, Copy))
+        return sum(isinstance(step.source, RemoteBuffer) for step in steps)
+
+    is_alike = equal(learner_run, reference_run)
+    return is_alike and (learner_run.error is None or loads(learner_run) == loads(reference_run))
+
+
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
 # The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
-# layer adds: none, at most those of its weights, or more.
+# layer adds: none, at most those of its weights, or more. The last one is for programs whose
+# variables for weights are as many for `many` layers as for `few`.
 MORE_MEMORY = (
     "the weights of more than one layer are in memory, although only one layer computes.",
     "the weights share one variable, but each layer still has its own vertices and results.",
     "the weights of all layers are in memory, since each layer has its own variable.",
+    "the program has steps of its own for each layer, with their own code, vertices and results.",
 )
 
 
@@ -236,6 +255,18 @@ def _resident(answer: Callable[..., Program]) -> Passed:
     return Passed(words, bars, (trial_run.report, int(bars.yours)))
 
 
+def _weights_of(run: Ran) -> int:
+    """Return the bytes of the variables that remote buffers are copied to."""
+    copies = (step for step in all_of(run.program) if isinstance(step, Copy))
+    loads = (step.destination for step in copies if isinstance(step.source, RemoteBuffer))
+    variables = {
+        part.var.id: part.var.stop - part.var.start
+        for load in loads
+        for part in load.get_var_regions()
+    }
+    return sum(variables.values())
+
+
 def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
     """Return the bytes on the fullest tile for `many` layers, next to their budget.
 
@@ -251,7 +282,10 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
             f"{peak[many]:,}"
         )
         bytes_per_layer = (peak[many] - peak[few]) // (many - few)
-        why = MORE_MEMORY[(bytes_per_layer > 0) + (bytes_per_layer > LAYER)]
+        reason = (bytes_per_layer > 0) + (bytes_per_layer > LAYER)
+        if reason == 2 and _weights_of(runs[few]) == _weights_of(runs[many]):
+            reason = 3
+        why = MORE_MEMORY[reason]
         advice = "create one variable w, and put one body into a Repeat."
         if not bytes_per_layer and peak[many] > 2 * report.memory.held_per_tile.mean():
             why = "only one layer's weights are in memory, but they are mapped to few tiles."
@@ -437,8 +471,8 @@ def _turns(answer: Callable[..., Program]) -> Passed:
         raise refused(description, f"{crossings} calls of cross", f"{layers - 1}", advice)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
-        why = "an IPU waits for a load that could start earlier."
-        advice = "put each load directly after the compute of the other IPU, before the cross."
+        why = "an IPU waits for a load."
+        advice = "put each load next to the compute of the other IPU, with no cross between them."
         draws = partial(show.streaming, report)
         raise refused(description, "", "", advice, why=why, bars=bars, draws=draws)
     bound = Bound(minimum, MODELLED, f"a load, {layers} layers, {layers - 1} inter-IPU copies")
@@ -504,7 +538,9 @@ def _factors(answer: Callable[[int, int], int]) -> Passed:
         "the load is much longer than the work": (10**6 + 1, 100),
     }
     cases |= {"the load is one cycle longer than the work": (100_001, 100_000)}
-    return compare(answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4"))
+    more = product(range(41), range(1, 10))
+    known = suspects("09.4")
+    return compare(answer, lambda load, work: max(1, -(-load // work)), cases, known, more=more)
 
 
 # --- 09.5 -----------------------------------------------------------------------------------------
@@ -631,6 +667,16 @@ def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
 
 
+@cache
+def _steps_of(transfers: tuple[Transfer, ...]) -> tuple[int, ...]:
+    return tuple(steps_shared(transfers))
+
+
+def _steps(transfers: Sequence[Transfer]) -> list[int]:
+    """Return what `steps_shared` returns, without compiling equal transfers twice."""
+    return list(_steps_of(tuple(transfers)))
+
+
 def _run_of(transfers: Sequence[Transfer]) -> View:
     """Return the timeline of a run that executes these transfers."""
     graph, program, device = _program_of(transfers)
@@ -687,7 +733,8 @@ def _shared(answer: Callable[[Sequence[Transfer]], list[int]]) -> Passed:
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "for each transfer, write down what the current step already reads and writes."
     known = suspects("09.6")
-    return compare(answer, steps_shared, cases, known, advice, draws=_run_of, whole=True)
+    more = [(_transfers(count, draw),) for count in (2, 3, 4, 5) for _ in range(10)]
+    return compare(answer, _steps, cases, known, advice, draws=_run_of, whole=True, more=more)
 
 
 LESSON = lesson(
@@ -709,6 +756,12 @@ LESSON = lesson(
             (2, 1, 3),
             (0, 0, 4),
             (6, 0, 1),
+            more=[
+                (layer, batch, batches)
+                for batches in range(1, 7)
+                for batch in range(batches)
+                for layer in range(6)
+            ],
         ),
     ),
     exercise("09.1", _counted),
@@ -723,6 +776,7 @@ LESSON = lesson(
             (42, 690, 11),
             (70, 30, 1),
             (50, 50, 4),
+            more=product((1, 2, 3, 7, 50), (1, 2, 3, 7, 50), range(1, 9)),
         ),
     ),
     exercise("09.3", _turns),
@@ -739,6 +793,7 @@ LESSON = lesson(
             (520, 4),
             (3, 4),
             (201, 200),
+            more=product(range(1, 41), range(1, 10)),
         ),
     ),
     exercise("09.5", _momentum),

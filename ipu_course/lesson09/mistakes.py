@@ -100,8 +100,9 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.1: never counted on
 # clause: Count the rows on the device, in a `Repeat`
-# why:  every iteration changes row 0, since `row` is never increased.
-# next: add 1 to `row` at the end of the body.
+# why:  every iteration changes row 0, and the other rows are never changed.
+# next: set `row` to 0 once, before the Repeat, and add 1 to it at the end of the body: both copies
+#   read the row number from it.
 def add_one(graph, buffer, x, row, rows):
     body = Sequence(Copy(buffer, x, row))
     popops.add_in_place(graph, x, 1, body)
@@ -478,6 +479,43 @@ def deep(graph, buffer, x, layers):
     return program
 
 
+# %% 09.2: one load too many
+# why:  each iteration loads the next row at its end, and the last one asks for a row that does not
+#   exist.
+# next: load at the start of the body, so that there is one load for each layer.
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    poputil.map_tensor_linearly(graph, w)
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    graph.set_tile_mapping(row, 0)
+    program, body = Sequence(), Sequence()
+    popops.zero(graph, row, program)
+    program.add(Copy(buffer, w, row))
+    y = poplin.mat_mul(graph, x, w, body)
+    popops.tanh_in_place(graph, y, body)
+    body.add(Copy(y, x))
+    popops.add_in_place(graph, row, 1, body)
+    body.add(Copy(buffer, w, row))
+    program.add(Repeat(layers, body))
+    return program
+
+
+# %% 09.2: one place for weights, a product for each layer
+# not yet: the program has steps of its own for each layer
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    rows = graph.add_constant(UNSIGNED_INT, (layers,), [*range(layers)])
+    for tensor in (w, rows):
+        poputil.map_tensor_linearly(graph, tensor)
+    program, y = Sequence(), x
+    for n in range(layers):
+        program.add(Copy(buffer, w.flatten(), rows[n : n + 1]))
+        y = poplin.mat_mul(graph, y, w, program)
+        popops.tanh_in_place(graph, y, program)
+    program.add(Copy(y, x))
+    return program
+
+
 # %% 09.w2: one after the other
 # clause: when the two IPUs alternate
 # why:  this adds every load and all the work, as if a single IPU did both one after the other.
@@ -529,6 +567,19 @@ def by_turns(load, work, layers):
 # next: add one load, then layers - 1 phases of max(load, work), then the work of the last layer.
 def by_turns(load, work, layers):
     return layers * max(load, work)
+
+
+# %% 09.w2: each load as early as it can
+# clause: Each load after the first starts together with the previous layer.
+# why:  here both IPUs load at the start, and then each loads again as soon as its layer is done. In
+#   this exercise, each load after the first starts together with the previous layer.
+# next: count max(load, work) from the start of one layer to the start of the next.
+def by_turns(load, work, layers):
+    ready, done = [0, 0], 0
+    for n in range(layers):
+        done = max(done, ready[n % 2] + load) + work
+        ready[n % 2] = done
+    return done
 
 
 # %% 09.3: one after the other
@@ -709,6 +760,21 @@ def turns(load, compute, cross, layers):
         steps.append(compute(n))
         if n + 1 < layers:
             steps += [load(n + 1, (n + 1) % 2), cross(n)]
+    return steps
+
+
+# %% 09.3: a load between a layer and its cross
+# why:  the IPU loads between its layer and the cross, so the cross and the next layer wait for that
+#   load.
+# next: put each load next to the compute of the other IPU, with no cross between them.
+def turns(load, compute, cross, layers):
+    steps = [load(n, n) for n in range(min(2, layers))]
+    for n in range(layers):
+        steps.append(compute(n % 2))
+        if n + 2 < layers:
+            steps.append(load(n + 2, n % 2))
+        if n + 1 < layers:
+            steps.append(cross(n % 2))
     return steps
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import count, pairwise
+from itertools import count, pairwise, permutations, product
 
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import Answer, call, call_made
+from ipu_course.checking.calling import Answer, call, call_all, call_made
 from ipu_course.checking.comparing import compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
@@ -79,7 +79,9 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
         "tick."
     )
     cases = drawn | special
-    return compare(answer, table_of, cases, suspects("10.1"), next_step=advice, whole=True)
+    more = product(range(1, 8), range(1, 8))
+    known = suspects("10.1")
+    return compare(answer, table_of, cases, known, next_step=advice, whole=True, more=more)
 
 
 # --- 10.2 -----------------------------------------------------------------------------------------
@@ -150,6 +152,20 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
     cases = [(LAYERS, 4), *drawn, UNLIKE, ([5, 2, 7], 1), ([4, 1, 3], 3)]
     results = [call(answer, list(costs), ipus) for costs, ipus in cases]
+    cuts = _judged_cuts(answer, cases, results)
+    # Short chains, tried only if the others are right. Many of their layers cost the same.
+    short = [(draw(1, 5, n).tolist(), ipus) for n in range(1, 8) for ipus in range(1, n + 1)]
+    cuts += _judged_cuts(answer, short, call_all(answer, short))
+    bars = Bars(least_slowest(tuple(LAYERS), 4), slowest(LAYERS, cuts[0]), "of the slowest")
+    return Passed(f"{len(cuts)} chains; below, the twelve layers", bars, cuts)
+
+
+def _judged_cuts(
+    answer: Callable[[list[int], int], list[int]],
+    cases: list[tuple[list[int], int]],
+    results: list[list[int]],
+) -> list[list[int]]:
+    """Return the cuts that an answer returned as lists; raise `NotYet` if one is not the best."""
     rows = []
     for (costs, ipus), begins in zip(cases, results, strict=True):
         description = call_text(answer, (costs, ipus))
@@ -168,16 +184,18 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
             )
         rows.append(row)
     actual = list(zip(cases, rows, strict=True))
-    bars = []
     for (costs, ipus), row in actual:
         minimum = least_slowest(tuple(costs), ipus)
-        bars.append(Bars(minimum, slowest(costs, row), "of the slowest"))
-        if bars[-1].yours > minimum:
+        bars = Bars(minimum, slowest(costs, row), "of the slowest")
+        if bars.yours > minimum:
             refused = refusing("10.2", partial(_cuts_alike, actual))
-            advice = "try all choices, and return the one whose largest sum of costs is smallest."
+            advice = (
+                "for every choice, compute the largest sum of a stage, and return the choice where "
+                "it is smallest."
+            )
             description = call_text(answer, (costs, ipus))
-            raise refused(description, quoted(row), "", advice, bars=bars[-1])
-    return Passed(f"{len(cases)} chains; below, the twelve layers", bars[0], rows)
+            raise refused(description, quoted(row), "", advice, bars=bars)
+    return rows
 
 
 # --- 10.w1 ----------------------------------------------------------------------------------------
@@ -442,6 +460,22 @@ def in_reverse() -> Schedule:
     return ticks
 
 
+def _in_every_order() -> list[tuple[Schedule, int]]:
+    """Return (schedule, stages) for one stage: every order of up to 3 micro-batches, and one of 4.
+
+    In the order of 4, micro-batch 0 is held to the end, when 1 is long gone.
+    """
+    orders = [
+        order
+        for many in (1, 2, 3)
+        for order in permutations([(kind, b) for kind in (FORWARD, BACKWARD) for b in range(many)])
+        if all(order.index((FORWARD, b)) < order.index((BACKWARD, b)) for b in range(many))
+    ]
+    four = ((FORWARD, 0), (FORWARD, 1), (BACKWARD, 1), (FORWARD, 2), (FORWARD, 3), (BACKWARD, 3))
+    orders.append((*four, (BACKWARD, 2), (BACKWARD, 0)))
+    return [([[(kind, 0, b)] for kind, b in order], 1) for order in orders]
+
+
 def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases: dict[str, tuple[Schedule, int]] = {}
     for stages in (3, 2, 4, 8):
@@ -465,7 +499,9 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     def draws(ticks: Schedule, stages: int) -> View:
         return show.pipeline(ticks)
 
-    return compare(answer, held, cases, suspects("10.4"), next_step=advice, draws=draws)
+    known = suspects("10.4")
+    more = _in_every_order()
+    return compare(answer, held, cases, known, next_step=advice, draws=draws, more=more)
 
 
 # --- 10.5 -----------------------------------------------------------------------------------------
@@ -625,7 +661,14 @@ def _from_where(answer: Callable[..., int]) -> Passed:
         "the first method is always faster": ((2000, 400), (2500, 800)),
         "the first method is always faster, by a few cycles": ((1000, 400), (1001, 2401)),
     }
-    return compare(answer, right, cases, suspects("10.6"))
+    more = [
+        ((fixed, cheap), (other, cheap + gain))
+        for fixed in range(5)
+        for other in range(5)
+        for cheap in (1, 400)
+        for gain in (1, 3, 1000)
+    ]
+    return compare(answer, right, cases, suspects("10.6"), more=more)
 
 
 # --- 10.7 -----------------------------------------------------------------------------------------
@@ -740,6 +783,7 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
 
 def _grouped(answer: Callable[[int, int], Groups]) -> Passed:
     cases = [(4, 2), (2, 3), (3, 1), (1, 4), (2, 2)]
+    cases += [case for case in product(range(1, 6), repeat=2) if case not in cases]
     actual = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
 
     def groups_the_same(like: Callable[[int, int], Groups]) -> bool:
@@ -759,7 +803,7 @@ def _grouped(answer: Callable[[int, int], Groups]) -> Passed:
                 )
                 fault = f"{kind}: {quoted(groups_of_kind)}", quoted(right), why, advice
                 raise NotYet(call_text(answer, case), *fault)
-    return Passed("5 machines, of 3 to 8 replicas", evidence=actual)
+    return Passed(f"{len(cases)} machines, of 1 to 25 replicas", evidence=actual)
 
 
 SIZES = ("520", "5,200", "52,000")
@@ -785,6 +829,12 @@ LESSON = lesson(
             ([40, 10, 30, 20], 5),
             ([40, 10, 30, 20], 3),
             ([50, 10, 10, 20, 40], 2),
+            more=[
+                (list(costs), batches)
+                for stages in (1, 2, 3)
+                for costs in product((1, 2, 5), repeat=stages)
+                for batches in range(1, 5)
+            ],
         ),
     ),
     exercise("10.3", _built),
@@ -798,6 +848,12 @@ LESSON = lesson(
             (0, 2, 5),
             (1, 3, 4),
             (3, 0, 6),
+            more=[
+                (place, k, many)
+                for many in range(1, 7)
+                for place in range(many)
+                for k in range(2 * many + 1)
+            ],
         ),
     ),
     exercise("10.5", _reduced),

@@ -523,6 +523,25 @@ def pipeline(stages, into, out, samples, results):
             program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
 
 
+# %% 10.3: results of ticks without one
+# why:  a result is copied in every tick, also when the last stage has no micro-batch. Then row[-1]
+#   is -1, and in the first ticks the output of the last stage is not computed yet.
+# next: add the copy into results[row[-1]] only if row[-1] is not -1.
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        if row[0] >= 0:
+            program.add(Copy(samples[row[0]], into[0]))
+        for s in range(last + 1):
+            if row[s] >= 0:
+                program.add(stages[s])
+        for s in range(last):
+            if row[s] >= 0:
+                program.add(Copy(out[s], into[s + 1]))
+        program.add(Copy(out[last], results[row[last]]))
+    return program
+
+
 # %% 10.4: as many as there are
 # why:  this is the number of all micro-batches, but each backward removes one from its stage.
 # next: subtract one micro-batch for each backward.
@@ -662,6 +681,24 @@ def stored(ticks, stages):
     return most
 
 
+# %% 10.4: from the first to the last that is held
+# clause: use only the ticks
+# why:  this works out the count from the numbers of the micro-batches, as if their passes were in
+#   the order 0, 1, 2. A schedule may have any order.
+# next: add one for each forward of a stage, and subtract one for each backward.
+def stored(ticks, stages):
+    most, first, last = [0] * stages, [0] * stages, [-1] * stages
+    for tick in ticks:
+        for kind, s, b in tick:
+            if kind == "forward":
+                last[s] = b
+        most = [max(most[s], last[s] - first[s] + 1) for s in range(stages)]
+        for kind, s, b in tick:
+            if kind == "backward":
+                first[s] = b + 1
+    return most
+
+
 # %% 10.w2: the other way round
 # clause: Which chunk does a position send
 # why:  this counts up, but a position sends on the chunk from the position before it, so the number
@@ -696,6 +733,14 @@ def chunk_sent(place, k, many):
     return (place - k - 1) % many
 
 
+# %% 10.w2: round once only
+# why:  this goes round the ring once only. In a later round the number is still negative, but the
+#   chunk numbers wrap around again.
+# next: compute place - k, modulo many.
+def chunk_sent(place, k, many):
+    return place - k if place >= k else place - k + many
+
+
 # %% 10.5: everything to one
 # why:  all IPUs send everything to IPU 0 and back, so its links carry all the bytes, and the other
 #   links are idle.
@@ -711,8 +756,8 @@ def all_reduce(graph, parts, program):
 
 # %% 10.5: everybody to everybody
 # clause: No link may carry more than **2 (R - 1) chunks**
-# why:  all IPUs send everything to all others, so the busiest link carries half as much again as in
-#   a ring.
+# why:  all IPUs send everything to all others, so the busiest link carries more bytes than in a
+#   ring.
 # next: build a ring: in each round, each IPU sends one chunk to the next IPU of around(R).
 def all_reduce(graph, parts, program):
     others = [[b for b in parts if b is not a] for a in parts]
@@ -911,6 +956,21 @@ def all_reduce(graph, parts, program):
 def all_reduce(graph, parts, program):
     ring = [parts[ipu] for ipu in around(len(parts))]
     return [sum(range(len(part))) for part in ring]
+
+
+# %% 10.5: the second half adds, too
+# why:  the second half adds, too. There, complete chunks move on, and each position already has a
+#   part of their sum.
+# next: in the second half, send the chunks into the target itself, and add nothing.
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(2 * (R - 1)):
+        sent = [part[p][(p - k) % R] for p in places]
+        goal = [part[(p + 1) % R][(p - k) % R] for p in places]
+        inbox = [graph.clone(each) for each in goal]
+        send(program, sent, inbox)
+        popops.add_in_place(graph, concat(goal), concat(inbox), program)
 
 
 # %% 10.6: rounded down

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
-from itertools import pairwise
+from itertools import pairwise, product as cartesian
 from math import floor, sqrt
 
 import numpy as np
@@ -169,7 +169,9 @@ def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
         advice = "return both numbers, separated by a comma."
         fault = returned(walk, ""), "two numbers, the mean and the standard deviation", "", advice
         raise NotYet(call_text(answer, cases["drawn"]), *fault)
-    return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
+    steps = (0, 0.1, 0.125, 0.3, 0.5, 0.7, 1, 1.7, 5, -0.3, -2.6)
+    more = cartesian(steps, (0.125, 0.5, 1, 4), (1, 2, 7, 100))
+    return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9, more=more)
 
 
 # --- 11.3 -----------------------------------------------------------------------------------------
@@ -641,11 +643,15 @@ class Descent:
         if scale != right and not finer:
             actual = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
             small = scale < right
-            why = (
-                "with this scale, the largest value becomes NaN."
-                if small
-                else "with this scale, the values are rounded too coarsely."
-            )
+            other = F143 if form is F152 else F152
+            why = "a smaller scale is enough for the largest value, and keeps more small values."
+            if small:
+                why = "with this scale, the largest value becomes NaN."
+            elif scale == scale_for(largest, other):
+                why = (
+                    f"this is the scale for {other.name}, whose largest number is not that of "
+                    f"{form.name}."
+                )
             advice = (
                 "compute the scale from this tensor in each step: numbers.best_scale(values, "
                 f"{form.name})."
@@ -806,6 +812,15 @@ LESSON = lesson(
             (-0.4, -0.5, -0.25),
             (2049.5, 2048, 2050),
             (3, 3, 4),
+            more=[
+                (0.7, 0.5, 1.1),
+                *(
+                    (below + part * gap, below, below + gap)
+                    for below in (-2, -0.5, 0, 0.25, 0.5, 2048)
+                    for gap in (0.25, 0.5, 0.75, 1, 3)
+                    for part in (0, 0.125, 0.25, 0.5, 0.875)
+                ),
+            ],
         ),
     ),
     exercise("11.1", _chances),
@@ -824,6 +839,7 @@ LESSON = lesson(
             (0x7F, 2, 16),
             (0, 3, 8),
             (0x80, 3, 8),
+            more=[(code, *bits) for bits in BITS.values() for code in range(256)],
         ),
     ),
     exercise("11.3", _bytes),
@@ -841,6 +857,10 @@ LESSON = lesson(
             (1e-6,),
             (90_000.0,),
             (300_000.0,),
+            more=[
+                *((float(largest),) for largest in range(1, 40)),
+                *((65504 / 2.0**k * near,) for k in range(-3, 40) for near in (0.9999, 1, 1.0001)),
+            ],
         ),
     ),
     exercise("11.4", _scaled),

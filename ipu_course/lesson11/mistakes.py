@@ -86,6 +86,14 @@ def chance_up(value, below, above):
     return value - below
 
 
+# %% 11.w1: the remainder of a division by the gap
+# why:  this is right only if the lower number is a multiple of the gap, as all halves of one size
+#   are.
+# next: subtract the lower number first.
+def chance_up(value, below, above):
+    return value / (above - below) % 1
+
+
 # %% 11.1: a draw more, then to nearest
 # why:  this adds a random number from 0 to 1, but the distance between two halves is not 1.
 # next: round up if rng.random(values.shape) is less than (value - below) / (above - below).
@@ -292,6 +300,24 @@ def after(step, grid, times):
 def after(step, grid, times):
     p = times * step / grid % 1
     return times * step, grid * (times * p * (1 - p)) ** 0.5
+
+
+# %% 11.2: an even error
+# why:  this is the standard deviation of an error that can have every size up to a gap. Here, each
+#   step goes to one of two marks, with probabilities that depend on the step.
+# next: use the variance of a choice between two marks: grid² p (1 - p), with the probability p of
+#   the upper one.
+def after(step, grid, times):
+    return step * times, grid * (times / 12) ** 0.5
+
+
+# %% 11.2: more than one gap
+# why:  step / grid may be larger than 1, or negative. The probability of rounding up is only what
+#   is left after whole gaps.
+# next: subtract np.floor(step / grid).
+def after(step, grid, times):
+    up = step / grid
+    return times * step, grid * abs(times * up * (1 - up)) ** 0.5
 
 
 # %% 11.w2: always a whole one

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import product as cartesian
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import Broken, call, call_made
-from ipu_course.checking.comparing import compare, refuse_floats
+from ipu_course.checking.calling import Broken, call, call_all, call_made
+from ipu_course.checking.comparing import Pairs, compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.mistakes import Reason, suspects
 from ipu_course.checking.quoting import (
     Number,
+    call_text,
     difference,
     name_of,
     plain,
@@ -106,8 +108,8 @@ def _by_hand(answer: type[Vertex]) -> Passed:
                 else ""
             )
             advice = (
-                "choose one number of a block, and compute by hand the row of x and the row of out "
-                "to which it belongs."
+                "follow one block by hand: which values it has, which rows of x it reads, and to "
+                "which rows of out it adds."
             )
             row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
             expected = f"row {row}: {quoted(difference.right[row])}"
@@ -154,8 +156,29 @@ def least(counts: Sequence[int], parts: int) -> int:
 
 
 def _bands(answer: Bands) -> Passed:
-    cases = [(counts, parts) for _, counts, parts in _patterns()]
-    actual = [call(answer, *case) for case in cases]
+    _, yours, budget, actual = _judged_bands(answer, _patterns())
+    draw = np.random.default_rng(1212)
+    # Short patterns, tried only if the others are right. Some rows have no blocks.
+    short = [
+        ("", [*draw.integers(0, 6, rows - 1).tolist(), 3], parts)
+        for rows in range(1, 8)
+        for parts in range(1, 6)
+    ]
+    cases, *_ = _judged_bands(answer, short)
+    words = f"{len(_patterns()) + len(cases)} patterns; below, the {len(_patterns())} large ones"
+    unit = "blocks on the fullest tiles"
+    return Passed(words, Bars(budget, yours, unit), actual)
+
+
+def _judged_bands(
+    answer: Bands, patterns: Sequence[tuple[str, list[int], int]]
+) -> tuple[list[tuple[list[int], int]], int, int, list[list[int]]]:
+    """Return (cases, sum of the fullest tiles, sum of their limits, results) of an answer.
+
+    :raises NotYet: if a result is no division of the rows, or if a tile has too many blocks.
+    """
+    cases = [(counts, parts) for _, counts, parts in patterns]
+    actual = call_all(answer, cases)
 
     def divides_alike(like: Bands) -> bool:
         expected = [like(list(counts), parts) for counts, parts in cases]
@@ -163,9 +186,9 @@ def _bands(answer: Bands) -> Passed:
 
     refused = refusing("12.2", divides_alike)
     yours = budget = 0
-    for (message, counts, parts), rows in zip(_patterns(), actual, strict=True):
+    for (message, counts, parts), rows in zip(patterns, actual, strict=True):
         numbers = [plain(b) for b in rows] if isinstance(rows, (list, tuple, np.ndarray)) else []
-        fault = f"{message}, {parts} tiles"
+        fault = f"{message}, {parts} tiles" if message else call_text(answer, (counts, parts))
         wrong = _no_bands(numbers, len(counts), parts) if numbers else returned(rows, "")
         begins = [n for n in numbers if isinstance(n, int)]
         if wrong:
@@ -193,9 +216,7 @@ def _bands(answer: Bands) -> Passed:
                 "start with the limit max(counts), and raise it until all rows fit on the tiles."
             )
             raise refused(fault, words, wanted, advice, bars=bars)
-    words = f"{len(cases)} patterns"
-    unit = "blocks on the fullest tiles"
-    return Passed(words, Bars(budget, yours, unit), actual)
+    return cases, yours, budget, actual
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
@@ -271,7 +292,8 @@ def _break_even(answer: Callable[[int, int, int], float]) -> Passed:
         "drawn, a smaller one": (256, 256, 4),
     }
     known = suspects("12.3")
-    return compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
+    advice = "print dense_cycles and sparse_cycles for each density of that call."
+    return compare(answer, overtakes, cases, known, advice, tolerance=1e-12, draws=_both)
 
 
 # --- 12.4 -----------------------------------------------------------------------------------------
@@ -460,6 +482,30 @@ def _are_near(first: Array | None, second: Array | None) -> bool:
     return np.shape(first) == np.shape(second) and np.allclose(first, second, atol=1e-3)
 
 
+# --- 12.w2 ----------------------------------------------------------------------------------------
+
+
+def _room(blocks: int, buckets: int) -> int:
+    return -(-blocks * 13 // (10 * buckets))
+
+
+def _of_floats(pairs: Pairs[tuple[int, int], int]) -> Reason:
+    """Return the reason if only exact results are wrong, and those by one too many."""
+    wrong = [case for case, result in pairs if result != _room(*case)]
+    by_one = all(result in (_room(*case), _room(*case) + 1) for case, result in pairs)
+    if by_one and wrong and all(13 * a % (10 * b) == 0 for a, b in wrong):
+        why = "1.3 is no exact float. A product that should be a whole number is a little larger "
+        return why + "here, and is rounded up to the next.", "compute 13 * blocks / (10 * buckets)."
+    return "", ""
+
+
+def _slots(answer: Callable[[int, int], int]) -> Passed:
+    drawn = ((60, 12), (64, 12), (1, 13), (101, 7), (40, 4), (37, 12))
+    cases = {f"drawn, {case}": case for case in drawn}
+    more = [(70, 13), (140, 13), (140, 26), *cartesian(range(1, 41), range(1, 14))]
+    return compare(answer, _room, cases, suspects("12.w2"), otherwise=_of_floats, more=more)
+
+
 # --- 12.5 -----------------------------------------------------------------------------------------
 
 
@@ -497,7 +543,14 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
         "all blocks are in the first part": ([20, 0, 0, 0, 0], 4),
         "there is only one part": ([3], 3),
     }
-    return compare(answer, rounds, cases, suspects("12.5"))
+    more = [
+        (list(counts), slots)
+        for parts, most in ((1, 4), (2, 4), (3, 4), (4, 3))
+        for slots in range(1, 4)
+        for counts in cartesian(range(most + 1), repeat=parts)
+        if sum(counts) <= parts * slots
+    ]
+    return compare(answer, rounds, cases, suspects("12.5"), more=more)
 
 
 # --- 12.6 -----------------------------------------------------------------------------------------
@@ -506,6 +559,7 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
 LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that move)
     *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
     *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
+    *((rows, rows + 1, 1 + rows % 2, rows, moved) for rows in (1, 2, 3, 4) for moved in (0, 1)),
 )
 
 
@@ -671,6 +725,12 @@ LESSON = lesson(
             ([0, 2, 2, 7, 8], 1),
             ([0, 3, 4], 0),
             ([0, 0, 5, 9], 2),
+            more=[
+                ([0, first, first + second, first + second + 2], row)
+                for first in range(4)
+                for second in range(4)
+                for row in range(3)
+            ],
         ),
     ),
     exercise("12.1", _by_hand, takes=("a codelet",)),
@@ -684,19 +744,7 @@ LESSON = lesson(
     ),
     exercise("12.3", _break_even),
     exercise("12.4", _one_engine),
-    exercise(
-        "12.w2",
-        warmups.formula(
-            "12.w2",
-            lambda blocks, buckets: -(-blocks * 13 // (10 * buckets)),
-            (60, 12),
-            (64, 12),
-            (1, 13),
-            (101, 7),
-            (40, 4),
-            (37, 12),
-        ),
-    ),
+    exercise("12.w2", _slots),
     exercise("12.5", _steps),
     exercise("12.6", _regrown),
 )

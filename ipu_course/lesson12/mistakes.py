@@ -349,6 +349,27 @@ class BlockRows(Vertex):
                         self.out[self.row * b + i][j] += value * x
 
 
+# %% 12.1: blocks b values apart
+# why:  the blocks are taken b values apart, but each block has b * b values.
+# next: start block k at value k * b * b.
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        b = self.b
+        self.out = 0
+        for row in range(len(self.offsets) - 1):
+            for k in range(self.offsets[row], self.offsets[row + 1]):
+                block = self.values[k * b : k * b + b * b].reshape(b, b)
+                c = self.columns[k] * b
+                self.out[row * b : row * b + b] += block @ self.x[c : c + b]
+
+
 # %% 12.2: equal rows
 # clause: at most **1.1 times** as many blocks
 # why:  each tile has the same number of rows, but the rows have different numbers of blocks.
@@ -580,6 +601,14 @@ def break_even(size, n, block):
     return density
 
 
+# %% 12.3: size and n swapped
+# why:  dense_cycles gets n and size in the wrong order: this is right only if both are equal.
+# next: call dense_cycles(size, n).
+def break_even(size, n, block):
+    dense = dense_cycles(n, size)
+    return max(2**-p for p in range(1, 8) if sparse_cycles(size, n, block, 2**-p) < dense)
+
+
 # %% 12.4: an engine each
 # clause: on **one** engine
 # not yet: 8 engines compiled
@@ -808,6 +837,12 @@ def slots(blocks, buckets):
     return int(np.ceil(blocks / buckets + 0.3))
 
 
+# %% 12.w2: with floats
+# not yet: 1.3 is no exact float
+def slots(blocks, buckets):
+    return int(np.ceil(blocks / buckets * 1.3))
+
+
 # %% 12.5: blocks too many
 # why:  this is the number of blocks that do not fit in the fullest part, but many blocks can move
 #   in one step.
@@ -925,6 +960,23 @@ def steps(counts, slots):
     while left > 0:
         step += 1
         left -= max(0, slots - counts[part - step])
+    return step
+
+
+# %% 12.5: no ring
+# why:  the first parts have no positions before them here. The parts form a ring: the last part is
+#   before the first one.
+# next: count positions modulo len(counts): (part - step) % len(counts).
+def steps(counts, slots):
+    left = [max(c - slots, 0) for c in counts]
+    room = [max(slots - c, 0) for c in counts]
+    step = 0
+    while any(left) and step < len(counts):
+        step += 1
+        for part in range(step, len(counts)):
+            moved = min(left[part], room[part - step])
+            left[part] -= moved
+            room[part - step] -= moved
     return step
 
 

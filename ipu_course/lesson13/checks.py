@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 
@@ -47,7 +48,8 @@ def _samples(answer: Callable[..., int]) -> Passed:
     drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"nothing is more than 1": (1, 1, 1, 1, 1, True)}
-    return compare(answer, samples_of, cases, suspects("13.1"))
+    more = product((1, 2, 3), (1, 3), (1, 2, 4), (1, 2, 5), (1, 2, 3), (True, False))
+    return compare(answer, samples_of, cases, suspects("13.1"), more=more)
 
 
 MODES = ("All", "Final", "EveryN", "Sum", "Default")
@@ -78,7 +80,8 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn += [("EveryN", 3, 1, 5, 2, True)]  # n divides neither 5 nor 10, and 10 // 3 is 3
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
-    return compare(answer, back_of, cases, suspects("13.3"))
+    more = product(MODES, (1, 2, 3, 5), (1, 2), (1, 2, 3, 6, 7), (1, 3), (True, False))
+    return compare(answer, back_of, cases, suspects("13.3"), more=more)
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------

@@ -68,6 +68,14 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * (1 if training else accumulation)
 
 
+# %% 13.1: replicas divided by stages
+# why:  this divides the replicas by the stages. A replica has all stages of the model, so
+#   `replicas` already counts whole models.
+# next: multiply by replicas, and leave out stages.
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    return batch * iterations * (accumulation if training else 1) * max(1, replicas // stages)
+
+
 # %% 13.2: the loop on the host
 # not yet: 12 runs of the device
 def train(make, images, labels, epochs, batch, steps):

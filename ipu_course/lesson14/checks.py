@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import Answer, call, call_made
+from ipu_course.checking.calling import Answer, call_made, call_many
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.programs import TILES, all_of, device_of, one_program, run_once, tiles_of
-from ipu_course.checking.quoting import plain, returned
+from ipu_course.checking.quoting import call_text, plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Parts,
@@ -154,8 +155,8 @@ def _heat(answer: Callable[..., Program]) -> Passed:
                     "buffers can alternate."
                 )
                 advice = (
-                    "remove the Copy, and let the second step of an iteration read other and write "
-                    "plate."
+                    "put the Copy before the loop, and let the second step of an iteration read "
+                    "other and write plate."
                 )
                 raise NotYet(
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
@@ -317,17 +318,48 @@ def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> View | None:
 
 
 def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
-    actual = {case: call(answer, *case) for case in CUTS.values()}
+    yours, budget, actual = _judged_cuts(answer, CUTS)
+    small = {case: case for case in _small_plates()}
+    _, _, further = _judged_cuts(answer, small)
+    bars = Bars(budget, yours, "numbers fetched")
+    words = f"{len(CUTS) + len(small)} plates; below, the {len(CUTS)} of different shapes"
+    return Passed(words, bars, (*actual, *further))
+
+
+@cache
+def _small_plates() -> list[tuple[int, int, int]]:
+    """Return (rows, columns, tiles) of small plates that can be cut into that many blocks."""
+    return [
+        (rows, columns, tiles)
+        for rows, columns in product((1, 2, 5, 7, 9), (1, 2, 5, 6, 8))
+        for tiles in (1, 2, 3, 4, 6, 8, 12)
+        if any(tiles % d == 0 and tiles // d <= columns for d in range(1, rows + 1))
+    ]
+
+
+def _judged_cuts(
+    answer: Callable[[int, int, int], tuple[int, int]],
+    plates: Mapping[Any, tuple[int, int, int]],
+) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """Return (numbers fetched, the most that are allowed, results) for all plates together.
+
+    `plates` is {description: (rows, columns, tiles)}.
+
+    :raises NotYet: if a result is no division, or if it fetches more than is allowed.
+    """
+    every = list(plates.values())
+    actual = dict(zip(every, call_many(answer, every), strict=True))
 
     def cuts_alike(like: Callable[[int, int, int], tuple[int, int]]) -> bool:
         return all(np.array_equal(like(*case), way) for case, way in actual.items())
 
     refused = refusing("14.2", cuts_alike)
     yours = budget = 0
-    for message, case in CUTS.items():
+    for message, case in plates.items():
         rows, columns, tiles = case
         result = actual[case]
-        fault = f"{message}: {rows} x {columns} on {counted(tiles, 'tile')}"
+        fault = f"{rows} x {columns} on {counted(tiles, 'tile')}"
+        fault = f"{message}: {fault}" if isinstance(message, str) else fault
         is_row = isinstance(result, (tuple, list, np.ndarray))
         pair = [plain(n) for n in result] if is_row else []
         if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
@@ -359,8 +391,7 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
             )
             wanted = f"about {best:,}, which is possible"
             raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
-    bars = Bars(budget, yours, "numbers fetched")
-    return Passed(f"{len(CUTS)} plates", bars, tuple(actual.values()))
+    return yours, budget, tuple(actual.values())
 
 
 # --- 14.3 -----------------------------------------------------------------------------------------
@@ -671,7 +702,9 @@ def _knots() -> tuple[Trial, ...]:
         tensors = {name: Var(INT, len(x), 0, [np.array(x)]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
         pairs = ", ".join(f"{a}-{b}" for a, row in enumerate(rows) for b in row if b >= a)
-        words = f"{message}: {pairs}" if len(edges) < 10 else message
+        words = f"{message}: {pairs}" if len(edges) <= 30 else message
+        if parts > 1:
+            words += f"; on {parts} tiles, which begin at {', '.join(map(str, bounds[:-1]))}"
         trial = Trial(words, tensors, more=(rows,), form=_counting, beside=_knots)
         trials.append(trial.twice())
     return tuple(trials)
@@ -887,8 +920,37 @@ def _no_deal(offsets: Sequence[int], pieces: Pieces) -> tuple[str, str]:
 
 
 def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
-    cases = [(offsets_of(rows), tiles) for _, rows, tiles in _stars()]
-    actual = [call(answer, *case) for case in cases]
+    bars, actual = _judged_deals(answer, _stars())
+    few = _short_rows()
+    _, further = _judged_deals(answer, few)
+    words = f"{len(actual) + len(few)} graphs; below, the {len(actual)} large ones"
+    return Passed(words, bars, [*actual, *further])
+
+
+@cache
+def _short_rows() -> tuple[tuple[str, list[list[int]], int], ...]:
+    """Return what `_stars` returns, for small graphs without a description."""
+    draw = np.random.default_rng(1405)
+    return tuple(
+        ("", [[0] * length for length in (*draw.integers(0, 5, n - 1).tolist(), 2)], tiles)
+        for n in range(1, 8)
+        for tiles in range(1, 6)
+    )
+
+
+def _judged_deals(
+    answer: Callable[[list[int], int], Pieces],
+    graphs: Sequence[tuple[str, list[list[int]], int]],
+) -> tuple[Bars, list[Pieces]]:
+    """Return (modelled cycles next to their budget, results) for all graphs together.
+
+    `graphs` is as `_stars` returns it. The cycles of graphs without a description are not counted,
+    only their edges.
+
+    :raises NotYet: if a result is wrong, or if it takes too many cycles.
+    """
+    cases = [(offsets_of(rows), tiles) for _, rows, tiles in graphs]
+    actual = call_many(answer, cases)
 
     def deals_alike(like: Callable[[list[int], int], Pieces]) -> bool:
         results = (like(list(offsets), tiles) for offsets, tiles in cases)
@@ -899,9 +961,10 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
 
     refused = refusing("14.5", deals_alike)
     yours = budget = 0
-    for (message, rows, tiles), dealt in zip(_stars(), actual, strict=True):
+    for (message, rows, tiles), dealt in zip(graphs, actual, strict=True):
         offsets = offsets_of(rows)
         fault = f"{message}, {counted(tiles, 'tile')}"
+        fault = fault if message else call_text(answer, (offsets, tiles))
         pieces = _pieces(dealt)
         if pieces is None or len(pieces) != tiles:
             words = shown(dealt) if pieces is None else counted(len(pieces), "list")
@@ -916,11 +979,13 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
         maximum = max(loads)
         limit = int(max(FAIR * mean, np.ceil(mean)))
         if maximum > limit:
-            advice = "distribute edges, not vertices: cut a row where a tile is full."
+            advice = "give each tile at most that many edges, and continue with the next tile."
             words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"
             bars = Bars(limit, maximum, "edges")
             draws = partial(_drawn, offsets, pieces)
             raise refused(fault, words, f"{limit} at most", advice, bars=bars, draws=draws)
+        if not message:
+            continue
         cycles = cycles_of_wave(rows, pieces)
         most = int(FEW * cycles_of_wave(rows, filled(offsets, tiles)))
         yours = yours + cycles
@@ -931,7 +996,7 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
             words = f"{counted(count, 'piece')}, and {cycles:,} modelled cycles in a wave"
             bars = Bars(most, cycles, "modelled cycles")
             raise refused(fault, words, f"{most:,} at most", advice, bars=bars)
-    return Passed(f"{len(cases)} graphs", Bars(budget, yours, "modelled cycles"), actual)
+    return Bars(budget, yours, "modelled cycles"), actual
 
 
 # Each run has (ends, neighbours, distance, level, hit). Some mistakes show in one run only.
@@ -939,6 +1004,8 @@ LOOKS = (
     ([0, 3, 3, 5, 7, 8], [1, 4, 2, 1, 2, 0, 4, 3], [0, 1, 2, -1, 1], 1, [1, 0, 1, 1, 0]),
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),
     ([0, 1, 4, 6, 6, 8], [3, 0, 1, 4, 4, 2, 0, 1], [-1, -1, 0, 2, 1], 0, [0, 0, 1, 0, 0]),
+    ([0, 0, 2, 5, 8, 8], [4, 1, 0, 2, 3, 1, 1, 4], [5, 3, 2, 3, 0], 3, [0, 1, 1, 1, 0]),
+    ([1, 3, 5, 5, 6, 8], [0, 3, 4, 2, 1, 0, 3, 0], [1, 0, -1, 2, 0], 1, [0, 0, 0, 1, 1]),
 )
 LISTS = [[np.array(part) for part in parts] for parts in zip(*LOOKS, strict=True)]
 LOOKED = {
@@ -948,6 +1015,21 @@ LOOKED = {
 LOOKED["hit"] = Var(INT, 5, 0, right=LISTS[-1])
 FIVE_ROWS = Trial("5 rows of neighbours, some of them empty", LOOKED, form=codelet, tiles=1)
 FIVE_ROWS = replace(FIVE_ROWS, runs=len(LOOKS))
+
+
+def _looks(answer: Answer) -> Passed:
+    codelet_of(answer, 'check("14.w2")')
+    run = FIVE_ROWS.of(answer)
+    if difference := run.wrong("hit"):
+        names = ("ends", "neighbours", "distance", "level")
+        values = zip(names, LOOKS[difference.run], strict=False)
+        case = ", ".join(f"{name} {value}" for name, value in values)
+        right = quoted(difference.right)
+        advice = "go through the row of that hit by hand: which neighbours does it have?"
+        refused = run.refused("14.w2", difference.words, right, advice)
+        message = dict(refused.rows)
+        raise NotYet(case, message["came"], right, message["why"], message["next"])
+    return Passed(FIVE_ROWS.tried, evidence=run.engine.report)
 
 
 LESSON = lesson(
@@ -963,12 +1045,13 @@ LESSON = lesson(
             (1, 7),
             (1, 1),
             (12, 3),
+            more=product(range(1, 16), range(1, 16)),
         ),
     ),
     exercise("14.1", _heat),
     question("14.2", (PredictedValue("", "times"),)),
     exercise("14.2", _cut),
-    exercise("14.w2", warmups.vertex("14.w2", FIVE_ROWS, "hit"), takes=("a codelet",)),
+    exercise("14.w2", _looks, takes=("a codelet",)),
     exercise("14.3", _search),
     exercise("14.4", _triangles, takes=("a codelet",)),
     exercise("14.5", _deal),

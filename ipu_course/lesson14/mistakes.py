@@ -265,6 +265,26 @@ def heat(graph, plate, other, blocks, pairs):
     return Sequence(Copy(plate, other), Repeat(pairs, Sequence(forth, back)))
 
 
+# %% 14.1: other begins with zeros
+# clause: including its edge
+# why:  the edge of other is 0 here, but no step writes it: it has to be the edge of plate.
+# next: copy plate to other once, before the loop.
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    program = Sequence()
+    popops.zero(graph, other, program)
+    program.add(Repeat(pairs, Sequence(step(plate, other), step(other, plate))))
+    return program
+
+
 # %% 14.2: strips
 # why:  these are strips of whole rows, one for each tile, which have long boundaries.
 # next: try every down that divides tiles, and return the division in which the tiles fetch the
@@ -497,6 +517,46 @@ class Look(Vertex):
             for k in range(self.ends[p], self.ends[p + 1]):
                 if self.distance[self.neighbours[k]] == self.level:
                     self.hit[p] += 1
+
+
+# %% 14.w2: from 0 up to the level
+# why:  nearer neighbours count here, too: all with a distance from 0 up to the level.
+# next: compare the distance with ==.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            hit = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if 0 <= self.distance[self.neighbours[k]] <= self.level:
+                    hit = 1
+            self.hit[p] = hit
+
+
+# %% 14.w2: all neighbours, from the first
+# clause: The first row need not begin at 0
+# why:  this takes the neighbours before ends[0] as a part of row 0, but they are in no row.
+# next: use range(self.ends[p], self.ends[p + 1]) for row p.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        self.hit = 0
+        row = 0
+        for k in range(len(self.neighbours)):
+            while k >= self.ends[row + 1]:
+                row += 1
+            if self.distance[self.neighbours[k]] == self.level:
+                self.hit[row] = 1
 
 
 # %% 14.3: two levels a wave
@@ -938,6 +998,35 @@ class Triangles(Vertex):
         self.count = self.total
 
 
+# %% 14.4: divided by three on each tile
+# why:  each triangle is counted three times, but not always on the same tile. The division on each
+#   tile rounds a count that is no multiple of 3 down.
+# next: require that the third vertex is larger than b, and leave out the division.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        total = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                if b > a:
+                    i, j = self.offsets[a], self.offsets[b]
+                    while i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                        u, v = self.neighbours[i], self.neighbours[j]
+                        if u == v and u != a and u != b:
+                            total += 1
+                        if u <= v:
+                            i += 1
+                        if v <= u:
+                            j += 1
+        self.count = total // 3
+
+
 # %% 14.5: as many vertices
 # clause: Distribute the edges
 # why:  each tile has about the same number of whole rows, but one row can have nearly all edges.
@@ -1057,3 +1146,55 @@ def deal(offsets, tiles):
                 mine.append((vertex, first, last))
         pieces.append(mine)
     return pieces
+
+
+# %% 14.5: 1.1 times the mean, rounded
+# clause: than 1.1 times the mean
+# why:  each tile is filled up to 1.1 times the mean, rounded to the nearest whole number. That may
+#   be above 1.1 times the mean, which is the limit.
+# next: fill a tile up to edges * (t + 1) // tiles.
+def deal(offsets, tiles):
+    cap = max(1, round(1.1 * offsets[-1] / tiles))
+    out, tile, load = [[] for _ in range(tiles)], 0, 0
+    for v in range(len(offsets) - 1):
+        first = offsets[v]
+        while first < offsets[v + 1]:
+            if load == cap:
+                tile, load = tile + 1, 0
+            end = min(offsets[v + 1], first + cap - load)
+            out[tile].append((v, first, end))
+            load += end - first
+            first = end
+    return out
+
+
+# %% 14.5: every row on every tile, in turn
+# why:  each row is cut into as many pieces as there are tiles. The pieces of a row differ by one
+#   edge, and over all rows these differences add up.
+# next: go through all edges from the first to the last, and cut a row only where a tile is full.
+def deal(offsets, tiles):
+    out = [[] for _ in range(tiles)]
+    for v in range(len(offsets) - 1):
+        first, n = offsets[v], offsets[v + 1] - offsets[v]
+        for t in range(tiles):
+            a, b = first + n * t // tiles, first + n * (t + 1) // tiles
+            if a < b:
+                out[(t + v) % tiles].append((v, a, b))
+    return out
+
+
+# %% 14.5: one edge or more, and the last takes the rest
+# why:  each tile has the mean rounded down, or 1 if that is larger, and the last tile gets the
+#   rest.
+# next: end tile t at edges * (t + 1) // tiles, which distributes the remainder.
+def deal(offsets, tiles):
+    edges, out = offsets[-1], [[] for _ in range(tiles)]
+    size = max(1, edges // tiles)
+    for v in range(len(offsets) - 1):
+        first = offsets[v]
+        while first < offsets[v + 1]:
+            t = min(first // size, tiles - 1)
+            end = min(offsets[v + 1], edges if t == tiles - 1 else (t + 1) * size)
+            out[t].append((v, first, end))
+            first = end
+    return out

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import count
+from itertools import count, product
 from typing import Any
 from unittest import mock
 
@@ -64,6 +64,12 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         ("one alone", 1, 4, 2),
         ("one variable", 3, 1, 1),
         ("one of them has only zeros", 3, 4, 3),
+        *(
+            (f"{number_} of {size} variables", number_, size, kept)
+            for number_ in (1, 2)
+            for size in (1, 2, 3)
+            for kept in range(1, size + 1)
+        ),
     ):
         roots = draw.uniform(-1, 1, (many, n, n))
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
@@ -253,7 +259,7 @@ def _variable(answer: type[Vertex]) -> Passed:
                     "those that it sends."
                 )
                 if _is_wrong(pair_of_variables, answer):
-                    advice = "compute both messages of a chain of two variables by hand."
+                    advice = "compute the messages and beliefs of a chain of two variables by hand."
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
@@ -354,7 +360,9 @@ def _robust(answer: type[Vertex]) -> Passed:
                 )
                 advice = advice or "compute the stiffness of this case by hand, and then to_b."
                 where = where.replace("nan", "nothing was written")
-                description = f"{name}, where {position}"
+                values = zip(("from_a", "from_b", "mean_a", "mean_b", "stiff"), case, strict=False)
+                given = ", ".join(f"{name} {value}" for name, value in values)
+                description = f"{name}, where {position}; {given}"
                 raise NotYet(
                     description,
                     where,
@@ -926,6 +934,7 @@ LESSON = lesson(
             (-2, 4),
             (0, 0.1),
             (1.5, 1),
+            more=product((-2, -0.5, 0, 1, 3.5), (0.1, 0.5, 1, 2, 4, 10)),
         ),
     ),
     exercise("15.1", _fused),
@@ -942,6 +951,12 @@ LESSON = lesson(
             (-0.6, 4, 0.5),
             (0.3, 7, 0.25),
             (-0.5, 9, 2),
+            more=[
+                (gap / 4, stiff, far)
+                for gap in range(-12, 13)
+                for stiff in (1, 6)
+                for far in (0.25, 0.5, 1, 2)
+            ],
         ),
     ),
     exercise("15.3", _robust, takes=("a codelet",)),

@@ -661,6 +661,31 @@ class Gives(Vertex):
             self.to_b[i] = self.from_a[i] * pull / (self.stiff + self.from_a[1])
 
 
+# %% 15.3: the lam of both messages
+# clause: lam is that **of this message**
+# why:  the share has the lam of both messages. It needs only the lam of the message that passes.
+# next: use pull / (pull + lam) for each message, with its own lam.
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        apart = abs(self.mean_a - self.mean_b)
+        pull = self.stiff
+        if apart > self.far:
+            pull = self.stiff * self.far / apart
+        share = pull / (pull + self.from_a[1] + self.from_b[1])
+        for k in range(2):
+            self.to_b[k] = share * self.from_a[k]
+            self.to_a[k] = share * self.from_b[k]
+
+
 # %% 15.4: at random
 # not yet: no more often than at random
 def place(height, width, tiles, most):
@@ -943,5 +968,49 @@ class Variable(Vertex):
             other = len(self.came) - 1 - side
             self.sent[side][0] = eta - self.came[other][0]
             self.sent[side][1] = lam - self.came[other][1]
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.2: means and variances sent
+# clause: The message to a side is all information
+# why:  the messages are means and variances here. They have to be eta and lam.
+# next: send the differences themselves; only the belief is a mean and a variance.
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for side in range(len(self.came)):
+            eta += self.came[side][0]
+            lam += self.came[side][1]
+        for side in range(len(self.came)):
+            rest = lam - self.came[side][1]
+            self.sent[side][0] = (eta - self.came[side][0]) / rest
+            self.sent[side][1] = 1 / rest
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.2: the belief without the prior
+# why:  the messages are right, but the belief lacks the prior.
+# next: compute the belief from the sum of the prior and all messages, too.
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = 0.0, 0.0
+        for side in range(len(self.came)):
+            eta += self.came[side][0]
+            lam += self.came[side][1]
+        for side in range(len(self.came)):
+            self.sent[side][0] = self.prior[0] + eta - self.came[side][0]
+            self.sent[side][1] = self.prior[1] + lam - self.came[side][1]
         self.belief[0] = eta / lam
         self.belief[1] = 1 / lam

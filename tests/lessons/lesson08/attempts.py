@@ -319,8 +319,10 @@ def schedule(layers, keep):
 def place(sizes, k):
     from itertools import combinations
     best, way = None, None
-    for more in combinations(range(len(sizes)), min(k, len(sizes))):
-        if 0 in more:
+    for count in range(1, k + 1):
+        for more in combinations(range(len(sizes)), count):
+            if 0 not in more:
+                continue
             peak = max(alive(recompute(len(sizes), more), sizes))
             if best is None or peak < best:
                 best, way = peak, more
@@ -340,7 +342,8 @@ def place(sizes, k):
             if end < n:
                 worst = max(worst, kept + sizes[end] + (sizes[end - 1] if end - 1 > start else 0))
         return worst
-    return min(([0, *more] for more in combinations(range(1, n), min(k, n) - 1)), key=peak)
+    ways = ([0, *more] for count in range(k) for more in combinations(range(1, n), count))
+    return min(ways, key=peak)
 
 
 # %% 08.4: fewer may do
@@ -384,6 +387,31 @@ def place(sizes, k):
 # not yet: came: [4, 5]
 def place(sizes, k):
     return sorted(range(1, len(sizes)), key=lambda layer: sizes[layer])[: k - 1]
+
+
+# %% 08.4: a loop over exactly k
+# like: exactly k of them
+def place(sizes, k):
+    best = None
+    for others in combinations(range(1, len(sizes)), k - 1):
+        keep = [0, *others]
+        peak = max(alive(schedule(len(sizes), keep), sizes))
+        if best is None or peak < best[0]:
+            best = peak, keep
+    return best[1]
+
+
+# %% 08.4: the sizes of the segments, and those saved
+# like: kept and largest segment, fewer, too
+def place(sizes, k):
+    n = len(sizes)
+
+    def cost(keep):
+        segments = [sum(sizes[a + 1:b]) for a, b in pairwise([*keep, n])]
+        return sum(sizes[i] for i in keep) + max(segments)
+
+    choices = [(0, *c) for m in range(k) for c in combinations(range(1, n), m)]
+    return list(min(choices, key=cost))
 
 
 # %% 08.5: by the formula

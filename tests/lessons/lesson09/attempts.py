@@ -149,6 +149,18 @@ def add_one(graph, buffer, x, row, rows):
     return program
 
 
+# %% 09.1: zero in every turn
+# like: never counted on
+def add_one(graph, buffer, x, row, rows):
+    body = Sequence()
+    popops.zero(graph, row, body)
+    body.add(Copy(buffer, x, row))
+    popops.add_in_place(graph, x, 1, body)
+    body.add(Copy(x, buffer, row))
+    popops.add_in_place(graph, row, 1, body)
+    return Repeat(rows, body)
+
+
 # %% 09.2: a new tensor for tanh
 # passed: which take the same amount of memory
 def deep(graph, buffer, x, layers):
@@ -441,7 +453,7 @@ def factor(load, work):
 
 
 # %% 09.4: in a loop
-# passed: 8 fixed sets of numbers
+# passed: sets of numbers
 def factor(load, work):
     n = 1
     while n * work < load:

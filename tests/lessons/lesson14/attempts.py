@@ -200,8 +200,23 @@ def heat(graph, plate, other, blocks, pairs):
     return Sequence(Copy(plate, other), forth, Repeat(pairs, Sequence(back, forth)))
 
 
+# %% 14.1: the edge copied in each iteration
+# not yet: put the Copy before the loop
+def heat(graph, plate, other, blocks, pairs):
+    body = Sequence(Copy(plate, other))
+    for source, into in ((plate, other), (other, plate)):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        body.add(Execute(compute_set))
+    return Repeat(pairs, body)
+
+
 # %% 14.2: by what crosses, corners included
-# passed: 11 plates
+# passed: the 11 of different shapes
 def cut(rows, columns, tiles):
     best = None
     for across in range(1, min(tiles, columns) + 1):
@@ -215,7 +230,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: blocks as square as they can be
-# passed: 11 plates
+# passed: the 11 of different shapes
 def cut(rows, columns, tiles):
     def length(down):
         return rows / down + columns / (tiles // down)
@@ -226,7 +241,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: from the square root on
-# passed: 11 plates
+# passed: the 11 of different shapes
 def cut(rows, columns, tiles):
     wanted = (tiles * rows / columns) ** 0.5
     ways = [d for d in range(1, rows + 1) if tiles % d == 0 and tiles // d <= columns]
@@ -272,7 +287,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: every block has a row ignored
-# passed: 11 plates
+# passed: the 11 of different shapes
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     return min(ways, key=lambda w: (w[0] - 1) * columns + (w[1] - 1) * rows)
@@ -849,7 +864,7 @@ class Triangles(Vertex):
 
 
 # %% 14.5: filled one after another
-# passed: 7 graphs
+# passed: the 7 large ones
 def deal(offsets, tiles):
     edges = offsets[-1]
     ends = [edges * (t + 1) // tiles for t in range(tiles)]
@@ -866,7 +881,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: by numpy
-# passed: 7 graphs
+# passed: the 7 large ones
 def deal(offsets, tiles):
     cuts = sorted({*offsets, *(offsets[-1] * t // tiles for t in range(tiles + 1))})
     pieces = [[] for _ in range(tiles)]
@@ -919,7 +934,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the longest rows first, cut where a tile is full
-# passed: 7 graphs
+# passed: the 7 large ones
 def deal(offsets, tiles):
     most = -(-offsets[-1] // tiles)
     pieces, load = [[] for _ in range(tiles)], [0] * tiles
