@@ -34,8 +34,8 @@ def solution(name: str) -> Panel:
     answer = learner_calls.passed_here(name)
     if answer is None and learned().record(name).get("state") not in BEYOND:
         way = (
-            f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
-            f'given("{name}") goes on without.'
+            f'it is shown once check("{name}", …) has passed. hint("{name}") gives a hint, and '
+            f'given("{name}") returns the reference answer.'
         )
         return Panel(f"{head}: the reference answer, later", "○", (("next", way),))
     try:
@@ -52,7 +52,7 @@ def solution(name: str) -> Panel:
     )
     why, thought = words(lesson_of(name)).get(name, ("", ""))
     rows = tuple((label, text) for label, text in (("why", why), ("thought", thought)) if text)
-    return Panel(f"{head}: beside the reference answer", "=", rows, code=code)
+    return Panel(f"{head}: next to the reference answer", "=", rows, code=code)
 
 
 def _text(answer: object) -> str:
@@ -68,7 +68,8 @@ def _text(answer: object) -> str:
 def words(lesson: str) -> dict[str, tuple[str, str]]:
     """Return {exercise: (because, further)} for the exercises of a lesson that have these texts.
 
-    `because` says why the reference answer is right, and `further` is a thought that leads further.
+    `because` says why the reference answer is right, and `further` is a remark that goes beyond the
+    exercise.
     """
     return {
         key.split()[1]: (text(entries, "because"), text(entries, "further"))

@@ -32,8 +32,8 @@ def built(name: str, otherwise: Any = None) -> Any:
     If no answer has passed, return `otherwise`, or the reference answer if `otherwise` is None. A
     printed line says which of them it is. The call changes no progress.
 
-    :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
-        available.
+    :raises UnknownExerciseError: if there is no such exercise, or if the reference answer is needed
+        and the solved notebook is not available.
     """
     exercise = find_exercise(name, "built")
     answer = learner_calls.passed_here(name)
@@ -48,7 +48,7 @@ def built(name: str, otherwise: Any = None) -> Any:
     if otherwise is None:
         otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
     until = (
-        f"for {fault}. Once its check passes again, yours is back"
+        f"because {fault}. Once your answer passes its check again, it is returned"
         if fault
         else "until an answer of yours has passed"
     )
@@ -64,19 +64,19 @@ def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
     answers: list[object] = []
 
     def judge(text: str) -> Passed:
-        with answering("what is kept of it"):
+        with answering("your stored answer"):
             answers.append(_run(exercise.name, text))
         refuse_other_kinds(exercise, tuple(answers))
         return exercise.judge(*answers)
 
     if not isinstance(record, str) or len(record) > LONGEST_KEPT:
-        return None, "what is kept of yours is damaged"
+        return None, "your stored answer is damaged"
     with first_lines():
         verdict = judging.judged(judge, (record,), exercise.name)
     if verdict.kind is Kind.PASSED:
         return answers[0], ""
     actual = dict(verdict.rows).get("came", "")
-    return None, f"what is kept of yours does not pass now ({shown_text(actual)})"
+    return None, f"your stored answer does not pass any more ({shown_text(actual)})"
 
 
 def _run(name: str, text: str) -> Any:

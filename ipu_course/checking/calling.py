@@ -1,6 +1,7 @@
 """Call an answer on copies of its arguments, so that it cannot change the originals.
 
-Errors raised by the learner's code become `Broken`. Errors of this package are raised unchanged.
+Errors raised by the learner's code become `Broken`. Verdicts (`NotYet` and `NotAttempted`) and
+interruptions are raised unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Broken(Exception):
         """
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
-            advice = f"run the cells above: one of them makes {name}."
+            advice = f"run the cells above: one of them defines {name}."
             return (*self.rows[:-1], ("next", advice))
         return self.rows
 
@@ -63,18 +64,18 @@ class Broken(Exception):
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
                 line = line_of(cause)  # The learner's callback raised the cause.
-                advice = "mend that line."
+                advice = "correct that line."
             error_rows: VerdictRows = (
                 ("where", error.where),
                 ("line", caller_line or line),
                 ("next", advice),
             )
         elif isinstance(error, RecursionError):
-            why = "something contains or calls itself, and Python went round until it had enough."
+            why = "a function calls itself, or an object contains itself, without an end."
             error_rows = (
                 ("line", line),
                 ("why", why),
-                ("next", "look for what ends the round; call your answer by itself."),
+                ("next", "look for the condition that ends it; call your answer by itself."),
             )
         elif isinstance(error, SystemExit):
             error_rows = (
@@ -83,7 +84,7 @@ class Broken(Exception):
                 ("next", "leave it out."),
             )
         else:
-            advice = "mend that line, or call your answer by itself to see more."
+            advice = "correct that line, or call your answer by itself to see more."
             actual, why, advice = (
                 _in_the_kits_words(error) or _of_nothing(error) or (said_by(error), "", advice)
             )
@@ -103,12 +104,12 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
         return None
     if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
         name = match[1]
-        why = f"np.{name} computes now, in Python. This is worked out on the device, later."
+        why = f"np.{name} computes now, in Python. The expression is computed later, on the device."
         actual = f"TypeError: np.{name} was given an expression of popops"
         return (
             actual,
             why,
-            f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
+            f"write expr.{name.capitalize()}( … ), which becomes a part of the expression.",
         )
     match = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
     if match is None:
@@ -139,8 +140,8 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
 OF_NOTHING = (
     (
         r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",
-        "it had nothing left to choose from.",
-        "print what is left for this call, and what left it out.",
+        "the call had no values to choose from.",
+        "print the values for this call, and find out which were left out.",
     ),
     (
         "zero-size array to reduction operation",
@@ -153,7 +154,7 @@ OF_NOTHING = (
 def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
     """Return `(came, why, next step)` for an error of a call that was given nothing, else None."""
     if isinstance(error, StopIteration):
-        return said_by(error), "next() found nothing.", "print what next() had to choose from."
+        return said_by(error), "next() found nothing.", "print the values that next() gets."
     for message, why, advice in OF_NOTHING:
         if isinstance(error, ValueError) and re.search(message, str(error)):
             return said_by(error), why, advice
@@ -168,8 +169,8 @@ def _counted(error: MissingPerfEstimateError) -> str:
     """
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
-        "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
-        "vertex's fields."
+        "use only operations that can be counted: loops, comparisons and numpy's own functions, on "
+        "the fields of the vertex."
     )
     return f"{instead[1]}." if instead else plain
 
@@ -185,8 +186,8 @@ def is_interruption(error: BaseException | None) -> bool:
 class answering:
     """Context manager for a call into the learner's code.
 
-    An exception of that code is raised as `Broken`. Names that the call rebinds in modules that
-    checks use are restored when the block ends.
+    An exception of that code is raised as `Broken`, unless it is a verdict or an interruption.
+    Names that the call rebinds in modules that checks use are restored when the block ends.
     """
 
     def __init__(self, tried: str) -> None:
@@ -208,7 +209,10 @@ class answering:
 
 
 def is_blank(answer: object) -> bool:
-    """Return whether the gap is still `...`, or a function that does nothing."""
+    """Return whether an answer is still `...`, None, or a function that does nothing.
+
+    A tuple is blank if one of its elements is `...`.
+    """
     if answer is ... or answer is None:
         return True
     if isinstance(answer, tuple):
@@ -251,7 +255,9 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
             names = list(signature.bind(*arguments).arguments)
         except TypeError as error:
             actual = f"the function does not take these arguments: {error}"
-            raise NotYet(description, actual, next_step="keep its first line as it came.") from None
+            raise NotYet(
+                description, actual, next_step="restore the first line of the function."
+            ) from None
     copies = deepcopy(arguments)
     with answering(description):
         result = answer(*copies)
@@ -261,8 +267,8 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
         if difference(after, before):
             raise NotYet(
                 description,
-                came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
-                expected=f"{parameter} left as it was: {quoted(before)}",
+                came=f"the call changed its argument {parameter}, which is now {quoted(after)}",
+                expected=f"{parameter} unchanged: {quoted(before)}",
                 next_step=_copying(parameter, before),
             )
     return result
@@ -274,14 +280,14 @@ def _copying(parameter: str, value: object) -> str:
     in_place = "+=, -= and assignments to elements change the array itself."
     item = value[0] if isinstance(value, (list, tuple)) and len(value) else None
     if isinstance(value, np.ndarray):
-        return f"work on a copy, as {name} = {parameter}.copy(): {in_place}"
+        return f"work on a copy, such as {name} = {parameter}.copy(): {in_place}"
     if isinstance(item, np.ndarray):
-        return f"work on copies, as {name} = [a.copy() for a in {parameter}]: {in_place}"
+        return f"work on copies, such as {name} = [a.copy() for a in {parameter}]: {in_place}"
     if isinstance(item, list):
-        return f"work on copies, as {name} = [list(row) for row in {parameter}]."
+        return f"work on copies, such as {name} = [list(row) for row in {parameter}]."
     if isinstance(value, (dict, set)):
-        return f"work on a copy, as {name} = {parameter}.copy()."
-    return f"work on a copy, as {name} = list({parameter}), or make a new list."
+        return f"work on a copy, such as {name} = {parameter}.copy()."
+    return f"work on a copy, such as {name} = list({parameter}), or make a new list."
 
 
 def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:

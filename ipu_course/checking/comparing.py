@@ -59,12 +59,12 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
     why, known = first(suspects(exercise), gives_the_same)
     actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_values))
     if len(learner_values) != len(expected):
-        why = f"{len(expected)} values are asked for."
-        known = "put commas between them, in that order."
+        why = f"the question asks for {len(expected)} values."
+        known = "give them in this order, separated by commas."
     elif not why:
         place = list(map(equals, learner_values, expected)).index(False)
         if len(learner_values) > 1:
-            why = f"number {place + 1} of them, {quoted(learner_values[place])}, is wrong."
+            why = f"value {place + 1} is wrong: {quoted(learner_values[place])}."
     raise NotYet(about, actual, why=why, next_step=known or advice)
 
 
@@ -110,7 +110,7 @@ def compare(
     oracle: Callable[..., Result],
     cases: Mapping[str, Case],
     suspects: Iterable[Mistake] = (),
-    next_step: str = "try that call in a cell of your own, and follow it by hand.",
+    next_step: str = "make that call in a cell of your own, and compute the result by hand.",
     tolerance: float = TOLERANCE,
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
@@ -128,7 +128,9 @@ def compare(
     the verdict. `whole` says that the numbers are positions or codes: then floats are refused, even
     2.0.
 
-    :raises NotYet: if a result is wrong.
+    :raises NotYet: if a result is wrong, or a call fails in the same way as a known mistake.
+
+    :raises Broken: if a call raises any other error.
     """
     results = _results_of(answer, cases, suspects)
     wrong = {
@@ -154,11 +156,11 @@ def compare(
     if actual and results[fault] is None and any(result is not None for result in results.values()):
         actual = "None"
         why = known or (
-            "one way through the function ends without a `return`; elsewhere it returns something."
+            "one path through the function ends without a `return`; other paths return a value."
         )
     if not why and len(wrong) > 2 and _is_one_number(results.values()):
-        why = "it gives the same whatever it is given."
-        advice = "work it out from the arguments."
+        why = "it returns the same result for all arguments."
+        advice = "compute the result from the arguments."
     if (
         not why
         and _is_numeric(results[fault])
@@ -185,6 +187,7 @@ def _results_of(
     """Return the result of an answer for each case.
 
     :raises NotYet: if a call raises an error, and a known mistake fails in the same way.
+
     :raises Broken: if a call raises any other error.
     """
     try:
@@ -204,8 +207,8 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
             description,
             shown(result),
             expected=expected,
-            why="Python has floats here, and no list or array takes a float as an index.",
-            next_step=f"make integers of them: {'.astype(int)' if is_array else 'int(…)'}.",
+            why="the result has floats, but an index of a list or array must be an integer.",
+            next_step=f"convert them to integers: {'.astype(int)' if is_array else 'int(…)'}.",
         )
 
 
@@ -268,10 +271,12 @@ def _reasons(
     yield _rounded(oracle, pairs)
 
 
-ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
+ROUNDED = (
+    "computed in float64 it is right: the formula is right, but rounding errors are too large."
+)
 KEEP_WIDE = (
-    "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and "
-    "round last."
+    "find where the numbers get a narrow type, such as HALF or float16. Add and divide in FLOAT, "
+    "and round at the end."
 )
 
 
@@ -307,8 +312,9 @@ def _is_floating(value: object) -> bool:
 
 
 def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reason:
-    """Return `(why, next step)` if every result is the correct one rounded to 0 to 4 digits.
+    """Return `(why, next step)` if every result is the correct one, but rounded.
 
+    All results must be rounded to the same number of digits after the decimal point, from 0 to 4.
     Otherwise return `("", "")`.
     """
     rights = [right for case, _ in pairs if isinstance(right := oracle(*case), float)]
@@ -321,8 +327,8 @@ def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reaso
                 for m, right in zip(numbers, rights, strict=True)
             ):
                 why = (
-                    f"this is right, and then rounded to {counted(digits, 'digit')} after the "
-                    "point."
+                    f"the result is right, but rounded to {counted(digits, 'digit')} after the "
+                    "decimal point."
                 )
-                return why, "leave the rounding to whoever prints it."
+                return why, "return the result without rounding it."
     return "", ""

@@ -31,8 +31,8 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
             return within(time_limit.LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
         rows = (
-            ("tried", "your answer, until it ends"),
-            ("came", f"nothing: after {time_limit.LIMIT:g} seconds it was stopped"),
+            ("tried", "your answer"),
+            ("came", f"no result: it was stopped after {time_limit.LIMIT:g} seconds"),
             (
                 "next",
                 "look for a loop that never ends, or for far more work than the exercise needs.",
@@ -50,12 +50,12 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) 
         if is_interruption(error):
             raise
         why = (
-            "the answer is something that cannot be looked at, or the check itself has a fault. It "
+            "the answer has values that cannot be examined, or the check itself has a fault. It "
             "was not judged."
         )
         advice = "return plain numbers, lists or programs. If you do, please report this."
         rows = (
-            ("tried", "to judge your answer"),
+            ("tried", "judging your answer"),
             ("came", said_by(error)),
             ("line", line_of(error)),
             ("why", why),

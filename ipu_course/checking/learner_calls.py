@@ -1,6 +1,6 @@
-"""Define the functions that a learner calls: check, hint, predict, given, progress.
+"""Define functions that a learner calls: check, share, verify, hint, predict and given.
 
-Each returns a panel, which the notebook shows below the cell.
+Each of them except `given` returns a panel, which the notebook shows below the cell.
 """
 
 from __future__ import annotations
@@ -222,7 +222,10 @@ def share(name: str) -> Panel:
     learned().change(name, lambda record: record.update(shared=shared))
     replay = (
         ("line", f" {line}"),
-        ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."),
+        (
+            "next",
+            f"anyone who has your code can verify it: verify(line, {_called(_passed[name])}).",
+        ),
     )
     return Panel(f"{name} {exercise.title}: to share", "→", replay)
 
@@ -238,6 +241,8 @@ def verify(line: str, *answers: object) -> Panel:
     name. The attempt is not counted.
 
     :raises LessonError: if `line` is not a line of `share`.
+
+    :raises UnknownExerciseError: if there is no exercise with the name in the line.
     """
     claimed = parsed(line)
     exercise = find_exercise(claimed.name, "verify")
@@ -264,15 +269,15 @@ def verify(line: str, *answers: object) -> Panel:
         ]
     )
     rows = [
-        (label, f"{message} was said, {is_} came")
-        for label, message, is_ in pairs
-        if message != is_
+        (label, f"the line has {claim}, but this answer has {found}")
+        for label, claim, found in pairs
+        if claim != found
     ]
     if actual is not None and not rows:
         cost = f"{actual.figure} {actual.unit}, " if actual.figure else ""
         return Panel(f"{head}: verified", "✓", (("same", f"{cost}what it does, and the code"),))
     return Panel(
-        f"{head}: passes, and is not what was shared",
+        f"{head}: passes, but is not the answer that was shared",
         "✗",
         tuple(rows) or (("code", "it cannot be read"),),
     )
@@ -283,6 +288,8 @@ def hint(name: str) -> Panel:
 
     The last hint is the code of the reference answer for the gap. It is missing if the solved
     notebook is not available.
+
+    :raises UnknownExerciseError: if there is no such exercise.
     """
     exercise = find_exercise(name, "hint")
     code = _code_of_gap(name)
@@ -295,9 +302,7 @@ def hint(name: str) -> Panel:
     shown_now = whole(learned().record(name).get("hints")) or 1
     rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
     if shown_now == count:
-        rows.append(
-            ("then", f'that was the last. given("{name}") goes on with the reference answer.')
-        )
+        rows.append(("then", f'that was the last. given("{name}") returns the reference answer.'))
     else:
         message = ", which is code." if code and shown_now == count - 1 else "."
         rows.append(("then", f'hint("{name}") again gives the next{message}'))
@@ -336,6 +341,9 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     and shows the actual result.
 
     :raises UnknownExerciseError: if there is no such prediction.
+
+    :raises AnswerKindError: if `actual` has not the form of a result, or is given for a prediction
+        that the machine computes.
     """
     question = find_question(name)
     value = _MISSING if not values else values[0] if len(values) == 1 else values
@@ -373,7 +381,7 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     guesses = question.values(value)
     if locked:
         message = (
-            "it is made and locked; a second guess would not be one"
+            "it is locked, and a second guess does not replace it"
             if locked != guesses
             else "it is locked already"
         )

@@ -70,7 +70,7 @@ def program_of(answer: Callable[..., Result], description: str, *arguments: obje
     if not isinstance(program, Program):
         advice = "return the program: a Repeat, a Sequence, …"
         if isinstance(program, ComputeSet):
-            advice = "Execute makes a program of a compute set: return Execute(…) of it."
+            advice = "return Execute(…) of the compute set, which is a program."
         raise NotYet(description, returned(program), expected="a program", next_step=advice)
     return program
 
@@ -84,8 +84,8 @@ def one_program(returned_value: object, description: str) -> Program:
         for part in returned_value:
             if not isinstance(part, Program):
                 actual = f"{getattr(part, '__name__', quoted(part))} in the list"
-                advice = "call what makes a program: the list holds what it returns."
-                raise NotYet(description, actual, expected="programs alone", next_step=advice)
+                advice = "call it: the list must have the programs that such calls return."
+                raise NotYet(description, actual, expected="only programs", next_step=advice)
         returned_value = Steps(*returned_value)
     if not isinstance(returned_value, Program):
         actual = returned(returned_value)
@@ -101,7 +101,7 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
     :raises NotYet: if a program contains itself.
     """
     if any(program is outer for outer in around):
-        why = "such a program would never end, and nobody could write it down."
+        why = "such a program would never end."
         raise NotYet(
             "your program",
             f"a {type(program).__name__} that contains itself",

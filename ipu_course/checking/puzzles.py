@@ -96,8 +96,8 @@ class Puzzle:
     def about(self) -> str:
         """The instructions for the learner: the number of lines, and how many of them are wrong."""
         return (
-            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
-            "wrong, and stay out."
+            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from wrong "
+            "answers: leave them out."
         )
 
     def __repr__(self) -> str:
@@ -146,8 +146,8 @@ class Puzzle:
                 f", at {error.text.strip()!r}" if error.text else ""
             )
             why = (
-                "in this order the lines are not Python: what stands further right belongs to a "
-                "line that ends in a colon."
+                "in this order the lines are not valid Python: indented lines must be below a line "
+                "that ends in a colon."
             )
             rows = (("came", actual), ("why", why))
             return self._verdict(Verdict("", rows=rows, kind=Kind.NOT_YET))

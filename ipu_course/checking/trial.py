@@ -259,8 +259,8 @@ def lost(graph: Graph, stored: bool) -> Reason:
         named = {step.argval for step in steps if step.opname in GLOBAL} & cls.fields.keys()
         if named:
             name = min(named)
-            why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
-            return why, f"say self.{name}: what a vertex has is reached through self."
+            why = f"{name} is a field of {cls.__name__}, but compute() uses another {name}."
+            return why, f"write self.{name}: a vertex has its fields as attributes of self."
         has_values = any(
             (end.opname == "RETURN_CONST" and end.argval is not None)
             or (end.opname == "RETURN_VALUE" and (step.opname, step.argval) != ("LOAD_CONST", None))
@@ -268,9 +268,10 @@ def lost(graph: Graph, stored: bool) -> Reason:
         )
         if has_values and not stored:
             why = (
-                "compute() returns its result, and nobody takes it: a vertex stores in its fields."
+                "compute() returns its result, which is ignored: a vertex stores results in its "
+                "fields."
             )
-            return why, "write into the output, as self.out[i] = …, and return nothing."
+            return why, "write to the output, such as self.out[i] = …, and return nothing."
     return "", ""
 
 
@@ -395,11 +396,14 @@ class Trial:
     ) -> Reason:
         """Return `(why, next step)` of the first known mistake with the learner's results.
 
-        Only the mistakes of `exercises` are compared. If the trial is a single case, the results
-        must also be the same with other values. `runs` is the number of runs to compare; 0 means
-        all. If several mistakes match, `nearest` chooses the one whose program has the most similar
-        steps. `figures` are filled into the texts. If no mistake matches, the result is `("",
-        advice)`.
+        Only the mistakes of `exercises` are compared. If all runs of the trial have the same
+        values, the results must also be the same in a second trial with other values. `runs` is the
+        number of runs to compare; 0 means all. If several mistakes match, `nearest` chooses the one
+        whose program has the most similar steps. `figures` are filled into the texts.
+
+        Two causes are found without a known mistake: lost results (see `lost`), and a run that
+        continues from the state of the first one. If nothing explains the results, the result is
+        `("", advice)`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
@@ -419,17 +423,17 @@ class Trial:
         known = min(fitting, key=apart, default=None) if nearest else next(fitting, None)
         if known is None and learner_run.goes_on:
             why = (
-                "the first run is right, and the next goes on from it: state lives from run to run."
+                "the first run is right, but the next one continues from its state, which is kept."
             )
-            return why, "begin with a local variable in compute(), in each run anew."
+            return why, "use a local variable in compute(), which starts anew in each run."
         return known.reason(**figures) if known else ("", advice)
 
     def another(self) -> Trial | None:
-        """Return a trial with other values if all runs here have the same values; else None.
+        """Return a trial of the same exercise with other values; None if there is none.
 
-        It is another trial of the exercise, or this trial with the values of its floating-point
-        tensors in another order. Without such tensors, or with a stream to the device, there is no
-        second trial.
+        It is the first of the exercise's other trials, if there are any. Otherwise it is this trial
+        with the values of its floating-point tensors in another order. That needs the same values
+        in all runs, no stream to the device, and values that change with their order.
         """
         for trial in self.beside():
             if trial.tried != self.tried:
@@ -454,7 +458,10 @@ class Trial:
         return replace(self, tensors=tensors)
 
     def agree_again(self, learner_run: Ran, like: Answer) -> bool:
-        """Return whether a known mistake gives the learner's results in a second trial, too."""
+        """Return whether a known mistake gives the learner's results in a second trial, too.
+
+        If one of them has no second trial, the result is True.
+        """
         there = replace(learner_run.trial, runs=self.runs).another()
         here = self.another()
         if there is None or here is None:
@@ -547,7 +554,7 @@ class Ran:
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
     again: Ran | None = None
-    rounds: int = 0  # rounds of the current loop
+    rounds: int = 0  # rounds of these loops in the current run
 
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.
@@ -720,7 +727,7 @@ class Ran:
 
     @property
     def cycles(self) -> float:
-        """The modelled cycles of the run, from its trace.
+        """The modelled cycles of the first run, from its trace.
 
         :raises NotYet: if the answer itself declares the cost of its vertices.
         """
@@ -768,10 +775,10 @@ class Ran:
             if not _kits(table.codelet)
             for field in table.state
         ]
-        why = "the second run goes on from values that the first run left."
+        why = "the second run continues from values that the first run left."
         advice = "let the program itself write every value that it starts from."
         if states:
-            why = f"{states[0]} is state, and state lives from run to run. The second run goes on "
+            why = f"{states[0]} is state, which is kept from run to run. The second run continues "
             why += "from the state that the first run left."
             advice = f"assign the starting value to {states[0]} at the beginning of compute()."
         raise NotYet(
@@ -786,7 +793,7 @@ class Ran:
         """Raise `NotYet` if the program wrote into a tensor that it must not change."""
         for name, var in self.trial.tensors.items():
             if var.kept and self.wrong(name):
-                why = "what is given belongs to others, and they may need it once more."
+                why = "a program may read a given tensor again later."
                 raise NotYet(
                     self.trial.tried, f"{name} is changed by the program", why=why, next_step=advice
                 )
@@ -806,8 +813,8 @@ class Ran:
                     self.trial.tried,
                     f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
                     expected=f"on tile {tiles_given[place]}, where it was",
-                    why=f"where {name} lies is given: others put it there, or come for it.",
-                    next_step="map what you make yourself, and copy what has to be elsewhere.",
+                    why=f"the tile mapping of {name} is given: the rest of a program relies on it.",
+                    next_step="map only tensors that you add; copy values that must be elsewhere.",
                 )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
@@ -821,7 +828,7 @@ class Ran:
             raise NotYet(
                 self.trial.tried,
                 f"work on tile {int(np.argmax(work > 0))}",
-                expected=f"all of it on {wanted}",
+                expected=f"all work on {wanted}",
                 why=why,
                 next_step=advice,
             )
@@ -836,29 +843,29 @@ class Ran:
             cls = table.codelet
             message = ""
             if table.estimates is not None and max(table.estimates, default=-1) >= 0:
-                message = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
+                message = f"graph.set_perf_estimate sets the cycles of a vertex of {cls.__name__}"
             elif cls in self.graph.codelets.estimators:
-                message = f"graph.register_perf_estimator says what {cls.__name__} costs"
+                message = f"graph.register_perf_estimator sets the cycles of {cls.__name__}"
             elif not is_own_module(
                 getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach")
             ):
                 message = f"{cls.__name__} has a cycles(self, target) of its own"
             if message:
                 why = (
-                    "here the cost decides. It is counted from compute(), and what an answer says "
-                    "of its own cost is not taken."
+                    "this exercise compares costs. They are counted from compute(), so an answer "
+                    "must not declare its own cost."
                 )
                 raise NotYet(
                     self.trial.tried,
                     message,
-                    expected="cycles as they are counted",
+                    expected="the counted cycles",
                     why=why,
-                    next_step="leave that out: the model counts.",
+                    next_step="leave that out: the model counts the cycles.",
                 )
 
 
 class Endless(Exception):
-    """Raised if a loop has more rounds than the trial allows."""
+    """Raised if the loops of a run have more rounds than the trial allows."""
 
 
 def _report_rounds(graph: Graph, program: Program) -> None:
@@ -887,15 +894,15 @@ def narrowed(actual: Array, right: Array) -> Reason:
 
     For any other result, return ("", "").
     """
-    advice = "keep to FLOAT: room and time come from doing one thing after another."
+    advice = "use FLOAT throughout; to save memory and time, do one step after another."
     if np.isinf(actual).any():
         why = (
-            f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
-            f"to {quoted(float(np.abs(right).max()))}."
+            f"a number was converted to HALF, whose largest value is 65,504, but the results reach "
+            f"{quoted(float(np.abs(right).max()))}."
         )
         return why, advice
     if np.allclose(actual, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
-        why = "it is nearly right: somewhere a number went through HALF, which has three digits."
+        why = "it is nearly right: a number was converted to HALF, which has three digits."
         return why, advice
     return "", ""
 
@@ -908,7 +915,7 @@ def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -
     """
     (small, few), (large, many) = ((count, sum(run.steps.values())) for count, run in built.items())
     if many > few:
-        actual = f"{few} steps written down for {small} {unit} and {many} for {large}"
+        actual = f"the program has {few} steps for {small} {unit} and {many} for {large}"
         raise NotYet(
             "how large the program is",
             actual,
@@ -928,10 +935,9 @@ def refuse_fixed_tiles(
     """
     elsewhere_run = trial.elsewhere(tiles)
     why = (
-        f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
-        "tiles."
+        f"on {trial.tiles} tiles it is right: the answer uses {trial.tiles} as the number of tiles."
     )
-    advice = "ask the graph: graph.target.num_tiles."
+    advice = "use graph.target.num_tiles."
     try:
         run = elsewhere_run.of(answer)
     except Broken as broken:

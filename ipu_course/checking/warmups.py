@@ -33,7 +33,7 @@ def formula(name: str, right: Callable[..., Result], *cases: Case) -> Judge:
 
 
 def _nudge(name: str) -> str:
-    return f'follow it by hand; hint("{name}") has a nudge.'
+    return f'compute the result by hand; hint("{name}") helps.'
 
 
 def tensor_call(
@@ -55,7 +55,7 @@ def tensor_call(
             form = appends(right(x).shape, asks=asks)
             trial = Trial(f"{rows} rows of 4 numbers", tensors, form=form)
             run = trial.of(answer)
-            run.refuse_changed("use the call that makes a new tensor, without in_place.")
+            run.refuse_changed("use the function that returns a new tensor, without in_place.")
             if where := difference(run.result, right(x), precise):
                 raise run.refused(name, where, quoted(right(x)[0]), _nudge(name))
             reports.append(run.report)
