@@ -125,7 +125,7 @@ class ModelLoadError(ModelError):
 
 
 class DatasetError(IPUTeachError):
-    """A data file is missing, damaged or not the expected one, or cannot be downloaded or stored."""
+    """A data file is missing, damaged or not the expected one, or its download failed."""
 
 
 class LessonError(IPUTeachError):
@@ -275,7 +275,7 @@ class StreamConnectionError(PoplarError):
 
 
 class TensorIOStateError(PoplarError):
-    """The host cannot read or write device memory: no engine is loaded, or an array does not fit."""
+    """The host cannot access device memory: no engine is loaded, or an array does not fit."""
 
 
 class VertexDefinitionError(PoplarError):

@@ -465,7 +465,9 @@ def on_a_terminal(program: str) -> bytes:
 def test_on_a_real_terminal_the_count_of_vertices_gives_way() -> None:
     shown = on_a_terminal(BUILT_ON_A_TERMINAL)
     count, blanks, done = shown.rpartition(b"\r")[0].rpartition(b" \r")
-    assert re.search(rb"\rbuild: 00:0[1-9], ", count) and count.endswith(b" ") and done == b"done 1 ", shown
+    assert (
+        re.search(rb"\rbuild: 00:0[1-9], ", count) and count.endswith(b" ") and done == b"done 1 "
+    ), shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")

@@ -32,7 +32,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
     except TooLong:
         rows = (
             ("tried", "your answer"),
-            ("came", f"no result: it was stopped after {time_limit.LIMIT:g} seconds"),
+            ("came", f"no result: after {time_limit.LIMIT:g} seconds it was stopped"),
             (
                 "next",
                 "look for a loop that never ends, or for far more work than the exercise needs.",

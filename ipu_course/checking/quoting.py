@@ -249,7 +249,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             return (
                 f"{len(actual)} numbers, not {len(right)}"
                 if actual.ndim == right.ndim == 1
-                else f"an array of shape {actual.shape}"
+                else f"the shape {actual.shape}"
             )
         if right.dtype.kind in "biu":
             close = actual == right

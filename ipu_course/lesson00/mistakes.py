@@ -97,7 +97,7 @@ def chip_figures(tiles, workers, megabytes):
 
 # %% 00.1: the threads alone
 # clause: return both
-# not yet: is not a row of numbers
+# not yet: which is not a list or array of numbers
 def chip_figures(tiles, workers, megabytes):
     return f"{tiles * workers} threads"
 
@@ -305,7 +305,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: the GC200's
-# not yet: it gives the same whatever it is given
+# not yet: it returns the same result for all arguments
 def largest_side(tiles, bytes_per_tile):
     return 15334
 

@@ -124,7 +124,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: a constant
-# not yet: the same whatever it is given
+# not yet: the same result for all arguments
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return 1116
 
@@ -468,7 +468,7 @@ def waiting_share(work):
 
 
 # %% 01.3: in half
-# not yet: done once more in float64 it is right: the way is right, and what it loses is rounding
+# not yet: computed in float64 it is right: the formula is right, but rounding errors are too large
 def waiting_share(work):
     import numpy as np
 

@@ -358,8 +358,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: the total in HALF
-# not yet: done once more in float64 it is right: the way is right, and what it loses is rounding.
-#   next: where do the numbers become narrow
+# not yet: computed in float64 it is right: the formula is right, but rounding errors are too large.
+#   next: find where the numbers get a narrow type
 def running_sum(graph, numbers, sums, count):
     from ipu_teach import HALF
 

@@ -163,7 +163,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: through logarithms
-# not yet: what it loses is rounding
+# not yet: rounding errors are too large
 def softmax(graph, x, program):
     logs = popops.reduce(graph, x, [1], program, "LOG_ADD").reshape((x.shape[0], 1))
     return popops.exp(graph, popops.sub(graph, x, logs, program), program)
@@ -532,7 +532,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: squares in HALF
-# not yet: what it loses is rounding
+# not yet: rounding errors are too large
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     both = [

@@ -399,7 +399,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: a list that is returned
-# not yet: compute() returns its result, and nobody takes it
+# not yet: compute() returns its result, which is ignored
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -428,7 +428,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: without self
-# not yet: x is a field of PrefixMax, and compute() speaks of another x
+# not yet: x is a field of PrefixMax, but compute() uses another x
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -442,7 +442,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the output without self
-# not yet: out is a field of PrefixMax, and compute() speaks of another out
+# not yet: out is a field of PrefixMax, but compute() uses another out
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -771,7 +771,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: state that goes on
-# not yet: the first run is right, and the next goes on from it: state lives from run to run
+# not yet: the first run is right, but the next one continues from its state
 class Going(Vertex):
     before: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -1338,7 +1338,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: state in every run
-# not yet: self.share is state, and state lives from run to run
+# not yet: self.share is state, which is kept from run to run
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -1428,7 +1428,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: the compute set itself
-# not yet: Execute makes a program of a compute set
+# not yet: return Execute(…) of the compute set
 def one_vertex(graph, x, out):
     compute_set = graph.add_compute_set("largest")
     graph.set_tile_mapping(graph.add_vertex(compute_set, Largest, x=x, out=out), 3)
@@ -1436,7 +1436,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: state in every run
-# not yet: self.share is state, and state lives from run to run
+# not yet: self.share is state, which is kept from run to run
 class Largest(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]

@@ -451,7 +451,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: thirteen tiles, whatever the machine
 # clause: for any number of rows and of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the answer uses 13 as the number of tiles
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -514,7 +514,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: returned, not stored
 # clause: Write two things
-# not yet: compute() returns its result, and nobody takes it
+# not yet: compute() returns its result, which is ignored
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -558,7 +558,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: state that is never reset
 # clause: The program may run more than once.
-# not yet: self.total is state, and state lives from run to run
+# not yet: self.total is state, which is kept from run to run
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -1375,7 +1375,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: thirteen tiles, whatever the machine
 # clause: on any number of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the answer uses 13 as the number of tiles
 def in_pieces(graph, matrix, vector, result, pieces=12):
     (rows, cols), tiles = matrix.shape, 13
     partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
@@ -1608,7 +1608,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: in HALF
-# not yet: went through HALF
+# not yet: converted to HALF
 from ipu_teach.poplibs import popops
 
 
@@ -1661,7 +1661,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: HALF to the end
-# not yet: became HALF, which ends at 65,504
+# not yet: converted to HALF, whose largest value is 65,504
 from ipu_teach import HALF
 from ipu_teach.poplibs import popops
 

@@ -639,7 +639,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: added up in HALF
-# not yet: it is nearly right: somewhere a number went through HALF
+# not yet: it is nearly right: a number was converted to HALF
 from ipu_teach import HALF
 
 
@@ -657,7 +657,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: thirteen tiles
 # clause: and of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the answer uses 13 as the number of tiles
 def lean_total(graph, readings, total):
     part, n = graph.add_variable(FLOAT, total.shape, "part"), total.num_elements
     for tile in range(13):

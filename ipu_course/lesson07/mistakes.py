@@ -1049,7 +1049,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: thirteen tiles
-# not yet: somewhere 13 stands for the number of tiles
+# not yet: the answer uses 13 as the number of tiles
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     flat, n = raw.flatten(), raw.num_elements

@@ -217,7 +217,7 @@ def alive(steps, sizes):
 
 # %% 08.1: the peak alone
 # clause: for each step, the total size of the inputs
-# not yet: is not a row of numbers
+# not yet: which is not a list or array of numbers
 def alive(steps, sizes):
     return str(max(sizes))
 
@@ -796,7 +796,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: only spacings that divide
-# error in the answer: it had nothing left to choose from
+# error in the answer: the call had no values to choose from
 def keep_for(layers, room):
     ways = [
         (len(steps), every)

@@ -324,7 +324,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: the row is state
-# not yet: self.row is state, and state lives from run to run
+# not yet: self.row is state, which is kept from run to run
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]

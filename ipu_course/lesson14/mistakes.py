@@ -911,7 +911,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: the count is state
-# not yet: self.total is state, and state lives from run to run
+# not yet: self.total is state, which is kept from run to run
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]

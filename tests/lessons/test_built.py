@@ -185,8 +185,12 @@ def test_what_does_not_pass_again_is_a_sentence(
     before = learned().records()
     assert built("01.2")([3, 1, 2], 2) == [0, 1, 1], "the reference's"
     said = capsys.readouterr().out
-    assert said.count("\n") == 1 and said.startswith("01.2: the reference answer, for what is kept")
-    assert why in said and said.endswith("Once its check passes again, yours is back.\n")
+    assert said.count("\n") == 1 and said.startswith(
+        "01.2: the reference answer, because your stored answer"
+    )
+    assert why in said and said.endswith(
+        "Once your answer passes its check again, it is returned.\n"
+    )
     assert len(said) < 400 and learned().records() == before
 
 

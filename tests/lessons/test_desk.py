@@ -90,8 +90,8 @@ def test_a_verdict_as_text() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (lambda load: min([]), "it had nothing left to choose from."),
-        (lambda load: max(iter(())), "it had nothing left to choose from."),
+        (lambda load: min([]), "the call had no values to choose from."),
+        (lambda load: max(iter(())), "the call had no values to choose from."),
         (lambda load: next(iter(())), "next() found nothing."),
         (lambda load: np.zeros(3)[3:].max(), "a part of an array has no elements."),
     ],
@@ -132,7 +132,7 @@ def test_a_name_that_a_cell_above_makes() -> None:
     names: dict[str, Any] = {}
     exec("def train(engine, data, epochs):\n    connect(engine, data)", names)
     text = " ".join(repr(check("07.3", names["train"])).split())
-    assert "next: run the cells above: one of them makes connect." in text
+    assert "next: run the cells above: one of them defines connect." in text
 
 
 def test_stopping_a_check_stops_it() -> None:
@@ -274,10 +274,10 @@ def test_tolerance_is_scaled_to_the_answer() -> None:
     # what FLOAT rounds to passes, and what HALF does not
     coarser = np.float16(1 / 3), np.float32(1 / 3)
     assert [bool(difference(mine, 1 / 3)) for mine in coarser] == [True, False]
-    assert difference([1, 2, 4], [1, 2, 3]) == "4 at 2, not 3"
-    assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "5 at (1, 1), not 4"
+    assert difference([1, 2, 4], [1, 2, 3]) == "element 2: 4, not 3"
+    assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "element (1, 1): 5, not 4"
     assert difference([1, 2], [1, 2, 3]) == "2 numbers, not 3"
-    assert "not a row of numbers" in difference(
+    assert "not a list or array of numbers" in difference(
         Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1]
     )
     assert (
@@ -296,10 +296,10 @@ def test_a_suspect_must_explain_every_case(tmp_path: Path) -> None:
         (lambda x: x + 1, "one too many"),
         (lambda x: x + 1 + (x > 4), ""),
         (lambda x: x + (x > 4), "the other cases are right. What is special here: it is large."),
-        (lambda x: 9, "it gives the same whatever it is given."),
+        (lambda x: 9, "it returns the same result for all arguments."),
         (
             lambda x: x if x < 5 else None,
-            "one way through the function ends without a `return`; elsewhere it returns something.",
+            "one path through the function ends without a `return`; other paths return a value.",
         ),
     ]
     for answer, why in said:
@@ -331,14 +331,14 @@ REFUSED = [
         UnknownExerciseError,
         f"""\
 There is no exercise '1.1'.
-  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}.""",
+  next:  did you mean '01.1'? Names are text, such as '00.1'. The lessons with exercises are {LESSONS}.""",
     ),
     (
         lambda: check(1.1, right),
         UnknownExerciseError,
         f"""\
 There is no exercise 1.1.
-  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}.""",
+  next:  did you mean '01.1'? Names are text, such as '00.1'. The lessons with exercises are {LESSONS}.""",
     ),  # type: ignore[arg-type]
     (lambda: hint("01.9"), UnknownExerciseError, "There is no exercise '01.9'."),
     (lambda: given(None), UnknownExerciseError, "There is no exercise None."),  # type: ignore[arg-type]
@@ -362,7 +362,7 @@ There is no exercise 1.1.
         UnknownExerciseError,
         f"""\
 There are no exercises for the lesson '16'.
-  next:  there are some for the lessons {LESSONS}.""",
+  next:  the lessons with exercises are {LESSONS}.""",
     ),
 ]
 
@@ -423,7 +423,7 @@ def test_a_prediction_is_locked_and_compared() -> None:
     second = " ".join(repr(predict("01.3", (5, 0.5))).split())
     assert (
         "you guessed: tile 4, waiting share 0.25" in second
-        and "a second guess would not be one" in second
+        and "a second guess does not replace it" in second
     )
     assert "locked already" in repr(predict("01.3", (4, 0.25)))
     assert "you guessed: tile 4" in " ".join(repr(predict("01.3", ...)).split())

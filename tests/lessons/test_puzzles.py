@@ -72,7 +72,7 @@ def test_the_text_form_has_a_letter_for_each_line() -> None:
     refused("01.2", 3)
     text = repr(of("01.2"))
     assert (
-        "9 lines. 2 of them come from answers that are wrong, and stay out." in text
+        "9 lines. 2 of them come from wrong answers: leave them out." in text
         and "def balance(jobs, tiles):" in text
     )
     assert (
@@ -112,7 +112,7 @@ def test_an_order_is_tried_by_the_exercises_own_check() -> None:
     assert (
         "not yet in order" in late
         and "IndentationError" in late
-        and "in this order the lines are not Python" in late
+        and "in this order the lines are not valid Python" in late
     )
     assert "Traceback" not in late
     wrong = [place for place in range(9) if place not in in_order(made)]

@@ -193,7 +193,7 @@ def test_work_on_other_tiles_than_asked() -> None:
         ran.refuse_other_tiles([2], "why", "what next")
     assert (said(refused)["came"], said(refused)["expected"]) == (
         "work on tile 5",
-        "all of it on tile 2",
+        "all work on tile 2",
     )
 
 
@@ -215,7 +215,7 @@ def test_a_program_that_grows() -> None:
         refuse_growing(
             {n: rounds(n).build(written_down) for n in (2, 5)}, "rounds", "why", "what next"
         )
-    assert said(refused)["came"] == "5 steps written down for 2 rounds and 11 for 5"
+    assert said(refused)["came"] == "the program has 5 steps for 2 rounds and 11 for 5"
 
 
 def test_numbers_of_tiles_of_another_machine() -> None:
@@ -226,7 +226,7 @@ def test_numbers_of_tiles_of_another_machine() -> None:
         said(refused)["tried"] == "doubling, on 7 tiles"
         and "There is no tile 12" in said(refused)["came"]
     )
-    assert said(refused)["next"] == "ask the graph: graph.target.num_tiles."
+    assert said(refused)["next"] == "use graph.target.num_tiles."
 
 
 GRAPH = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
@@ -254,8 +254,8 @@ def test_a_field_without_self_is_named_whatever_else_has_its_name(
         why, advice = trial.reason(trial.of(Lost), "04.1")
     except NotYet as refused:
         why, advice = dict(refused.rows)["why"], dict(refused.rows)["next"]
-    assert why == "x is a field of Lost, and compute() speaks of another x."
-    assert advice.startswith("say self.x: ")
+    assert why == "x is a field of Lost, but compute() uses another x."
+    assert advice.startswith("write self.x: ")
 
 
 class Sorted(Vertex):

@@ -181,7 +181,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: everything in HALF
-# not yet: it is nearly right: somewhere a number went through HALF
+# not yet: it is nearly right: a number was converted to HALF
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     x, w, dy = (popops.cast(graph, t, HALF, program) for t in (x, w, dy))

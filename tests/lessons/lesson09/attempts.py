@@ -662,7 +662,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: steps as floats
-# not yet: no list or array takes a float as an index
+# not yet: an index of a list or array must be an integer
 def steps_of(transfers):
     steps = np.zeros(len(transfers))
     kind, read, written, number = None, set(), set(), 0

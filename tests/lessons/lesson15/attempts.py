@@ -485,7 +485,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: silent after 100 rounds
-# not yet: self.rounds is state, and state lives from run to run
+# not yet: self.rounds is state, which is kept from run to run
 from ipu_teach import INT
 
 
@@ -802,7 +802,7 @@ class Variable(Vertex):
 
 
 # %% 15.2: silent after 20 rounds
-# not yet: self.rounds is state, and state lives from run to run
+# not yet: self.rounds is state, which is kept from run to run
 from ipu_teach import INT
 
 
