@@ -333,9 +333,9 @@ class FrozenGraph:
         """Return the first row of each stretch of vertices, as int64.
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
-        layout, and in which each contiguous run of a region starts inside or at the end of the same
-        run of the previous region. Together, the vertices access one larger run for each run of the
-        layout. So a few intervals per tile represent the regions of a million vertices.
+        layout. Each contiguous run of a region starts inside or at the end of the same run of the
+        previous region. Together, the vertices access one larger run for each run of the layout. So
+        a few intervals per tile represent the regions of a million vertices.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]

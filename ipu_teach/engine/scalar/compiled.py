@@ -195,8 +195,8 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """Return (address of a ufunc's inner loop, address of the loop's data), or None.
 
     `types` are the type letters of the loop. The addresses are read from the ufunc's C object. The
-    result is None if other fields of the object differ from the values that Python reports, if the
-    ufunc has no such loop, or if a call by the address gives another result than the ufunc. If
+    result is None if other fields of the object differ from the values that Python reports. It is
+    also None if the ufunc has no such loop, or if a call by the address gives another result. If
     `ufunc` is not a ufunc, the loop is a C function that calls it.
     """
     if not isinstance(ufunc, np.ufunc):
