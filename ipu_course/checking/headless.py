@@ -317,7 +317,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
             raise LessonError(
                 f"The page cannot be written to {target}: {error.strerror}.",
                 next_step="name a file in a folder that exists and that you may write, on a disk "
-                "with free space",
+                "with room",
             ) from error
     try:
         notebook = nbformat.read(path, as_version=4)

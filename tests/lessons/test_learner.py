@@ -303,7 +303,7 @@ def test_reset_gives_a_fresh_copy_and_keeps_the_old(
     learned().change("01.1", lambda record: record.update(state="solved"))
     assert cli.main(["reset", "01"]) == 0
     assert (
-        "`ipu-teach reset 01 --progress` forgets that" in capsys.readouterr().out
+        "`ipu-teach reset 01 --progress` deletes it" in capsys.readouterr().out
         and learned().record("01.1")
     )
     assert cli.main(["reset", "01", "--progress"]) == 0
