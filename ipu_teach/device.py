@@ -157,8 +157,9 @@ class DeviceManager(WithoutSome):
         """Return the devices of a kind that have `num_ipus` IPUs.
 
         If `num_ipus` is None, return all devices of the kind. `num_ipus` may be any number that
-        `IPUModel` accepts. Raises `NoHardwareError` for `TargetType.IPU`, as there is no hardware,
-        and `InvalidOptionError` for an argument that is not a `TargetType`.
+        `IPUModel` accepts. For `TargetType.CPU`, return one new CPU device, whatever `num_ipus` is.
+        Raises `NoHardwareError` for `TargetType.IPU`, as there is no hardware, and
+        `InvalidOptionError` for an argument that is not a `TargetType`.
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.

@@ -125,7 +125,7 @@ class ModelLoadError(ModelError):
 
 
 class DatasetError(IPUTeachError):
-    """A data file is missing, truncated or corrupt, or its contents do not match its name."""
+    """A data file is missing, damaged or not the expected one, or its download failed."""
 
 
 class LessonError(IPUTeachError):
@@ -149,15 +149,15 @@ class GraphObjectCreationError(PoplarError):
 
 
 class TensorCreationError(PoplarError):
-    """A variable or constant has an impossible shape, type or value."""
+    """A variable, a constant or a view has an impossible shape, type or value."""
 
 
 class PoplarIndexError(PoplarError, IndexError):
-    """A tensor was indexed or sliced outside its bounds."""
+    """An index is outside its bounds: of a tensor, a table or the tiles, for example."""
 
 
 class PoplarTypeError(PoplarError, TypeError):
-    """Element types do not match, or an object is not an element type."""
+    """An argument has the wrong type, or element types do not match."""
 
 
 class DeviceValueError(PoplarError, TypeError):
@@ -192,7 +192,7 @@ class NoSizeSpecifiedError(PoplarError):
 
 
 class InvalidPerfEstimateError(PoplarError):
-    """A perf estimator or a codelet's cycles() failed, or did not return an integer."""
+    """A perf estimator or a codelet's cycles() failed, or did not return a number of cycles."""
 
 
 class UnknownFieldError(PoplarError):
@@ -204,7 +204,7 @@ class GraphConnectionError(PoplarError):
 
 
 class ComputeSetRaceError(GraphConnectionError):
-    """Two vertices of a compute set write the same element, or one writes what the other reads."""
+    """Two vertices or workers write the same element, or one writes what the other reads."""
 
 
 class InvalidTileMappingError(PoplarError):
@@ -216,7 +216,7 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The data of a tile exceed its memory, or all data together exceed this computer's memory.
+    """The data exceed the memory of a tile, the streaming memory, or this computer's memory.
 
     `bytes_per_tile` has the modelled bytes of each tile (int64[tiles]), or is None if they are not
     known. `report` is the report of the compiled program, or None if there is no report because the
@@ -267,7 +267,7 @@ class InvalidOptionError(PoplarError):
 
 
 class MissingPerfEstimateError(PoplarError):
-    """The cycles of a codelet are unknown: they cannot be counted, and it has no estimate."""
+    """A vertex has no estimate of its cycles, or its cycles cannot be counted."""
 
 
 class StreamConnectionError(PoplarError):
@@ -275,11 +275,11 @@ class StreamConnectionError(PoplarError):
 
 
 class TensorIOStateError(PoplarError):
-    """The host accessed device memory before an engine was loaded, or by an unknown handle."""
+    """The host cannot access device memory: no engine is loaded, or an array does not fit."""
 
 
 class VertexDefinitionError(PoplarError):
-    """A vertex class declares impossible fields."""
+    """A vertex class is declared or used in an impossible way."""
 
 
 class CodeletError(PoplarError):
@@ -310,11 +310,11 @@ class NoHardwareError(PoplarError):
 
 
 class NotOfferedError(PoplarError, AttributeError):
-    """The program used a name from Poplar that this kit does not have."""
+    """The program asked for something that this kit does not have, such as a name of Poplar."""
 
 
 class UnknownNameError(PoplarError, AttributeError):
-    """A graph, a tensor, an engine or another object has no attribute of the given name."""
+    """A module, a graph, a tensor or another object has no attribute of the given name."""
 
 
 class NotHereImportError(PoplarError, ImportError):

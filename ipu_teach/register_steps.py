@@ -2,8 +2,8 @@
 
 Each function appends a compute set to a program, with a vertex on each tile. A setting is in force
 from that point of the run until the next setting. Before the first setting, and again after `load`,
-the engine's options are in force: debug.floatPointOpException, debug.nanOverflowMode,
-prng.enableStochasticRounding and prng.seed.
+the engine's options are in force: debug.floatPointOpException, debug.nanOverflowException,
+debug.nanOverflowMode, prng.enableStochasticRounding and prng.seed.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ def test_a_work_folder_that_takes_nothing_is_told_with_what_to_do(
         assert f"The page cannot be written to {tmp_path / 'page.html'}: Permission denied." in said
         assert "next:  name a file in a folder that exists and that you may write" in said
     else:
-        assert "Nothing can be kept in the work folder: Permission denied." in said
+        assert "Nothing can be stored in the work folder: Permission denied." in said
         assert "set IPU_TEACH_WORK to a folder that you may write\n" in said
     assert "all is well" not in said
 
@@ -336,7 +336,7 @@ def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path, words: tuple[str, .
         assert f"The page cannot be written to {full}/page.html: No space left on device." in said
         assert "on a disk with room\n" in said
     else:
-        assert "Nothing can be kept in the work folder: No space left on device." in said
+        assert "Nothing can be stored in the work folder: No space left on device." in said
         assert "set IPU_TEACH_WORK to a folder on another disk, or make room on this one\n" in said
     assert "all is well" not in said
 

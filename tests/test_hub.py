@@ -291,5 +291,5 @@ def test_a_pipe_in_place_of_progress_keeps_nobody_waiting(tmp_path: Path) -> Non
     from ipu_course.checking.state import NoProgress, read
 
     os.mkfifo(tmp_path / "progress.json")
-    with pytest.raises(NoProgress, match="no ordinary file"):
+    with pytest.raises(NoProgress, match="not an ordinary file"):
         read(tmp_path / "progress.json")

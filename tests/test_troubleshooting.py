@@ -27,7 +27,7 @@ DRAWN = {  # put together from parts
     "run 0: 12%\\|…",
     "build: 00:01, 20,000 vertices so far",
     "note home",
-    "nothing: after 8 seconds it was stopped",
+    "no result: after 8 seconds it was stopped",
     "IPU_TEACH_HUB_PASSWORD is not set",
 }
 

@@ -52,7 +52,7 @@ def solution(name: str) -> Panel:
     )
     why, thought = words(lesson_of(name)).get(name, ("", ""))
     rows = tuple((label, text) for label, text in (("why", why), ("thought", thought)) if text)
-    return Panel(f"{head}: beside the reference answer", "=", rows, code=code)
+    return Panel(f"{head}: next to the reference answer", "=", rows, code=code)
 
 
 def _text(answer: object) -> str:
@@ -68,7 +68,8 @@ def _text(answer: object) -> str:
 def words(lesson: str) -> dict[str, tuple[str, str]]:
     """Return {exercise: (because, further)} for the exercises of a lesson that have these texts.
 
-    `because` says why the reference answer is right, and `further` is a thought that leads further.
+    `because` says why the reference answer is right, and `further` is a remark that goes beyond the
+    exercise.
     """
     return {
         key.split()[1]: (text(entries, "because"), text(entries, "further"))

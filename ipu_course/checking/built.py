@@ -32,8 +32,8 @@ def built(name: str, otherwise: Any = None) -> Any:
     If no answer has passed, return `otherwise`, or the reference answer if `otherwise` is None. A
     printed line says which of them it is. The call changes no progress.
 
-    :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
-        available.
+    :raises UnknownExerciseError: if there is no such exercise, or if the reference answer is needed
+        and the solved notebook is not available.
     """
     exercise = find_exercise(name, "built")
     answer = learner_calls.passed_here(name)

@@ -1,6 +1,7 @@
 """Call an answer on copies of its arguments, so that it cannot change the originals.
 
-Errors raised by the learner's code become `Broken`. Errors of this package are raised unchanged.
+Errors raised by the learner's code become `Broken`. Verdicts (`NotYet` and `NotAttempted`) and
+interruptions are raised unchanged.
 """
 
 from __future__ import annotations
@@ -201,8 +202,8 @@ def is_interruption(error: BaseException | None) -> bool:
 class answering:
     """Context manager for a call into the learner's code.
 
-    An exception of that code is raised as `Broken`. Names that the call rebinds in modules that
-    checks use are restored when the block ends.
+    An exception of that code is raised as `Broken`, unless it is a verdict or an interruption.
+    Names that the call rebinds in modules that checks use are restored when the block ends.
     """
 
     def __init__(self, tried: str) -> None:
@@ -224,7 +225,10 @@ class answering:
 
 
 def is_blank(answer: object) -> bool:
-    """Return whether the gap is still `...`, or a function that does nothing."""
+    """Return whether an answer is still `...`, None, or a function that does nothing.
+
+    A tuple is blank if one of its elements is `...`.
+    """
     if answer is ... or answer is None:
         return True
     if isinstance(answer, tuple):
@@ -320,14 +324,14 @@ def _copying(parameter: str, value: object) -> str:
     in_place = "+=, -= and assignments to elements change the array itself."
     item = value[0] if isinstance(value, (list, tuple)) and len(value) else None
     if isinstance(value, np.ndarray):
-        return f"work on a copy, as {name} = {parameter}.copy(): {in_place}"
+        return f"work on a copy, such as {name} = {parameter}.copy(): {in_place}"
     if isinstance(item, np.ndarray):
-        return f"work on copies, as {name} = [a.copy() for a in {parameter}]: {in_place}"
+        return f"work on copies, such as {name} = [a.copy() for a in {parameter}]: {in_place}"
     if isinstance(item, list):
-        return f"work on copies, as {name} = [list(row) for row in {parameter}]."
+        return f"work on copies, such as {name} = [list(row) for row in {parameter}]."
     if isinstance(value, (dict, set)):
-        return f"work on a copy, as {name} = {parameter}.copy()."
-    return f"work on a copy, as {name} = list({parameter}), or make a new list."
+        return f"work on a copy, such as {name} = {parameter}.copy()."
+    return f"work on a copy, such as {name} = list({parameter}), or make a new list."
 
 
 def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:

@@ -135,6 +135,8 @@ def compare(
     if all `cases` are right, so that `cases` decide what the verdict shows for common mistakes.
 
     :raises NotYet: if a result is wrong.
+
+    :raises Broken: if a call raises any error that no known mistake explains.
     """
     suspects = tuple(suspects)
     results = _results_of(answer, cases, suspects)
@@ -217,6 +219,7 @@ def _results_of(
     """Return the result of an answer for each case.
 
     :raises NotYet: if a call raises an error, and a known mistake fails in the same way.
+
     :raises Broken: if a call raises any other error.
     """
     try:
@@ -341,8 +344,9 @@ def _is_floating(value: object) -> bool:
 
 
 def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reason:
-    """Return `(why, next step)` if every result is the correct one rounded to 0 to 4 digits.
+    """Return `(why, next step)` if every result is the correct one, but rounded.
 
+    All results must be rounded to the same number of digits after the decimal point, from 0 to 4.
     Otherwise return `("", "")`.
     """
     rights = [right for case, _ in pairs if isinstance(right := oracle(*case), float)]

@@ -391,7 +391,7 @@ def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
     numbers = ", ".join(known.number for known in catalogue())
     like = next(example for example in by_name if ".w" not in example)
     raise UnknownExerciseError(f"""There is no {noun} {shown(name)}.
-        next:  {near}Names are text, as {like!r}; there are some for the lessons
+        next:  {near}Names are text, such as {like!r}. The lessons with exercises are
         {numbers}.""")
 
 

@@ -103,14 +103,14 @@ def read_notebook(path: Path) -> Notebook:
         for number, cell in enumerate(cells, start=1):
             place = f"{path}, cell {number}"
             _check(cell)
-        place = f"{path}, beside its cells"
+        place = f"{path}, outside its cells"
         _as_utf8({**notebook, "cells": []})
     except (OSError, ValueError, KeyError) as error:
         raise LessonSourceError(
             f"{path.name} is not a notebook: {' '.join(str(error).split())}.",
             where=place,
             next_step=(
-                "take an older copy of the file, as from git, or save it again in JupyterLab."
+                "take an older copy of the file, such as from git, or save it again in JupyterLab."
             ),
         ) from None
     return notebook
@@ -160,7 +160,8 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
     `where` names the cell in the error.
 
-    :raises LessonSourceError: if a BEGIN mark has no END mark, or the reverse.
+    :raises LessonSourceError: if a BEGIN mark has no END mark, or the reverse, or a mark is
+        malformed.
     """
     gaps: list[Gap] = []
     lines = source.splitlines()

@@ -105,7 +105,7 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
     raise LessonError(
         f"The data of lesson {name} cannot be chosen.",
         next_step=(
-            'leave --data out. It needs a cell with the tag "parameters" that says DATA = "digits"'
+            'leave --data out. It needs a cell with the tag "parameters" that has DATA = "digits"'
         ),
     )
 
@@ -182,7 +182,7 @@ async def _run_cells(
     except CellExecutionError as error:
         return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
     except DeadKernelError:  # nbclient also raises it if the task was cancelled.
-        return f"{name}: the kernel died in code cell {number}; most often memory ran out"
+        return f"{name}: the kernel died in code cell {number}; usually because memory ran out"
     except RuntimeError as error:
         return f"{name}: the kernel did not start: {error}"
     return ""
@@ -296,7 +296,8 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     the file for an HTML page of the result. The outputs are written to the notebook file only if
     `store` is set.
 
-    :raises LessonError: if the page cannot be written, or the file is not a notebook.
+    :raises LessonError: if there is no such lesson, the file is not a notebook, its data cannot be
+        chosen, or the results cannot be written.
     """
     need("nbclient", "lab")
     import nbformat

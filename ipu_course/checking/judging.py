@@ -31,8 +31,8 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
             return within(time_limit.LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
         rows = (
-            ("tried", "your answer, until it ends"),
-            ("came", f"nothing: after {time_limit.LIMIT:g} seconds it was stopped"),
+            ("tried", "your answer"),
+            ("came", f"no result: after {time_limit.LIMIT:g} seconds it was stopped"),
             (
                 "next",
                 "look for a loop that never ends, or for much more work than the exercise needs.",
@@ -58,7 +58,7 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) 
             "bug."
         )
         rows = (
-            ("tried", "to judge your answer"),
+            ("tried", "judging your answer"),
             ("came", said_by(error)),
             ("line", line_of(error)),
             ("why", why),

@@ -71,7 +71,7 @@ def write() -> int:
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
         if not same:
             write_whole(target, text)
-        print(f"{target.name}: {'as it was' if same else 'written'}")
+        print(f"{target.name}: {'unchanged' if same else 'written'}")
     return 0
 
 
@@ -91,7 +91,7 @@ def check() -> int:
     if faults:
         print(f"run `{program()} learner`, and edit the solved notebooks only", file=sys.stderr)
         return 1
-    print(f"{len(known)} learner's notebooks are as their solved ones make them")
+    print(f"{len(known)} learner's notebooks match their solved ones")
     return 0
 
 
@@ -101,7 +101,7 @@ def differences(solved: Path, target: Path) -> list[str]:
     Each element of the list is a text about one cell.
     """
     if not target.exists():
-        return [f"{target.name}: not there"]
+        return [f"{target.name}: missing"]
     wanted = learners_form(read_notebook(solved), solved.name)
     actual = read_notebook(target)
     if wanted == actual:
@@ -154,19 +154,18 @@ def reset(word: str, progress: bool = False) -> int:
         except OSError as error:
             raise not_kept("The old copy could not be renamed", copy, error) from error
     notebooks.learners_copy(lesson)
-    print(f"{copy} is fresh" + (f"; your old one is {backup.name}" if backup else ""))
+    print(f"{copy} is fresh" + (f"; your old copy is {backup.name}" if backup else ""))
     number = lesson_of(lesson.name)
     done = learned()
     if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
         if progress:
             done.forget(number)
             print(
-                f"what you had done in lesson {number} is forgotten, and its predictions are open "
-                "again"
+                f"your progress in lesson {number} is deleted, and its predictions are open again"
             )
         else:
             print(
-                "what you have done in it is kept; "
-                f"`{program()} reset {number} --progress` forgets that, and predictions, too"
+                "your progress in it is kept; "
+                f"`{program()} reset {number} --progress` deletes it, including predictions"
             )
     return 0

@@ -1,6 +1,6 @@
-"""Define the functions that a learner calls: check, hint, predict, given, progress.
+"""Define functions that a learner calls: check, share, verify, hint, predict and given.
 
-Each returns a panel, which the notebook shows below the cell.
+Each of them except `given` returns a panel, which the notebook shows below the cell.
 """
 
 from __future__ import annotations
@@ -238,6 +238,8 @@ def verify(line: str, *answers: object) -> Panel:
     name. The attempt is not counted.
 
     :raises LessonError: if `line` is not a line of `share`.
+
+    :raises UnknownExerciseError: if there is no exercise with the name in the line.
     """
     claimed = parsed(line)
     exercise = find_exercise(claimed.name, "verify")
@@ -264,15 +266,15 @@ def verify(line: str, *answers: object) -> Panel:
         ]
     )
     rows = [
-        (label, f"{message} was said, {is_} came")
-        for label, message, is_ in pairs
-        if message != is_
+        (label, f"the line has {claim}, but this answer has {found}")
+        for label, claim, found in pairs
+        if claim != found
     ]
     if actual is not None and not rows:
         cost = f"{actual.figure} {actual.unit}, " if actual.figure else ""
         return Panel(f"{head}: verified", "✓", (("same", f"{cost}what it does, and the code"),))
     return Panel(
-        f"{head}: passes, and is not what was shared",
+        f"{head}: passes, but is not the answer that was shared",
         "✗",
         tuple(rows) or (("code", "it cannot be read"),),
     )
@@ -283,6 +285,8 @@ def hint(name: str) -> Panel:
 
     The last hint is the code of the reference answer for the gap. It is missing if the solved
     notebook is not available.
+
+    :raises UnknownExerciseError: if there is no such exercise.
     """
     exercise = find_exercise(name, "hint")
     code = _code_of_gap(name)
@@ -342,6 +346,9 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     and shows the actual result.
 
     :raises UnknownExerciseError: if there is no such prediction.
+
+    :raises AnswerKindError: if `actual` has not the form of a result, or is given for a prediction
+        that the machine computes.
     """
     question = find_question(name)
     value = _MISSING if not values else values[0] if len(values) == 1 else values

@@ -1,8 +1,9 @@
 """Find the lessons, and manage the learner's copies of them.
 
 A lesson has two notebooks: one with answers and outputs in `notebooks/solutions`, and one with
-gaps, as learners get it, in `notebooks`. The learner's copies are in the work folder. That is
-`work` in a checkout, and `./work` if the package was installed from a wheel.
+gaps, as learners get it, in `notebooks`. The learner's copies are in the work folder. That is the
+folder in the environment variable `IPU_TEACH_WORK`. By default, it is `work` in a checkout, and
+`./work` if the package was installed from a wheel.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def writable_work_path() -> Path:
     try:
         try_writing(folder)
     except OSError as error:
-        raise not_kept("Nothing can be kept in the work folder", folder, error) from error
+        raise not_kept("Nothing can be stored in the work folder", folder, error) from error
     return folder
 
 

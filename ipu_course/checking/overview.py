@@ -65,7 +65,7 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
             or len(name) > LONGEST_NAME
         ):
             raise LessonError(f"""progress() was given the name {shown(name)}.
-                next:  give one line of text, at most {LONGEST_NAME} characters, as
+                next:  give one line of text, at most {LONGEST_NAME} characters, such as
                 progress(name="Ada").""")
         learned().call(name.strip())
     chosen = [
@@ -76,7 +76,7 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
     if not chosen:
         numbers = ", ".join(known.number for known in catalogue())
         raise UnknownExerciseError(f"""There are no exercises for the lesson {shown(lesson)}.
-            next:  there are some for the lessons {numbers}.""")
+            next:  the lessons with exercises are {numbers}.""")
     records = learned().records()
     rows = []
     states = []

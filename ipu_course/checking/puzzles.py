@@ -96,8 +96,8 @@ class Puzzle:
     def about(self) -> str:
         """The instructions for the learner: the number of lines, and how many of them are wrong."""
         return (
-            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
-            "wrong, and stay out."
+            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from wrong "
+            "answers: leave them out."
         )
 
     def __repr__(self) -> str:

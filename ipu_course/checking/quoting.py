@@ -199,11 +199,12 @@ def _array_code(array: Array) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value as a verdict quotes it: one line of at most 80 characters.
+    """Return a value as a verdict quotes it: one line, usually of at most 80 characters.
 
     Numbers have the format of `number`: whole numbers with thousands separators, other numbers with
-    4 significant digits. The numbers in a list or a 1-D array have no separators, because commas
-    separate the items. Any other value has the format of `shown`.
+    4 significant digits. The numbers in a list, a 1-D array or a tuple have no separators, because
+    commas separate the items. Tuples of numbers are quoted in full. Any other value has the format
+    of `shown`.
     """
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()
@@ -261,7 +262,9 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
-        return f"{precisely(actual[first], right[first])} at {place}, not {number(right[first])}"
+        return (
+            f"element {place}: {precisely(actual[first], right[first])}, not {number(right[first])}"
+        )
     if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
         value = plain(got)
         if value is None:
@@ -285,16 +288,16 @@ def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> s
     `right` is `expected` as an array. The result is "" if both are equal.
     """
     if right.dtype.kind not in "UO":
-        return returned(got, " is not a row of numbers")
+        return returned(got, ", which is not a list or array of numbers")
     if not isinstance(got, (list, tuple)):
-        return "" if got == expected else returned(got, " is not a list")
+        return "" if got == expected else returned(got, ", which is not a list")
     rows = list(zip(got, expected, strict=False))
     place = next((i for i, (row, wanted) in enumerate(rows) if row != wanted), None)
     if place is not None:
-        return f"{shown(got[place])} at {place}, not {shown(expected[place])}"
+        return f"item {place}: {shown(got[place])}, not {shown(expected[place])}"
     if len(got) != len(expected):
         return f"{counted(len(got), 'item')}, not {len(expected)}"
-    return "" if got == expected else returned(got, f" is not a {type(expected).__name__}")
+    return "" if got == expected else returned(got, f", which is not a {type(expected).__name__}")
 
 
 def returned(value: object, fault: str = "") -> str:
@@ -323,9 +326,9 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 def plain(value: object) -> Number | None:
     """Return a number as a plain Python number, or None if `value` is not a number.
 
-    It accepts numpy numbers, arrays with 0 dimensions, and Fractions. An instance of a derived
-    class becomes an instance of its base class, because the derived class may define its own
-    comparison.
+    It accepts numpy numbers, arrays with 0 dimensions, and Fractions, but no bool. An instance of a
+    derived class becomes an instance of its base class, because the derived class may define its
+    own comparison.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()

@@ -215,7 +215,7 @@ def slides(word: str, html: str | None = None) -> int:
 
     The file is `html`. If it is None, the file is in the current folder and named after the lesson.
 
-    :raises LessonError: if the file cannot be written.
+    :raises LessonError: if no lesson fits `word`, or the file cannot be written.
     """
     need("nbconvert", "lab")
     import nbformat
@@ -228,7 +228,7 @@ def slides(word: str, html: str | None = None) -> int:
     except OSError as error:
         raise LessonError(
             f"The slides cannot be written to {target}: {error.strerror}.",
-            next_step="name a file in a folder that you may write, as by --html slides.html",
+            next_step="name a file in a folder that you may write, such as --html slides.html",
         ) from error
     print(f"{target}: open it in a browser. Arrows turn its pages, and N shows the notes.")
     return 0

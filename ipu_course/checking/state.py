@@ -1,9 +1,9 @@
 """Store the learner's progress in one file: `progress.json` in the work folder.
 
 Each change reads the file again, changes one record and replaces the whole file atomically. So two
-kernels may write, and fields that a newer version of this package added are kept. A damaged file is
-renamed, and a new file is started. If the file cannot be written, changes stay in memory and are
-written with the next change.
+kernels may write, and fields that this package does not know are kept. A file in a newer format is
+read, but never written. A damaged file is renamed, and a new file is started. If the file cannot be
+written, changes stay in memory and are written with the next change.
 
 A record has these fields:
 
@@ -60,7 +60,7 @@ def read(file: Path) -> Record:
     about = file.stat()
     # Reading a pipe could block forever, and reading a device may never end.
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
-        raise NoProgress("no ordinary file")
+        raise NoProgress("not an ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
@@ -123,8 +123,8 @@ class Progress:
         except (LessonError, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
             self._say(
-                f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; it is "
-                "forgotten at its end."
+                f"Your progress cannot be stored ({self.file}: {reason}). You can continue, but it "
+                "is lost when the kernel ends."
             )
 
     def forget(self, lesson: str) -> None:
@@ -146,7 +146,7 @@ class Progress:
             return _new()
         except OSError as error:
             self._say(
-                f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson goes on "
+                f"Your progress cannot be read ({self.file}: {error.strerror}). You can continue "
                 "without it."
             )
             return _new()
@@ -154,8 +154,8 @@ class Progress:
             return self._begin_anew(str(why))
         if data["format"] > FORMAT:
             self._say(
-                f"{self.file} was written by a newer version of this kit. It is read and left as "
-                "it is."
+                f"{self.file} was written by a newer version of this kit. It is read, but not "
+                "changed."
             )
         return data
 
@@ -163,10 +163,11 @@ class Progress:
         try:
             backup = set_aside(self.file, "damaged")
         except OSError:
-            self._say(f"{self.file} is {why}. The lesson goes on without it.")
+            self._say(f"{self.file} is {why}. You can continue without it.")
         else:
             self._say(
-                f"{self.file} was {why}: it is kept as {backup.name}, and a new one is begun."
+                f"{self.file} was {why}: it was renamed to {backup.name}, and a new file "
+                "was started."
             )
         return _new()
 

@@ -75,7 +75,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class TooLong(Exception):
-    """Raised by `within` if the work took longer than its limit."""
+    """Raised by `within` if the work did not end within its limit."""
 
 
 class _Watch:
@@ -150,7 +150,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     on. The limit works only in the main thread, where notebooks run their cells. In other threads
     nothing stops `work`.
 
-    :raises TooLong: if the work was stopped.
+    :raises TooLong: if the work did not end within its limit.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

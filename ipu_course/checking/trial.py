@@ -401,11 +401,14 @@ class Trial:
     ) -> Reason:
         """Return `(why, next step)` of the first known mistake with the learner's results.
 
-        Only the mistakes of `exercises` are compared. If the trial is a single case, the results
-        must also be the same with other values. `runs` is the number of runs to compare; 0 means
-        all. If several mistakes match, `nearest` chooses the one whose program has the most similar
-        steps. `figures` are filled into the texts. If no mistake matches, the result is `("",
-        advice)`.
+        Only the mistakes of `exercises` are compared. If all runs of the trial have the same
+        values, the results must also be the same in a second trial with other values. `runs` is the
+        number of runs to compare; 0 means all. If several mistakes match, `nearest` chooses the one
+        whose program has the most similar steps. `figures` are filled into the texts.
+
+        Two causes are found without a known mistake: lost results (see `lost`), and a run that
+        continues from the state of the first one. If nothing explains the results, the result is
+        `("", advice)`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
@@ -432,11 +435,11 @@ class Trial:
         return known.reason(**figures) if known else ("", advice)
 
     def another(self) -> Trial | None:
-        """Return a trial with other values if all runs here have the same values; else None.
+        """Return a trial of the same exercise with other values; None if there is none.
 
-        It is another trial of the exercise, or this trial with the values of its floating-point
-        tensors in another order. Without such tensors, or with a stream to the device, there is no
-        second trial.
+        It is the first of the exercise's other trials, if there are any. Otherwise it is this trial
+        with the values of its floating-point tensors in another order. That needs the same values
+        in all runs, no stream to the device, and values that change with their order.
         """
         for trial in self.beside():
             if trial.tried != self.tried:
@@ -461,7 +464,10 @@ class Trial:
         return replace(self, tensors=tensors)
 
     def agree_again(self, learner_run: Ran, like: Answer) -> bool:
-        """Return whether a known mistake gives the learner's results in a second trial, too."""
+        """Return whether a known mistake gives the learner's results in a second trial, too.
+
+        If one of them has no second trial, the result is True.
+        """
         there = replace(learner_run.trial, runs=self.runs).another()
         here = self.another()
         if there is None or here is None:
@@ -554,7 +560,7 @@ class Ran:
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
     again: Ran | None = None
-    rounds: int = 0  # rounds of the current loop
+    rounds: int = 0  # rounds of these loops in the current run
 
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.
@@ -727,7 +733,7 @@ class Ran:
 
     @property
     def cycles(self) -> float:
-        """The modelled cycles of the run, from its trace.
+        """The modelled cycles of the first run, from its trace.
 
         :raises NotYet: if the answer itself declares the cost of its vertices.
         """
@@ -840,7 +846,7 @@ class Ran:
             raise NotYet(
                 self.trial.tried,
                 f"work on tile {int(np.argmax(work > 0))}",
-                expected=f"all of it on {wanted}",
+                expected=f"all work on {wanted}",
                 why=why,
                 next_step=advice,
             )
@@ -877,7 +883,7 @@ class Ran:
 
 
 class Endless(Exception):
-    """Raised if a loop has more rounds than the trial allows."""
+    """Raised if the loops of a run have more rounds than the trial allows."""
 
 
 def _report_rounds(graph: Graph, program: Program) -> None:

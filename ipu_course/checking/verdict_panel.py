@@ -38,7 +38,7 @@ DRAWN = "The case that failed, drawn"
 def number(value: float) -> str:
     """Return a number as text in the format of the lessons.
 
-    Whole numbers have thousands separators, other numbers have 4 significant digits.
+    Whole numbers below 10**15 have thousands separators, other numbers have 4 significant digits.
     """
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 

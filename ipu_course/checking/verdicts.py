@@ -1,7 +1,8 @@
 """The possible results of a check.
 
-An answer passed, is not right yet, was not attempted, or raised an error. A check returns `Passed`
-or raises `NotYet`. `Found` is the same result as texts for the learner.
+An answer passed, is not right yet, was not attempted, raised an error, or could not be judged. A
+check returns `Passed` or raises an exception such as `NotYet`. `Found` is the result as texts for
+the learner.
 """
 
 from __future__ import annotations
@@ -137,7 +138,10 @@ class NotYet(Exception):
 
     @property
     def picture(self) -> Picture | None:
-        """A view of the failing case; None if there is none, or if it is too large or slow."""
+        """A view of the failing case; None if there is none, or if it is too large.
+
+        It is also None if half of the check's time is already used.
+        """
         if self.draws is None or half_is_over():
             return None
         with suppress(Exception):  # If the picture fails, the verdict has only words.

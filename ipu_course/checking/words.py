@@ -48,8 +48,7 @@ def parsed(path: Path) -> dict[str, Entries]:
     The title of a section is one of its entries.
 
     :raises LessonSourceError: if a line is not a heading, entry or continuation, or a section
-        occurs
-    twice.
+        occurs twice.
     """
     first, *lines = path.read_text(encoding="utf-8").splitlines()
     kind = "lesson"

@@ -97,7 +97,7 @@ def chip_figures(tiles, workers, megabytes):
 
 # %% 00.1: the threads alone
 # clause: return both
-# not yet: is not a row of numbers
+# not yet: which is not a list or array of numbers
 def chip_figures(tiles, workers, megabytes):
     return f"{tiles * workers} threads"
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Answer, Broken, answering, call, call_many
+from ipu_course.checking.calling import Answer, Broken, answering, call, call_all
 from ipu_course.checking.comparing import compare, gives_alike
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -302,7 +302,7 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
     def results() -> Iterator[tuple[tuple[int, Collection[int]], Order]]:
         for case in tried:
             yield case, call(answer, *case)
-        yield from zip(short, call_many(answer, short), strict=True)
+        yield from zip(short, call_all(answer, short), strict=True)
 
     for (layers, kept_layers), result in results():
         description = call_text(answer, (layers, kept_layers))
@@ -445,7 +445,7 @@ def _kept_by(
     The predicate returns whether another answer saves the same layers in all cases.
     """
     actual = []
-    for case, saved in zip(cases, call_many(answer, cases), strict=True):
+    for case, saved in zip(cases, call_all(answer, cases), strict=True):
         sizes = case[0]
         layers = sizes if isinstance(sizes, int) else len(sizes)
         actual.append((case, _kept_of(saved, partial(call_text, answer, case), layers)))

@@ -215,7 +215,7 @@ def alive(steps, sizes):
 
 # %% 08.1: the peak alone
 # clause: for each step, the total size of the inputs
-# not yet: is not a row of numbers
+# not yet: which is not a list or array of numbers
 def alive(steps, sizes):
     return str(max(sizes))
 

@@ -262,6 +262,7 @@ def _weights_of(run: Ran) -> int:
     variables = {
         part.var.id: part.var.stop - part.var.start
         for load in loads
+        if isinstance(load, Tensor)
         for part in load.get_var_regions()
     }
     return sum(variables.values())

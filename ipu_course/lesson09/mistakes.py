@@ -1354,7 +1354,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: how many
-# not yet: is not a row of numbers
+# not yet: which is not a list or array of numbers
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:

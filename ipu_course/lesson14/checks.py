@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import Answer, call_made, call_many
+from ipu_course.checking.calling import Answer, call_made, call_all
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.programs import TILES, all_of, device_of, one_program, run_once, tiles_of
 from ipu_course.checking.quoting import call_text, plain, quoted, returned
@@ -348,7 +348,7 @@ def _judged_cuts(
     :raises NotYet: if a result is no division, or if it fetches more than is allowed.
     """
     every = list(plates.values())
-    actual = dict(zip(every, call_many(answer, every), strict=True))
+    actual = dict(zip(every, call_all(answer, every), strict=True))
 
     def cuts_alike(like: Callable[[int, int, int], tuple[int, int]]) -> bool:
         return all(np.array_equal(like(*case), way) for case, way in actual.items())
@@ -950,7 +950,7 @@ def _judged_deals(
     :raises NotYet: if a result is wrong, or if it takes too many cycles.
     """
     cases = [(offsets_of(rows), tiles) for _, rows, tiles in graphs]
-    actual = call_many(answer, cases)
+    actual = call_all(answer, cases)
 
     def deals_alike(like: Callable[[list[int], int], Pieces]) -> bool:
         results = (like(list(offsets), tiles) for offsets, tiles in cases)

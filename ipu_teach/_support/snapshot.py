@@ -184,7 +184,7 @@ class _Record:
 
 
 class _Container(_Record):
-    """A record of the elements of a list, deque or set."""
+    """A record of the elements of a list, deque, set or bytearray."""
 
     def __init__(self, name: str, value: Elements, before: list[object]) -> None:
         self.name = name

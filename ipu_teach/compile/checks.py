@@ -63,8 +63,8 @@ def check_graph(
 def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
     """Return the description of a vertex for errors.
 
-    It consists of the vertex's number in the compute set, its codelet, `field` if it is not empty,
-    and the tile.
+    It consists of the vertex's number in the compute set, the replica if there are several, its
+    codelet, `field` if it is not empty, and the tile.
     """
     tile = table.tiles[row]
     tile_name = f"tile {tile}" if tile >= 0 else "no tile"
@@ -75,7 +75,13 @@ def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
 
 
 def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
-    """Check that every field of every vertex has a region, and every state field a value."""
+    """Check that every field of every vertex has a region, and every state field a value.
+
+    A state field that is a vector may have a size instead of a value.
+
+    :raises NoSizeSpecifiedError: if a state field that is a vector has neither.
+    :raises GraphConnectionError: for any other field that is missing.
+    """
     for name, field in table.fields.items():
         missing_rows = np.flatnonzero(table.offsets[name] == UNCONNECTED)
         if missing_rows.size:

@@ -47,8 +47,9 @@ class Intervals:
 class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
-    * `offsets`, `layouts`: arrays by field name, with the offset and the layout number of each
-      vertex's region. State fields are included: each vertex has hidden memory for them.
+    * `offsets`, `layouts`: arrays by field name, with the offset (in elements) and the layout
+      number of each vertex's region. State fields are included: each vertex has hidden memory for
+      them.
     * `tiles`, `order`, `estimates`: arrays with one value per vertex; an estimate of -1 means that
       there is none.
     * `added`, `placed`: (first row, row after the last, source line) of the calls that added the
@@ -281,7 +282,7 @@ class FrozenGraph:
     def _shortest(self) -> Array:
         """The length of the shortest contiguous run of elements in each layout: int64[layouts].
 
-        The length is 0 if the layout has no elements.
+        The length is 0 if the layout has no elements, or if no field uses it.
         """
         pointers, _, lengths = self._runs
         shortest = np.zeros(len(self.layouts), np.int64)
@@ -314,8 +315,8 @@ class FrozenGraph:
     def edge_bytes(self, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
         """Return (tile, start, stop) of the bytes that a compute set's vertices access.
 
-        Each of the three is an array, with an item for each interval of bytes. Fields of the kind
-        `without`, such as "output", are left out.
+        Each of the three is an array, with an item for each interval of bytes. State fields and
+        fields of the kind `without`, such as "output", are left out.
         """
         empty: Array = np.zeros(0, np.int64)
         pieces = [(empty, empty, empty)]
@@ -332,9 +333,9 @@ class FrozenGraph:
         """Return the first row of each stretch of vertices, as int64.
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
-        layout, and in which each region starts inside or at the end of the previous one. Together,
-        the vertices access one larger contiguous region. So a few intervals per tile represent the
-        regions of a million vertices.
+        layout. Each contiguous run of a region starts inside or at the end of the same run of the
+        previous region. Together, the vertices access one larger run for each run of the layout. So
+        a few intervals per tile represent the regions of a million vertices.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]

@@ -28,8 +28,8 @@ class Group:
     """Vertices of one table whose regions have equal shapes, with their common trace.
 
     `rows` are the rows of the vertices in the table. For a MultiVertex, `workers` contains (id,
-    trace) of each worker, in the order in which the workers run, and `trace` is the union of their
-    traces. `estimator` is the cycle estimator registered for the codelet.
+    trace) of each worker, in the order in which the workers run, and `trace` is what `merge_traces`
+    makes from their traces. `estimator` is the cycle estimator registered for the codelet.
     """
 
     table: FrozenTable

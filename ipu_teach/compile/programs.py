@@ -208,7 +208,7 @@ class Node:
         raise IndexError(number)
 
     def leaves(self) -> Iterator[Node]:
-        """Yield every leaf below this node once, in order."""
+        """Yield every leaf below this node, in order. The leaves of a Repeat are yielded once."""
         if self.step >= 0:
             yield self
         for child in self.children:

@@ -48,7 +48,7 @@ MAX_OPS = 20_000
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
 # Functions that never fail, and whose result has a shape that depends only on the arguments'
-# shapes. The kernel calls them vertex by vertex.
+# shapes. The kernel calls them vertex by vertex, unless a call for all vertices has the same bits.
 STATIC_SHAPE = {
     np.argmax,
     np.argmin,
@@ -197,7 +197,7 @@ item_of = operator.getitem
 
 
 class TraceStopped(BaseException):
-    """Raised when a codelet does something that depends on data.
+    """Raised when a codelet does something that cannot be traced, such as a branch on data.
 
     The class is not derived from Exception, so a codelet's own `except Exception` does not catch
     it.
@@ -381,7 +381,7 @@ class Ref:
 
 
 def _refuse_integer_power(base: Value, exponent: Value) -> None:
-    """Stop the trace at a power whose exponents are integers that depend on data."""
+    """Stop the trace at a power of integers whose exponent depends on data."""
     if (
         isinstance(exponent, Traced)
         and exponent.dtype.kind in "iu"
@@ -865,7 +865,8 @@ def _refuse(fn: Function) -> NoReturn:
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
     """Record np.dot of two arrays.
 
-    It is recorded as `@` if numpy computes both in the same way, and as np.dot otherwise.
+    It is recorded as `@` if numpy computes both in the same way, as np.multiply if one is a number,
+    and as np.dot otherwise.
     """
     samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
     if any(sample_value.ndim == 0 for sample_value in samples):

@@ -1,10 +1,10 @@
 """Run compiled programs.
 
 Compared with `tiny`, which runs a graph vertex by vertex, the engine runs all vertices of a group
-in one array call (`batch`), or loops over elements in CPython or as compiled code (`scalar`). It
-uses numpy or a CUDA GPU. All ways of running give the same bits; `loop.py` is the slow reference.
-Reads of unwritten memory are found once per step. Stochastic rounding and floating-point traps are
-added around these calls (`fp`). Remote buffers and executables are as in Poplar.
+by array calls (`batch`), or loops over elements in CPython or as compiled code (`scalar`). It uses
+numpy or a CUDA GPU. With numpy and `exact=True`, all ways give the same bits; `loop.py` is the slow
+reference. Reads of unwritten memory are found once per step. Stochastic rounding and floating-point
+traps are added around these calls (`fp`). Remote buffers and executables are as in Poplar.
 """
 
 from ipu_teach.engine.engine import Engine

@@ -85,9 +85,10 @@ class Backend:
         """Wait for all calls to be done."""
 
     def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
-        """Return the call fn(*args, out=out).
+        """Return the call fn(*args, out=out, **kwargs).
 
-        Numbers among the arguments are converted to arrays once, instead of in every call.
+        For np.maximum and np.minimum, and if the arrays among the arguments have the float dtype of
+        `out`, Python numbers are converted to arrays once, instead of in every call.
         """
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
@@ -104,13 +105,14 @@ class Backend:
     def reduction(
         self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
     ) -> Call:
-        """Return the call fn.reduce(array, axis, out=out)."""
+        """Return the call fn.reduce(array, axis, out=out, keepdims=keepdims)."""
         return fn.reduce, (array, axis, None, out, keepdims)
 
     def _row(self, value: Operand, out: Array) -> Operand:
         """Return an array filled with the number `value`, as long as the last axis of `out`.
 
-        numpy's maximum and minimum have no vector form for a single number.
+        numpy's maximum and minimum have no vector form for a single number. `value` is returned
+        unchanged if it is an array or has another dtype than `out`, or if `out` has no axes.
         """
         keeps_dtype = (
             isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
@@ -274,7 +276,7 @@ def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
 def cuda_devices() -> int:
     """Return the number of CUDA devices that the driver reports, or 0 without a driver.
 
-    It imports no large module and takes less than a millisecond.
+    It imports no large module. Without a driver, it takes less than a millisecond.
     """
     name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
     if not name:

@@ -1,11 +1,12 @@
 """Track which bytes have been written since load; in strict mode, other bytes must not be read.
 
-A byte is defined if it was written since load. Only a WriteUndef makes bytes undefined again. So
-each step is checked when it first runs, and again only after a WriteUndef of a variable that the
-step accesses. Variables that are known to be completely defined are skipped.
+A byte is defined if it was written since load, or has an initial value. Only a WriteUndef makes
+bytes undefined again. So each step is checked when it first runs, and again only after a WriteUndef
+of a variable that the step accesses. Variables that are known to be completely defined are skipped.
 
-A WriteUndef is delayed until a step accesses its tensor. It is dropped if that step overwrites the
-complete tensor and reads none of it, so it costs nothing in a loop.
+A WriteUndef is delayed until a step accesses its tensor, until the host reads or writes a tensor,
+or until the run ends. It is dropped if that step overwrites the complete tensor and reads none of
+it, so it costs nothing in a loop.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ipu_teach.types import Array
 
 T = TypeVar("T")
 # The average size of intervals, in bytes, from which it is faster to set the bits of each interval
-# separately.
+# separately. Up to this number of intervals, it is also faster to test each interval separately.
 LONG = 64
 
 Bytes = tuple[Array, Array]  # Intervals of memory in bytes: (starts, stops).
@@ -97,10 +98,12 @@ class ByteSet:
 class MemoryAccess:
     """The memory accesses of a step, which are the same each time that it runs.
 
-    * `reads`: the bytes that the step reads, each with a function that describes the reader
-    * `stores`: the bytes that the step certainly overwrites
-    * `looks`: the bytes whose earlier content may be read or may remain: `reads`, and the bytes
-      that the step overwrites depending on data
+    * `reads`: the bytes that the step must find defined, each with a function that describes the
+      reader
+    * `stores`: the bytes that the step certainly overwrites, or is assumed to overwrite (see
+      `_execute`)
+    * `looks`: the bytes whose earlier content may be read or may remain: `reads`, the bytes that
+      the step overwrites depending on data, and an earlier time stamp from which a stamp counts
     * `near`: the numbers of the WriteUndef steps whose variables the step accesses
     """
 
@@ -339,7 +342,10 @@ class Definedness:
             self.checked -= self._users[number]
 
     def settle(self) -> None:
-        """Carry out all delayed WriteUndefs, because memory is about to be read."""
+        """Carry out all delayed WriteUndefs.
+
+        This happens before the host accesses memory, and at the end of a run.
+        """
         for undef in list(self._waiting):
             self._undefine_now(undef)
 
@@ -360,8 +366,8 @@ class Definedness:
     def _meet(self, undef: int, number: int) -> None:
         """Decide on the delayed WriteUndef `undef` before step `number`.
 
-        The WriteUndef is carried out now if the step reads a byte of its variable, or writes only
-        some of the variable's bytes. It becomes needless if the step overwrites all bytes, and is
+        The WriteUndef is carried out now if the step may read a byte of its tensor, or writes only
+        some of the tensor's bytes. It becomes needless if the step overwrites all bytes, and is
         delayed further if the step accesses none. The decision is stored for each pair of steps.
         """
         effect = self._meetings.get((undef, number))
@@ -469,7 +475,8 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
     """Return, for each array of a field, which elements the vertices of a group certainly store.
 
     The keys are indices into a list of regions, or 0 for a field that is not a list. The values are
-    bool arrays. An array that is completely stored is left out.
+    bool arrays. An array that is completely stored is left out. If the trace stopped early, the
+    result is empty, although nothing is known.
     """
     if group.trace.stopped:
         return {}

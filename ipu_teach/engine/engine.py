@@ -80,13 +80,13 @@ class Engine(WithoutSome):
 
     * `options`: a dict of Poplar's engine options, listed in `host.options`, and `codelet_prices`:
       "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
-    * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors.
-      Codelets that draw random numbers on the host or read its clock count as codelets of unknown
-      cost. `strict=False` permits all three, and a dict permits one of them: "races",
-      "uninitialised" or "estimates", as in `strict={"races": False}`. A compute set with races then
-      runs vertex by vertex, and the last vertex to write wins.
+    * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors,
+      which is the default. Codelets that draw random numbers on the host or read its clock count as
+      codelets of unknown cost. `strict=False` permits all three, and a dict permits some of them:
+      "races", "uninitialised" or "estimates", as in `strict={"races": False}`. A compute set with
+      races then runs vertex by vertex, and the last vertex to write wins.
     * `merge_copies`: whether neighbouring copies that are independent become one step. Values are
-      the same either way.
+      the same either way. The default is the option `mergeCopies`, which is True.
     * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
       `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
       in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
@@ -95,12 +95,15 @@ class Engine(WithoutSome):
       reference for the faster ways of running vertices.
     * `shuffle`: a seed. The vertices of a compute set run in an order drawn from this seed; the
       results of a correct program do not depend on the order.
-    * `threads`: the number of host threads that compute a large batch of vertices. Values do not
-      depend on this number.
+    * `threads`: the number of host threads, 1 to 64, that compute a large batch of vertices. Values
+      do not depend on this number. With `exact=False`, only one thread is used.
     * `backend`: "numpy", "cupy" (needs a CUDA GPU), or None for CuPy if it is available and
       IPU_TEACH_GPU is not 0. On a GPU, sums, products of matrices and transcendental functions
       differ in the last digits, and code that depends on data runs on the host. This has not been
       tried on a GPU yet.
+
+    With an `Executable`, do not pass programs, `strict` or `merge_copies`: it was compiled with
+    them.
     """
 
     not_here = NOT_HERE
@@ -173,9 +176,11 @@ class Engine(WithoutSome):
 
         Without `device`, load the program again on the device of the last call. `StreamCallback`s
         discard their prefetched data; connected arrays and iterators continue where they were.
-        Raises `TensorIOStateError` if there is no device, or if the graph was built for a different
-        machine. Raises `GraphMemoryAllocationError` if the program does not fit into the memory of
-        the tiles.
+
+        :raises TensorIOStateError: if there is no device, if the graph was built for a different
+            machine, or if the engine is running.
+        :raises GraphMemoryAllocationError: if the program does not fit into the memory of the
+            tiles.
         """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
@@ -254,8 +259,10 @@ class Engine(WithoutSome):
     def run(self, index: int = 0, name: str | None = None) -> None:
         """Run program number `index`. The report uses `name` as the name of this run.
 
-        Raises `StreamConnectionError` before the run if one of the program's streams is not
-        connected.
+        :raises ControlProgramError: if there is no such program.
+        :raises TensorIOStateError: if the engine is not loaded, or is running.
+        :raises StreamConnectionError: before the run, if one of the program's streams is not
+            connected.
         """
         num_programs = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < num_programs:
@@ -352,8 +359,9 @@ class Engine(WithoutSome):
         array, and starts again at its end. A stream to the host takes an array to fill, a list to
         append to, a function to call with each array, or a `StreamCallback`. With `wrap=False`,
         each transfer uses the start of the array. In a replicated graph, each transfer of an array
-        contains the elements of all replicas, one replica after another. Raises
-        `StreamConnectionError`.
+        contains the elements of all replicas, one replica after another. If the stream has the mode
+        BROADCAST, it contains the elements of one replica, which all replicas receive. Raises
+        `StreamConnectionError` for an unknown stream or unsuitable data.
         """
         stream = self._stream(handle)
         if stream.to_device:
@@ -374,7 +382,8 @@ class Engine(WithoutSome):
         function with one parameter fills the array that it is passed. For a stream to the host, the
         function is passed each array. In a replicated graph, a function or a method of a
         `StreamCallback` is called once for each replica, and gets the number of the replica if it
-        has a parameter `replica`. Raises `StreamConnectionError`.
+        has a parameter `replica`. For a stream of the mode BROADCAST, it is called only once.
+        Raises `StreamConnectionError`.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
@@ -502,7 +511,8 @@ class Engine(WithoutSome):
         The returned `Recording` grows as the engine runs, until it has a total of `most` steps and
         changed elements; after that, it only counts the steps. Another call replaces the recording,
         and `load` starts it again. The tensors may have at most 65,536 elements in total. Recorded
-        runs are slower. Raises `InvalidOptionError`.
+        runs are slower. Raises `InvalidOptionError` for unsuitable arguments, and
+        `TensorIOStateError` during a run.
         """
         self._refuse_while_running("record()")
         images = [self._compiled.image(t) if isinstance(t, Tensor) else t for t in tensors]
@@ -519,7 +529,11 @@ class Engine(WithoutSome):
 
     @property
     def report(self) -> Report:
-        """An immutable report of the compiled program and of everything that has run since load."""
+        """An immutable report of the compiled program and of its recorded runs since load.
+
+        Before the first load, it contains only the compiled program. Runs before the last call of
+        `reset_execution_profile` are not included.
+        """
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
@@ -559,7 +573,7 @@ class Engine(WithoutSome):
         self._current = None
 
     def enable_execution_profiling(self) -> None:
-        """Record runs from the next one on, as a new engine does."""
+        """Record runs from the next one on, as a new engine does by default."""
         self._recording = True
 
     def disable_execution_profiling(self) -> None:

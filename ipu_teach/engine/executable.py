@@ -270,9 +270,11 @@ def _check_memory(executable: Executable, spill: bool) -> None:
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:
-    """Return, for each check, whether it is on.
+    """Return, for each check, whether it is on. A check that a dict `strict` does not name is on.
 
     `debug.verify` and `debug.checkUninitialised` take precedence over `strict`.
+
+    :raises InvalidOptionError: if `strict` is neither a bool nor a dict of known checks.
     """
     if isinstance(strict, bool):
         checks = dict.fromkeys(CHECKS, strict)

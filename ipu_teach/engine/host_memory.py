@@ -34,7 +34,7 @@ def check_costs(compiled: Compiled) -> None:
 
 
 def check_variables(compiled: Compiled, marks: bool) -> None:
-    """Check that the variables of a loaded engine fit into this computer's memory.
+    """Check that the variables of an engine fit into this computer's memory, before it is loaded.
 
     With `marks`, each byte also needs a mark that says whether it was written. Errors are as for
     `check_costs`.
@@ -52,7 +52,7 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
 
 
 def _check(needed_bytes: int, place: str, advice: str) -> None:
-    """Raise an error or warn if this computer has less than `needed_bytes` of memory."""
+    """Raise an error if this computer has less than `needed_bytes`, and warn if less is free."""
     free_bytes = free_memory()
     total_bytes = all_memory()
     is_beyond = total_bytes is not None and needed_bytes > total_bytes

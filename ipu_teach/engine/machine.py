@@ -183,7 +183,8 @@ class BoundSteps:
     def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
         """Return (the way in which a group runs, the site with the memory for this way).
 
-        With `has_answer`, the site has an array for the results of `compute()`.
+        With `has_answer`, the site has an array for the results of `compute()`, except for vertices
+        that access registers.
         """
         ways = REFEREE if self.mode.vertex_loop else WAYS
         way = next(way for way in ways if way.can_run(site))
@@ -451,7 +452,8 @@ class Machine(BoundSteps):
     def standing(self, index: int) -> tuple[int, int, str]:
         """Return (steps of this run so far, steps in total or 0, name of the running step).
 
-        The total is 0 if the number of steps depends on data. Program `index` must be running.
+        If the number of steps depends on data, the total is 0 and the name is "". The name is also
+        "" after the last step. Program `index` must be running.
         """
         program = self.compiled.programs[index]
         done = len(self.steps_run)
@@ -571,7 +573,10 @@ class Machine(BoundSteps):
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
-        """The codelets that ran vertex by vertex instead of as a batch, with the reason."""
+        """The codelets that ran vertex by vertex because of `vertex_loop=True`, with the reason.
+
+        Without `vertex_loop`, the dict is empty. Codelets that access registers are never in it.
+        """
         if not self.mode.vertex_loop:
             return {}
         groups = (

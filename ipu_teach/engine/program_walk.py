@@ -41,7 +41,7 @@ def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
     """Return a function that reads a tensor of one element as an integer.
 
     If the tensor has one element per replica, all elements must have the same effect on a program
-    of that `kind`.
+    of that `kind`; otherwise, the function raises `ApplicationRuntimeError`.
     """
     if tensor.num_elements > 1:
 
@@ -101,7 +101,10 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
 
 
 def _switch(node: Node, control: PredicateReader, actions: list[Action]) -> Action:
-    """Return a function that reads `control` and runs the action of the case with this number."""
+    """Return a function that reads `control` and runs the case with this number, or the default.
+
+    The function raises `ApplicationRuntimeError` if there is neither, and the Switch is `checked`.
+    """
     cases = dict(zip(node.cases, actions, strict=False))
     default = actions[-1]
 

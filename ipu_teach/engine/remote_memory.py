@@ -133,7 +133,12 @@ class RemoteRows:
         return move
 
     def _chosen(self, step: RemoteCopyStep) -> Array:
-        """Return the numbers of the rows that a copy moves, as they are in memory now."""
+        """Return the numbers of the rows that a copy moves, as they are in memory now.
+
+        A copy without an offset moves row 0 of each replica.
+
+        :raises ApplicationRuntimeError: if the buffer has no such row.
+        """
         buffer = self.buffer
         offset = step.offset
         first_rows = np.arange(buffer.replicas) * buffer.repeats
@@ -160,11 +165,11 @@ class RemoteRows:
 def host_values(
     call: str, values: ArrayLike, into: Tensor | RemoteBuffer, advice: str, replicas: int = 1
 ) -> Array:
-    """Return the host's values for a tensor or a row of a remote buffer, flattened, in its dtype.
+    """Return the host's values for a tensor or a row of a remote buffer, as an array of its dtype.
 
     `values` may have any shape with `into.num_elements` elements. If these are the values of one
-    replica, they are repeated for all `replicas` replicas. An error names `call`, and has `advice`
-    as its next step.
+    replica, they are flattened and repeated for all `replicas` replicas; otherwise the shape stays.
+    An error names `call`, and has `advice` as its next step.
 
     :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot hold them.
     """

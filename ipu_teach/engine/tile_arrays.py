@@ -48,7 +48,10 @@ class Memory:
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
-        """Return a view of the elements of a layout, or None if the layout has no strides."""
+        """Return a view of the elements of a layout, or None if it has no strides or no elements.
+
+        `offset` is the position of the layout's first element in the flat memory of `dtype`.
+        """
         if layout.strides is None or layout.size == 0:
             return None
         strides = tuple(s * dtype.numpy.itemsize for s in layout.strides)

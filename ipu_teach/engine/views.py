@@ -33,7 +33,10 @@ PREFIX = 256  # The number of vertices that are examined first.
 
 
 class Region:
-    """A field's region in every vertex of a group: its starts and layouts, in running order."""
+    """A field's region in every vertex of a group: its starts and layouts, in running order.
+
+    If the field is a list, this is item `part` of it. Starts, sizes and strides are in elements.
+    """
 
     def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
         table = group.table
@@ -69,15 +72,16 @@ class Region:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """The distance between neighbouring elements along each axis of the region.
+        """The distance in elements between neighbouring elements along each axis of the region.
 
-        The attribute is None if the distances differ between vertices.
+        The attribute is None if the vertices have different layouts, or if the layout has no
+        strides.
         """
         return self.layout(0).strides if len(self.numbers) == 1 else None
 
     @property
     def is_separate(self) -> bool:
-        """Whether any two vertices' regions are equal or have no common element."""
+        """Whether any two vertices' contiguous regions are equal or have no common element."""
         steps = np.diff(self.starts)
         if np.any(steps < 0):
             steps = np.diff(np.sort(self.starts))

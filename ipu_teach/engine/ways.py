@@ -48,7 +48,7 @@ class Way(Protocol):
 
 
 class Bulk(Way):
-    """One call of `compute()` for all vertices, for codelets that access registers."""
+    """One call of `compute()` for all vertices together, for codelets that access registers."""
 
     def can_run(self, site: Site) -> bool:
         return site.group.is_bulk
@@ -138,7 +138,7 @@ REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run wi
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
-    """Return the calls that run all groups of a vertex table as one long region, or None.
+    """Return the calls that run all groups of a vertex table as a few long regions, or None.
 
     This is possible only for elementwise codelets, for which the boundaries between vertices do not
     matter.

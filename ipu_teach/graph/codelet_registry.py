@@ -223,8 +223,9 @@ def said_cycles(
 ) -> int | None:
     """Return the modelled cycles of a vertex, from its estimator or else its method `cycles`.
 
-    Return None if the class has neither. Raises `InvalidPerfEstimateError`, which names the vertex
-    as `who`, if the function fails or does not return a whole number.
+    A float is rounded down. Return None if the class has neither. Raises
+    `InvalidPerfEstimateError`, which names the vertex as `who`, if the function fails or does not
+    return a number from 0 to `MOST_CYCLES`.
     """
     description = (
         f"The perf estimator of {cls.__name__}"

@@ -76,8 +76,8 @@ class Graph(WithoutSome):
         v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
         graph.set_tile_mapping(v, 0)
 
-    Calls that add an object take a name, and as `debug_context` a scope for the name: a path as
-    text, or a `DebugContext`. A call with invalid arguments raises a `PoplarError` and does not
+    Most calls that add an object take a name, and as `debug_context` a scope for the name: a path
+    as text, or a `DebugContext`. A call with invalid arguments raises a `PoplarError` and does not
     change the graph.
     """
 
@@ -308,7 +308,8 @@ class Graph(WithoutSome):
         number for each index of the first axis, or a list that has, for each tile, a list of
         (begin, end) intervals of the tensor's elements. For a range of vertices, it can be an array
         with a tile number for each vertex. Raises `InvalidTileMappingError` if a tile does not
-        exist or the mapping does not fit the tensor.
+        exist or the mapping does not fit the tensor, and `GraphObjectCreationError` if `what` is
+        not an object of this graph.
         """
         if type(what) is VertexRef:
             table = what.table
@@ -437,8 +438,8 @@ class Graph(WithoutSome):
     def get_top_level_graph(self) -> Graph:
         """Return the graph that has all tiles: this graph, unless it is virtual or replicated.
 
-        For a virtual graph, it is the graph from which the virtual graph was created. For a
-        replicated graph, it is the graph with the tiles of all replicas.
+        For a virtual graph, it is the graph from which the virtual graph was created, possibly in
+        several steps. For a replicated graph, it is the graph with the tiles of all replicas.
         """
         return self._top.replication.whole or self._top
 
@@ -601,7 +602,9 @@ class Graph(WithoutSome):
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
         """Connect a field of a vertex, such as `vertex["x"]`, or one part of a list of regions.
 
-        A part is `vertex["parts"][0]`. Raises the errors of `add_vertex`.
+        A part is `vertex["parts"][0]`. For a state field, `value` becomes its initial value. Raises
+        the errors of `add_vertex`, and for a part also `NoSizeSpecifiedError` and
+        `PoplarIndexError`.
         """
         table, row, name = self._field(field)
         if field.index is not None:
@@ -615,15 +618,17 @@ class Graph(WithoutSome):
     def set_field_size(self, field: FieldRef, size: int) -> None:
         """Set the length of a Vector of state, or the number of parts of a list of regions.
 
-        A list needs a size if its parts are connected one by one.
+        A list needs a size if its parts are connected one by one. Raises
+        `GraphObjectCreationError`.
         """
         self._field(field, allow_list=True)
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
-        """Return the number of elements of a field, or the number of parts of a list.
+        """Return the length of a vector, the rows of a matrix, or the parts of a list.
 
-        Raises `NoSizeSpecifiedError` if the field has no size yet.
+        The result is a number. For a single element, it is 1. Raises `NoSizeSpecifiedError` if the
+        field has no size yet.
         """
         self._field(field, allow_list=True)
         return get_field_size(field)
@@ -648,7 +653,7 @@ class Graph(WithoutSome):
         `cycles` are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. For a
         range of vertices, they are one number, or an array with a number for each vertex. `flops`
         must be None, as the kit does not count floating-point operations. Raises
-        `GraphObjectCreationError` and `InvalidPerfEstimateError`.
+        `GraphObjectCreationError`, and `NotOfferedError` if `flops` is given.
         """
         if flops is not None:
             raise not_here.no_flops()
@@ -836,7 +841,10 @@ class Graph(WithoutSome):
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_map(self) -> TileMap:
-        """Return the variable of each byte: a tile map with variable numbers instead of tiles."""
+        """Return the variable of each byte: a tile map with variable numbers instead of tiles.
+
+        Raises `GraphObjectCreationError` for the top-level graph of replicas.
+        """
         if self._top.replication.part is not None:
             raise GraphObjectCreationError("""The top-level graph of replicas cannot list the
                 variables behind a tensor.

@@ -350,7 +350,7 @@ def as_array(values: object) -> Array:
 def as_shape(shape: object) -> Shape | None:
     """Return an integer, or a sequence of integers, as a tuple of integers of 0 or more.
 
-    Return None if `shape` is anything else.
+    Return None if `shape` is anything else, or has more than `MOST_DIMENSIONS` integers.
     """
     parts = (shape,) if isinstance(shape, (int, np.integer)) else shape
     if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):

@@ -63,9 +63,9 @@ class Tensor(WithoutSome, WithoutValue):
     """A view of elements of one dtype. It has no values: only Copy and Execute change data.
 
     `shape` is a tuple of ints, and `element_type` is the dtype. Index and slice a tensor as in
-    numpy, with integers, slices and `...`. `a == b` is True if both are the same view. Using a
-    tensor as a number or a list raises `DeviceValueError`; to loop over its parts, write `tensor[i]
-    for i in range(len(tensor))`.
+    numpy, with integers, slices, `...`, and arrays of integers or bools. `a == b` is True if both
+    are the same view. Using a tensor as a number or a list raises `DeviceValueError`; to loop over
+    its parts, write `tensor[i] for i in range(len(tensor))`.
     """
 
     __slots__ = ("offset", "form")
@@ -409,9 +409,10 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
-        """Give the dimensions from `dim_begin` up to, not including, `dim_end` another shape.
+        """Return a view in which some of the dimensions have another shape.
 
-        Raises `PoplarIndexError` and `TensorCreationError`.
+        They are the dimensions from `dim_begin` up to, but not including, `dim_end`. Raises
+        `PoplarIndexError` and `TensorCreationError`.
         """
         self._check_dims("reshape_partial", dim_begin, dim_end)
         wanted = as_shape(shape)
@@ -505,7 +506,7 @@ class Tensor(WithoutSome, WithoutValue):
     def reinterpret(self, dtype: type[DType]) -> Tensor:
         """Return a view of the same bits as another dtype of the same size.
 
-        Raises `PoplarTypeError` if the sizes differ, or for BOOL.
+        Raises `PoplarTypeError` if the sizes differ, or if another dtype would be read as BOOL.
         """
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
@@ -775,7 +776,8 @@ def concat(*parts: Tensor | Sequence[Tensor] | int, dim: int = 0) -> Tensor:
     """Join views along `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`.
 
     Nothing is copied. The views must have the same dtype, and the same length in the other
-    dimensions. Raises `PoplarTypeError`, `TensorCreationError` and `PoplarIndexError`.
+    dimensions. Raises `PoplarTypeError`, `TensorCreationError`, `PoplarIndexError`, and
+    `GraphObjectCreationError` for anything but tensors of one graph.
     """
     if len(parts) > 1 and not isinstance(parts[-1], Tensor):
         *parts, dim = parts  # type: ignore[assignment]

@@ -325,7 +325,8 @@ def meet(
 def paint(log: Array, memory_bytes: int) -> TileMap:
     """Return the tile map after a log of (start, stop, tile) rows.
 
-    Later rows override earlier ones.
+    Later rows override earlier ones. A row that ends at `memory_bytes` has no unmapped piece after
+    it.
     """
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))

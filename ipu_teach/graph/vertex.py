@@ -127,9 +127,10 @@ class Field:
     """A declared field of a vertex class.
 
     `kind` is "input", "output", "inout" or "state". `depth` is 0 for a number, 1 for a Vector and 2
-    for a matrix. `form` is "edges" for Vector[Input[…]], "list" for a VectorList, and empty
-    otherwise. `layouts` contains the declared layout of each Vector, outermost first; None means
-    that no layout was declared. In a template, `dtype` may be a TypeVar.
+    for a matrix or a list of vectors. `form` is "edges" for Vector[Input[…]], "list" for a
+    VectorList, and empty otherwise. `layouts` contains the declared layout of each Vector,
+    outermost first, or None for a Vector without one; it is empty if no layout was declared. In a
+    template, `dtype` may be a TypeVar.
     """
 
     name: str
@@ -334,7 +335,8 @@ class Vertex:
         `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An Output of
         one element takes no argument. If the vertex has only one edge that it writes, the result is
         the value of this edge. Otherwise, the result is a dict by field name. `compute` runs as
-        plain Python, so a breakpoint in it works.
+        plain Python, so a breakpoint in it works. Raises `CodeletError`, `UnknownFieldError` and
+        `VertexDefinitionError`.
         """
         return run_on(cls, regions_of(cls, values))
 
@@ -658,8 +660,8 @@ class MultiVertex(Vertex):
     Worker ids begin at 0. The vertex divides its work by `worker_id` and `self.num_workers`.
     Workers run in no particular order, so no worker may depend on what another writes. If one
     worker writes an element that another reads or writes, this race is found if compute() can be
-    traced. If it cannot be traced, the worker with the highest id wins. The cycles of the vertex
-    are tile cycles, including the division of the work among the workers.
+    traced or translated. If neither is possible, the worker with the highest id wins. The cycles of
+    the vertex are tile cycles, including the division of the work among the workers.
     """
 
     context = "multi"

@@ -40,8 +40,8 @@ from ipu_teach.types import Array
 class CompiledProfile(Profile):
     """A profile that computes its answers from the cost model `cost` of a compiled program.
 
-    `looped` has the codelets whose vertices were compiled to run as a batch, but ran one by one. It
-    maps each of them to the reason.
+    `looped` maps the codelets whose vertices ran one by one, however they were compiled, to the
+    reason.
     """
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Executions:
-    """All executions of one leaf of the programs.
+    """All executions of one compiled step, over all leaves of the programs that execute it.
 
-    `step` is the number of the leaf's compiled step. `times` maps the number of each compiled step
-    of the leaf to the number of its executions. If the cycles of the leaf depend on data, it has
-    several compiled steps, one for each different measurement.
+    `step` is the number of the compiled step. `times` maps numbers of compiled steps to the number
+    of their executions. If the cycles of the step depend on data, `times` has several entries, one
+    for each different measurement.
     """
 
     step: int
@@ -42,7 +42,10 @@ class Executions:
 
 
 def executions(report: Report) -> list[Executions]:
-    """Return an `Executions` object for each leaf of the programs that ran."""
+    """Return an `Executions` object for each compiled step that ran.
+
+    Leaves that execute the same compiled step share one object.
+    """
     by_step: dict[int, dict[int, int]] = {}
     for number, times in enumerate(report.executions.tolist()):
         if times:

@@ -121,7 +121,7 @@ class HostTrace:
     `modelled` is True. `dropped` is the number of older events that were not kept.
 
     The constructor takes either `raw`, the events as they were recorded, or `events`, which come
-    from a file. Raw events before `since` (nanoseconds) are left out.
+    from a file. Raw events that began before `since` (nanoseconds) are left out.
     """
 
     def __init__(

@@ -366,8 +366,8 @@ class Profile(ABC):
 
         `counts` (int64[tiles]) is the number of vertices on each tile. `longest` (int64[tiles]) has
         the cycles of the longest vertex. `uses_all_workers` (bool[tiles]) is True if a vertex uses
-        all workers of the tile. The result is None if the vertices are not known, as in a profile
-        from a file.
+        all workers of the tile. The result is None if the step executes no compute set, or if the
+        vertices are not known, as in a profile from a file.
         """
         return None
 

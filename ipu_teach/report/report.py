@@ -611,7 +611,7 @@ class Report(WithoutSome):
     def cycles_by_codelet(self) -> dict[str, int]:
         """Return the worker cycles of the run for each codelet, largest first.
 
-        For supervisor vertices, they are tile cycles.
+        For supervisor vertices and multi vertices, they are tile cycles.
         """
         cycles_by_name: dict[str, int] = {}
         for step_number, times in enumerate(self.executions.tolist()):

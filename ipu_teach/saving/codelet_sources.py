@@ -52,7 +52,8 @@ def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
     """Return the vertex class that `stored` describes.
 
     The class is one of `codelets`. If none of them has the name, it is a class that this process
-    has defined.
+    has defined. If there is none either, a class that `template` made is derived from its base
+    again.
 
     :raises ExecutableLoadError: if no class matches, or if classes of several modules match.
     """

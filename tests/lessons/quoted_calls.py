@@ -13,7 +13,8 @@ from typing import Any
 from ipu_course.checking.learner_calls import Verdict
 from ipu_course.checking.quoting import name_of, precisely, quoted
 
-PARTED = re.compile(r"(.+) at (\d+), not .+")  # "12 at 3, not 13": the first element that differs
+# "element 3: 12, not 13": the first element that differs
+PARTED = re.compile(r"element (\d+): (.+), not .+")
 NUMBER = re.compile(r"-?[\d,.]+(e[+-]?\d+)?")
 
 
@@ -58,8 +59,8 @@ def refuse_untrue_calls(
         return 0
     result: Any = eval(tried, names | {name: answer})
     if parted:
-        result = result[int(parted[2])]
-    shown = parted[1] if parted else came
+        result = result[int(parted[1])]
+    shown = parted[2] if parted else came
     # `precisely` of equal numbers has all digits, which a verdict shows if fewer look right
     assert shown in (quoted(result), precisely(result, result)), f"{tried} is {result}, not {came}"
     return 1

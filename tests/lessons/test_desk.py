@@ -274,10 +274,10 @@ def test_tolerance_is_scaled_to_the_answer() -> None:
     # what FLOAT rounds to passes, and what HALF does not
     coarser = np.float16(1 / 3), np.float32(1 / 3)
     assert [bool(difference(mine, 1 / 3)) for mine in coarser] == [True, False]
-    assert difference([1, 2, 4], [1, 2, 3]) == "4 at 2, not 3"
-    assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "5 at (1, 1), not 4"
+    assert difference([1, 2, 4], [1, 2, 3]) == "element 2: 4, not 3"
+    assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "element (1, 1): 5, not 4"
     assert difference([1, 2], [1, 2, 3]) == "2 numbers, not 3"
-    assert "not a row of numbers" in difference(
+    assert "not a list or array of numbers" in difference(
         Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1]
     )
     assert (
@@ -331,14 +331,14 @@ REFUSED = [
         UnknownExerciseError,
         f"""\
 There is no exercise '1.1'.
-  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}.""",
+  next:  did you mean '01.1'? Names are text, such as '00.1'. The lessons with exercises are {LESSONS}.""",
     ),
     (
         lambda: check(1.1, right),
         UnknownExerciseError,
         f"""\
 There is no exercise 1.1.
-  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}.""",
+  next:  did you mean '01.1'? Names are text, such as '00.1'. The lessons with exercises are {LESSONS}.""",
     ),  # type: ignore[arg-type]
     (lambda: hint("01.9"), UnknownExerciseError, "There is no exercise '01.9'."),
     (lambda: given(None), UnknownExerciseError, "There is no exercise None."),  # type: ignore[arg-type]
@@ -362,7 +362,7 @@ There is no exercise 1.1.
         UnknownExerciseError,
         f"""\
 There are no exercises for the lesson '16'.
-  next:  there are some for the lessons {LESSONS}.""",
+  next:  the lessons with exercises are {LESSONS}.""",
     ),
 ]
 

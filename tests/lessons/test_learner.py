@@ -165,11 +165,11 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_command_writes_and_checks(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["learner", "--check"]) == 1
-    assert "01_x.ipynb: not there" in capsys.readouterr().err
+    assert "01_x.ipynb: missing" in capsys.readouterr().err
     assert cli.main(["learner"]) == 0
     assert capsys.readouterr().out == "01_x.ipynb: written\n"
     assert cli.main(["learner"]) == 0
-    assert capsys.readouterr().out == "01_x.ipynb: as it was\n"
+    assert capsys.readouterr().out == "01_x.ipynb: unchanged\n"
     assert cli.main(["learner", "--check"]) == 0
 
 
@@ -304,11 +304,11 @@ def test_reset_gives_a_fresh_copy_and_keeps_the_old(
     learned().change("01.1", lambda record: record.update(state="solved"))
     assert cli.main(["reset", "01"]) == 0
     assert (
-        "`ipu-teach reset 01 --progress` forgets that" in capsys.readouterr().out
+        "`ipu-teach reset 01 --progress` deletes it" in capsys.readouterr().out
         and learned().record("01.1")
     )
     assert cli.main(["reset", "01", "--progress"]) == 0
-    assert "is forgotten" in capsys.readouterr().out and not learned().record("01.1")
+    assert "is deleted" in capsys.readouterr().out and not learned().record("01.1")
 
 
 def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(

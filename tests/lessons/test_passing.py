@@ -216,7 +216,7 @@ def test_a_line_is_replayed() -> None:
     assert learned().record("01.2")["attempts"] == 1  # verifying is not an attempt
     other = " ".join(repr(verify(line, in_order)).split())
     assert (
-        "passes, and is not what was shared" in other
+        "passes, but is not the answer that was shared" in other
         and "what it does: " in other
         and "the code: " in other
     )
@@ -250,7 +250,7 @@ def test_comments_and_spaces_are_not_code() -> None:
 def test_a_changed_cost_is_seen() -> None:
     check("01.2", longest_first)
     text = repr(verify(line_of("01.2").replace("718", "700"), longest_first))
-    assert "cost: 700 modelled cycles was said, 718 modelled cycles came" in text
+    assert "cost: the line has 700 modelled cycles, but this answer has 718 modelled cycles" in text
 
 
 def test_code_that_cannot_be_read_is_not_shared() -> None:

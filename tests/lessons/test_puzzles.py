@@ -72,7 +72,7 @@ def test_the_text_form_has_a_letter_for_each_line() -> None:
     refused("01.2", 3)
     text = repr(of("01.2"))
     assert (
-        "9 lines. 2 of them come from answers that are wrong, and stay out." in text
+        "9 lines. 2 of them come from wrong answers: leave them out." in text
         and "def balance(jobs, tiles):" in text
     )
     assert (

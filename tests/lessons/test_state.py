@@ -94,7 +94,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
 def test_a_huge_file_is_set_aside_unread(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (work / "progress.json").write_bytes(b" " * (state.LARGEST + 1))
     assert state.learned().records() == {}
-    assert "far too large: it is kept as progress.damaged-" in capsys.readouterr().out
+    assert "far too large: it was renamed to progress.damaged-" in capsys.readouterr().out
 
 
 def test_what_was_done_in_a_lesson_is_forgotten(work: Path) -> None:
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_written_it_goes_on_in_memory(
         state.learned().change(name, solved)
     assert set(state.learned().records()) == {"01.1", "01.2"}
     said = capsys.readouterr().out
-    assert said.count("cannot be kept") == 1 and "Permission denied" in said
+    assert said.count("cannot be stored") == 1 and "Permission denied" in said
     monkeypatch.undo()
     monkeypatch.setenv("IPU_TEACH_WORK", str(work))
     state.learned().change("01.3", solved)  # it can be written again, and what waited goes with it
@@ -154,14 +154,14 @@ def test_a_folder_that_cannot_be(
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file" / "work"))
     state.learned().change("01.1", solved)
     assert state.learned().record("01.1") == {"state": "solved"}
-    assert "cannot be kept" in capsys.readouterr().out
+    assert "cannot be stored" in capsys.readouterr().out
 
 
 def test_a_folder_in_the_files_place(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (work / "progress.json").mkdir()
     state.learned().change("01.1", solved)
     assert state.learned().record("01.1") == {"state": "solved"}
-    assert "The lesson goes on" in capsys.readouterr().out
+    assert "You can continue" in capsys.readouterr().out
 
 
 def test_two_kernels_do_not_overwrite_each_other(work: Path) -> None:

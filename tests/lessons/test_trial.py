@@ -193,7 +193,7 @@ def test_work_on_other_tiles_than_asked() -> None:
         ran.refuse_other_tiles([2], "why", "what next")
     assert (said(refused)["came"], said(refused)["expected"]) == (
         "work on tile 5",
-        "all of it on tile 2",
+        "all work on tile 2",
     )
 
 

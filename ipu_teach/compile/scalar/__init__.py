@@ -15,9 +15,9 @@ and `comprehensions`, adds the part of the language after which it is named.
 
 A number is *free* if it consists of constants, lengths, worker ids, loop counters, and state that
 is never assigned: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
-was assigned in a branch that depends on data. Work on data costs cycles. A load or store of an
-element and a decision cost 1 each, an operation costs its price, and an iteration of a range whose
-ends are data costs 2.
+was assigned in a branch that depends on data. Work on data costs cycles. A load and a decision
+cost 1 each. A store costs 1, or 3 if it is less than a word. An operation costs its price, and an
+iteration of a range whose ends are data costs 2.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ class Arithmetic(Writer):
         return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result.
+        """Count an operation by the type of its result, if it is an operation on `data`.
 
         `types` has the possible types as keys. A numpy type among them is the one that counts.
         """

@@ -435,7 +435,8 @@ def stored_names(tree: ast.AST) -> set[str]:
 def tree_of(function: FunctionType) -> ast.FunctionDef:
     """Return the syntax tree of a function, with the line numbers of its file.
 
-    :raises Refused: if the source is not available, or the function is decorated or a lambda.
+    :raises Refused: if the source is not available, or the function is a lambda or is decorated,
+        except by `staticmethod`.
     """
     try:
         tree = ast.parse(

@@ -2,6 +2,7 @@
 
 * A function whose result IEEE fixes is written as an expression.
 * For other numpy functions, numpy's own loop is called, as numpy calls it for one number.
+* For the functions of `math` in `MATH`, numba's own function has the same bits.
 * For other functions of `math`, the function itself is called, as a C function of doubles.
 """
 

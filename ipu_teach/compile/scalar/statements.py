@@ -26,7 +26,7 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.compile.scalar.writer import Price
 
-MOST_UNROLLED = 64  # One assignment unpacks at most this number of items of a generator.
+MOST_UNROLLED = 64  # One assignment unpacks at most this number of items of a range.
 
 
 class Statements(Expressions):
@@ -248,7 +248,10 @@ class Statements(Expressions):
         return any(self.value(node.func) == StaticValue(function) for function in functions)
 
     def _constants(self, node: ast.expr) -> list[Any] | None:
-        """Return the items of a range or a sequence of constants, or None for anything else."""
+        """Return the items of a range or a sequence of constants.
+
+        Return None for anything else, and for a range of more than `MOST_UNROLLED` items.
+        """
         if isinstance(node, (ast.Tuple, ast.List)) and is_constant(node):
             return list(ast.literal_eval(node))
         if not isinstance(node, ast.Call) or node.keywords or not self._calls(node, range):
@@ -370,7 +373,7 @@ class Statements(Expressions):
         self.leave("continue" if is_continue else "break")
 
     def leave(self, word: str = "break") -> None:
-        """Write a `break` or a `continue`. The code behind it cannot be reached."""
+        """Write a `break` or a `continue`. The code after it cannot be reached."""
         self.operations.append(Leave(word, word))
         self.live = False
 
@@ -463,5 +466,5 @@ class Substitution(ast.NodeTransformer):
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """Return whether a statement is a docstring."""
+    """Return whether a statement is only a constant, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

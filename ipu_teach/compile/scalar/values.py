@@ -129,7 +129,8 @@ class ConstantTable:
 class StaticValue:
     """A value that the translation knows and that is not a number.
 
-    It is a module, a function, a dtype, a table or None.
+    It is a module, a class, a function, a text, a list or a tuple of constants, a plain array, or
+    the pair (function, array) of an array's method.
     """
 
     value: Any
@@ -146,7 +147,8 @@ class Vec:
     `item(k)` writes the numba code that computes element k, and returns the expression of the
     element. `dims` contains the numba expression of the length of each axis; it is empty for a
     number. `size` is the Python expression of the number of elements. `product` is True if the
-    expression is a product of two others, and `scaled` if one of these two is a number.
+    expression is a product of two others, of type HALF or FLOAT, and `scaled` if one of these two
+    is a number.
     """
 
     dims: tuple[str, ...]
@@ -168,9 +170,10 @@ class Vec:
 class LoopSequence:
     """A sequence over which a `for` iterates: `count` items, of which `item(k)` returns number k.
 
-    `py` is the Python expression of the sequence, and `size` that of the number of items. `counted`
-    is True if the Python code, too, loops with a counter and gets the items by number. `bounds` is
-    (first, end, step) of a plain range. `short` is True if there are few iterations.
+    `py` is the Python expression of the sequence, and `size` that of the number of items. `data` is
+    True if the number of items depends on data. `counted` is True if the Python code, too, loops
+    with a counter and gets the items by number. `bounds` is (first, end, step) of a plain range.
+    `short` is True if there are few iterations.
     """
 
     count: str

@@ -29,8 +29,8 @@ from ipu_teach.types import Array
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all vertices of a vertex table as a few long regions.
 
-    `sites` has a site for each group of the table. Return None if the regions of neighbouring
-    vertices are not adjacent in memory, or the codelet is not elementwise.
+    `sites` has a site for each group of the table. Return None if the regions of too few
+    neighbouring vertices are adjacent in memory, or the codelet is not elementwise.
     """
     first_site = sites[0]
     groups = [site.group for site in sites]

@@ -104,9 +104,9 @@ class Chunk(Operations):
     def _result(self, op_number: int, op: Op, done_stores: set[int]) -> Array:
         """Append the calls that compute an op's result, and return the array with the result.
 
-        A value that depends only on shared regions is computed once, on axes of length 1, unless it
-        is written to later. `done_stores` receives the number of a store op that is no longer
-        needed, because the result is computed directly in its target.
+        A value that depends only on shared regions is computed once, on axes of length 1. If it is
+        written to later, it is then copied for every vertex. `done_stores` receives the number of a
+        store op that is no longer needed, because the result is computed directly in its target.
         """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead

@@ -3,7 +3,7 @@
 If several vertices in a row share one operand, and their other operands and their results are each
 adjacent in memory, these are treated as one larger matrix: blocks of rows or of columns become a
 single product. BLAS then sums in another order. So this is done only with `Engine(exact=False)`,
-and depends only on the shapes.
+and depends only on shapes and strides.
 """
 
 from __future__ import annotations

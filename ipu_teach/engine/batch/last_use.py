@@ -55,7 +55,8 @@ def delicate_roots(trace: Trace, exact: bool) -> set[int]:
 def soft_roots(trace: Trace, exact: bool) -> set[int]:
     """Return the roots whose memory order cannot change any bit of any result.
 
-    Only slices and elementwise operations use these roots.
+    Only slices, transposes and operations on single elements use these roots. With `exact=False`,
+    matrix products may use them too.
     """
     hard: set[int] = set()
     for op in trace.ops:
@@ -76,10 +77,10 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
 def summed_down(trace: Trace) -> dict[int, int]:
     """Return, by root, the axis along which reductions add whole rows of the root's array.
 
-    Each root is used only by operations on single elements, and by reductions over one axis that is
-    not the last. Such a reduction adds one row to the next, so its bits do not change if the same
-    rows of all vertices are next to each other in memory. numpy then adds them in one long loop
-    instead of many short ones.
+    Each root is used only by operations on single elements, by operations `along_an_axis`, and by
+    reductions over one axis that is not the last. Such a reduction adds one row to the next, so its
+    bits do not change if the same rows of all vertices are next to each other in memory. numpy then
+    adds them in one long loop instead of many short ones.
     """
     hard: set[int] = set()
     axes: dict[int, int] = {}

@@ -47,7 +47,8 @@ class Operations:
     def operand(self, value: Any, rank: int) -> Any:
         """Return the array of an argument of an op: first the vertices' axes, then the value's.
 
-        Axes of length 1 are inserted so that there are at least `rank` axes of the value.
+        Axes of length 1 are inserted so that there are at least `rank` axes of the value. An
+        argument that is not traced has no axes of the vertices.
         """
         if not isinstance(value, Ref):
             return self.xp.operand(value)
@@ -184,9 +185,9 @@ class Operations:
         raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:
-        """Append a call that calls the op's function for each vertex separately.
+        """Append a call with the same bits as a call of the op's function for each vertex.
 
-        The bits are then those of the plain vertex loop.
+        If one call for all vertices certainly gives these bits, it is that call.
         """
         if by_rows(self.trace, op):
             options = {name: value for name, value in op.kwargs.items() if name != "axis"}
@@ -236,9 +237,9 @@ class Operations:
 def _or_zero(condition: Array, if_true: Operand, if_false: Operand, out: Array) -> Call | None:
     """Return a fast call for np.where(condition, if_true, if_false) if one of the two is 0.
 
-    The result is None if neither is 0. The call multiplies the bits of the other value by the
-    condition or its negation, as integers. numpy multiplies many numbers at once, but copies by a
-    mask one by one.
+    The result is None if neither is the plain number 0, or if the other is not an array of the
+    dtype of `out`. The call multiplies the bits of the other value by the condition or its
+    negation, as integers. numpy multiplies many numbers at once, but copies by a mask one by one.
     """
     for retained, zero, call in (
         (if_true, if_false, np.multiply),

@@ -67,7 +67,8 @@ class GroupPlacement:
     def packs(self, root: int, nest: Nest) -> bool:
         """Return whether a region is copied to a buffer once, before all vertices of a nest.
 
-        This is so for inputs that several vertices share and that cannot be used in place.
+        This is so for inputs that several vertices share and that cannot be used in place, if the
+        copy has at most `PACK_BYTES` bytes.
         """
         region = self.regions[root]
         if (

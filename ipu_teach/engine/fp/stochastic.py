@@ -58,8 +58,11 @@ class StochasticRounding:
     def rounded(self, values: Array, members: Array | slice, worker: int, first_word: int) -> Array:
         """Return `values` (vertices, ...) rounded to halves.
 
-        `members` are the indices of the vertices in the group. The random words of a vertex start
-        at word `first_word` of those that follow from its key.
+        `members` are the indices of the vertices in the group, and `worker` selects one of the keys
+        of each vertex. The random words of a vertex start at word `first_word` of those that follow
+        from its key.
+
+        :raises FloatingPointError: with `watched`, if a finite value becomes infinite.
         """
         keys = self.keys[members, worker]
         words = generator.counted(keys, first_word, values.size // max(1, len(keys)))

@@ -78,7 +78,8 @@ class FloatingPoint:
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """Return a context in which numpy raises errors for exceptions that stop the vertex.
 
-        With `nan`, numpy instead appends overflows to `overflows`. A store of halves removes them.
+        With `nan` and without `oflo`, numpy instead appends overflows to `overflows`. A store of
+        halves removes them.
         """
         overflow = "ignore"
         if self.oflo:
@@ -131,7 +132,7 @@ class Guarded:
 
     If numpy reports an exception, the changes of the batches are undone, and the plain vertex loop
     runs instead. It names the vertex, stores NaN where necessary, or finds that there is no
-    exception.
+    exception. After `MOST_ALARMS` runs in a row with an exception, only the loop runs.
     """
 
     def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
@@ -156,7 +157,10 @@ class Guarded:
         self._saved = [place.copy() for place in self._places]
 
     def run(self) -> None:
-        """Run the batches; if numpy reports an exception, run the plain vertex loop instead."""
+        """Run the batches.
+
+        If numpy reports an exception, undo their changes and run the plain vertex loop instead.
+        """
         if self._alarms < MOST_ALARMS:
             for place, saved in zip(self._places, self._saved, strict=True):
                 saved[...] = place
@@ -235,9 +239,10 @@ def trap_error(
 
 
 def _first_not_finite(before: FieldArrays, after: FieldArrays) -> str:
-    """Return the index and the value of the first element that is no longer finite, as text.
+    """Return the index and the value of the first element that is newly not finite, as text.
 
-    Return "" if all are finite.
+    An element that was infinite before the run does not count; an element that was NaN does. Return
+    "" if there is no such element.
     """
     if isinstance(after, list):
         regions = zip(before, after, strict=True)

@@ -164,8 +164,8 @@ def _name(text: str) -> str:
 def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
     """Return the addresses of numpy's inner loops, each followed by the address of its data.
 
-    The result is int64. Each of `loops` is (ufunc, type letters). Return None if numpy's objects do
-    not have the expected contents.
+    The result is int64, and [0] if `loops` is empty. Each of `loops` is (ufunc, type letters).
+    Return None if numpy's objects do not have the expected contents.
     """
     pairs = [_address(ufunc, types) for ufunc, types in loops]
     if any(pair is None for pair in pairs):
@@ -195,7 +195,8 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """Return (address of a ufunc's inner loop, address of the loop's data), or None.
 
     `types` are the type letters of the loop. The addresses are read from the ufunc's C object. The
-    result is None if other fields of the object differ from the values that Python reports. If
+    result is None if other fields of the object differ from the values that Python reports. It is
+    also None if the ufunc has no such loop, or if a call by the address gives another result. If
     `ufunc` is not a ufunc, the loop is a C function that calls it.
     """
     if not isinstance(ufunc, np.ufunc):

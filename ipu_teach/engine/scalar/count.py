@@ -55,7 +55,10 @@ class Counting:
         """Run the Python code of one vertex, and count its cycles, stores and races of workers.
 
         The code changes `regions` as compute() does. `vertex_number` is the vertex's number in the
-        group. `positions_by_field` has the positions in memory of the arrays of each field.
+        group. `positions_by_field` has the positions in memory of the arrays of each field. If the
+        code fails, the cycles are `UNKNOWN`, and nothing else is counted.
+
+        :raises ComputeSetRaceError: if workers of the vertex race, and the engine checks races.
         """
         code = self.code
         workers = max(1, len(self.group.workers))

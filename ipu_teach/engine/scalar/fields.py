@@ -1,8 +1,8 @@
 """The fields of a group's vertices as scalar loops access them: buffers, offsets and strides.
 
-A field stays in the machine's memory if it has strides there; otherwise it is copied to its own
-buffer before a run, and back after it. Stores into Outputs are marked in `defined`, which has a
-byte for each byte of memory, at the same addresses.
+A field stays in the machine's memory if it has strides there and its loop can use them; otherwise
+it is copied to its own buffer before a run, and back after it. Stores into Outputs are marked in
+`defined`, which has a byte for each byte of memory, at the same addresses.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class FieldPlace:
     `offsets` is int64[vertices], the position of each vertex's first element in `flat`. `dims`
     contains (length, stride) of each axis, in elements. `index` is int64[vertices, elements], the
     positions in memory of a copied field. It is None for a field that stays in memory, because the
-    field has the same strides for every vertex. A list of vectors is always copied: `rows` contains
-    (start, length) of each vector, relative to the vertex's first element.
+    field has the same strides for every vertex. With `packed`, the field is always copied. A list
+    of vectors is always copied, too: `rows` contains (start, length) of each vector, relative to
+    the vertex's first element.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class FieldPlace:
 
     @property
     def unit(self) -> bool:
-        """Whether the last axis has stride 1."""
+        """Whether the last axis has stride 1. It is True for a field without axes."""
         return all(step == 1 for _, step in self.dims[-1:])
 
     def view(self, flat: Array, vertex: int) -> FieldArrays:
@@ -223,7 +224,9 @@ class Fields:
     def restore(self, vertex: int | None = None) -> None:
         """Restore the fields of one vertex, or of all, to the state when `load` was called.
 
-        Their marks are restored too.
+        Their marks in memory are restored too. For one vertex, copied fields are copied again, and
+        the marks of workers that share it are cleared. For all vertices, copies stay as they are,
+        because the next `load` overwrites them.
         """
         for place, flat, saved in self.kept:
             if vertex is None:

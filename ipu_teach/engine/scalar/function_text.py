@@ -24,12 +24,12 @@ _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     """Return the source code of a Python module, whose function `vertex` runs one vertex.
 
-    The function is `vertex(worker, workers, most, longer, fields…, marks…, reads…)`. It returns
-    cycles in units of `UNIT`, inverted (~) if compute() returns false. At the start of a loop's
-    iteration, if it has counted more than `most` cycles, it calls `longer(cycles)` for a new limit,
-    which may raise an error to end the vertex. It raises an error where compute() does. If it is
-    `watched`, it reports to `watch` (see `observer.watch`) the statements that run and the
-    iterations of loops.
+    The function is `vertex(worker, workers, most, longer, fields…, marks…, reads…)`. It returns the
+    cycles in units of 1/`UNIT` cycle, inverted (~) if compute() returns false. At the start of a
+    loop's iteration, if it has counted more than `most` of these units, it calls `longer(cycles)`
+    for a new limit, which may raise an error to end the vertex. It raises an error where compute()
+    does. If it is `watched`, it reports to `watch` (see `observer.watch`) the statements that run
+    and the iterations of loops.
     """
     args = [
         "worker",

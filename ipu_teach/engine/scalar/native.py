@@ -303,7 +303,8 @@ def mod(a, b):
 def shift(a, k, bits, left):
     """Return an integer shifted by `k` bits as numpy shifts it.
 
-    For a shift by at least `bits` bits, or by a negative number, only the sign remains.
+    For a shift by at least `bits` bits, or by a negative number, the result is 0, or -1 if a
+    negative integer is shifted to the right.
     """
     if k < 0 or k >= bits:
         return np.int64(0) if left or a >= 0 else np.int64(-1)
@@ -358,5 +359,5 @@ def slice_end(x, n, s):
 
 @exact
 def product_fits(a, b):
-    """Return whether a * b is below 2**61."""
+    """Return whether the magnitude of a * b is below 2**61."""
     return abs(np.float64(a) * np.float64(b)) < 2.0**61

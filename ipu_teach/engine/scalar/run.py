@@ -1,10 +1,10 @@
 """Run the scalar loop of every vertex of a group, by the Python code or by the numba code.
 
-A run starts with the Python code, vertex by vertex, and measures processor time, which other
-programs on the machine do not lengthen. If the remaining vertices would take longer than compiling,
-the numba code continues from there. Vertices are independent, so a run may change between two of
-them. It may also change within a vertex of very many iterations, which is then restored and started
-again.
+A run starts with the numba code if it is compiled already. Otherwise, it starts with the Python
+code, vertex by vertex, and measures processor time, which other programs on the machine do not
+lengthen. If the remaining vertices would take longer than compiling, the numba code continues from
+there. Vertices are independent, so a run may change between two of them. It may also change within
+a vertex of very many iterations, which is then restored and started again.
 
 If the numba code cannot continue with a vertex, that vertex is restored and the Python code runs
 it. If the Python code fails too, the plain vertex loop runs the vertex, and raises the learner's
@@ -74,7 +74,8 @@ class _Patience:
     def longer(self, cycles: int) -> int:
         """Return the number of cycles after which to call this again.
 
-        Loops call it at the start of an iteration.
+        `cycles` is the number so far. Both are in units of 1/16 cycle. Loops call it at the start
+        of an iteration.
 
         :raises _Long: if the processor time is over.
         """
@@ -215,8 +216,8 @@ class ScalarRun:
     def _call(self, v: int) -> Caller:
         """Return the function that runs vertex `v` by the Python code.
 
-        It returns the vertex's cycles, inverted (~) if compute() returns false. The functions of
-        the first vertices are stored.
+        It returns the vertex's cycles in units of 1/16 cycle, inverted (~) if compute() returns
+        false. The functions of the first vertices are stored.
         """
         numbers = None if self.plain else VertexFloats(self.site, v)
         regions = self.fields.arguments(v, numbers)

@@ -141,7 +141,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: bias thrown away
-# not yet: bias: 0 at 0, not 0.2385 why: the weights are right
+# not yet: bias: element 0: 0, not 0.2385 why: the weights are right
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
