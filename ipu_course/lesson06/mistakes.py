@@ -640,7 +640,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: total shared among the tiles
 # clause: stay on their tiles
-# not yet: the exercise decides where total is mapped
+# not yet: the tile mapping of total is fixed
 def lean_total(graph, readings, total):
     n = total.num_elements
     for tile in range(TILES):
@@ -653,7 +653,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: the readings moved
 # clause: readings[s] is on tile s
-# not yet: the exercise decides where readings is mapped
+# not yet: the tile mapping of readings is fixed
 def lean_total(graph, readings, total):
     part, n = graph.clone(total), total.num_elements
     for tile in range(TILES):

@@ -1459,7 +1459,7 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: never begun
-# error in the answer: self.number += 1 next: mend that line
+# error in the answer: self.number += 1 next: correct that line
 class Counting(StreamCallback):
     def fetch(self, array):
         self.number += 1
