@@ -940,7 +940,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: looks once
-# why:  If looks at left once, so 1 is taken away once and not again and again.
+# why:  If looks at left once, so the program subtracts 1 once and not again and again.
 # next: put RepeatWhileTrue(Sequence(), left, body) in its place.
 def to_zero(graph, left):
     body = Sequence()

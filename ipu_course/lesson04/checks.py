@@ -960,7 +960,7 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
 def _of_new_ones(actual: Array, lengths: Array, new: Array) -> tuple[str, str] | None:
     """Return (why, next step) if the cycles per element are right, and no other mistake is known.
 
-    It is then `once + 4 * length + per_new * new`, for some `once` and `per_new`.
+    The estimate is then `once + 4 * length + per_new * new`, for some `once` and `per_new`.
     """
     columns = np.stack([np.ones(len(new)), lengths, new], axis=1)
     (once, per_number, per_new), *_ = np.linalg.lstsq(columns, actual, rcond=None)

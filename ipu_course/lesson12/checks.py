@@ -172,7 +172,7 @@ def _bands(answer: Bands) -> Passed:
 
 def _judged_bands(
     answer: Bands, patterns: Sequence[tuple[str, list[int], int]]
-) -> tuple[list[tuple[list[int], int]], int, int, list[list[int]]]:
+) -> tuple[list[tuple[list[int], int]], int, int, list[Sequence[int]]]:
     """Return (cases, sum of the fullest tiles, sum of their limits, results) of an answer.
 
     :raises NotYet: if a result is no division of the rows, or if a tile has too many blocks.
