@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import Answer, call_made, call_all
+from ipu_course.checking.calling import Answer, call_all, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.programs import TILES, all_of, device_of, one_program, run_once, tiles_of
 from ipu_course.checking.quoting import call_text, plain, quoted, returned
