@@ -35,6 +35,7 @@ from ipu_teach.show.svg import svg  # noqa: E402
 from ipu_teach.target import make_target  # noqa: E402
 
 TEMPLATE, PAGE = DOCS / "cheat_sheet.template", DOCS / "cheat_sheet.html"
+ARGUMENT = 28  # The maximum number of characters of an argument that never breaks.
 PROGRAM = r"(?s)```python\n(.*?)\n```"
 FIGURES = {
     "tiles": lambda t: f"{t.tiles_per_ipu:,}",
@@ -58,11 +59,34 @@ FIGURES = {
 
 def marked(text: str) -> str:
     """Return text as HTML, in which code between backquotes is marked as code."""
-    parts = re.split(r"`([^`]+)`", escape(text, quote=False))
-    for index, code in enumerate(parts[1::2]):
-        # A line of the page may break after a dot, underscore or bracket within code.
-        parts[2 * index + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
-    return "".join(parts)
+    parts = re.split(r"`([^`]+)`", text)
+    return "".join(
+        f"<code>{breakable(part)}</code>" if index % 2 else escape(part, quote=False)
+        for index, part in enumerate(parts)
+    )
+
+
+def breakable(code: str) -> str:
+    """Return code as HTML in which lines may break only between arguments and in a long name.
+
+    An argument of more than `ARGUMENT` characters that is itself a call may break like a call.
+    """
+    name, bracket, rest = code.partition("(")
+    if not bracket:
+        return escape(code, quote=False)
+    pieces, depth = [""], 0
+    for char in rest:
+        depth += (char in "([{") - (char in ")]}")
+        pieces[-1] += char
+        if char == " " and depth == 0:
+            pieces.append("")
+    arguments = (
+        breakable(piece)
+        if len(piece) > ARGUMENT and re.match(r"[\w.]+\(", piece)
+        else f"<span>{escape(piece, quote=False)}</span>"
+        for piece in pieces
+    )
+    return re.sub(r"([._])(?=[a-z])", r"\1<wbr>", name) + "(<wbr>" + "<wbr>".join(arguments)
 
 
 def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
@@ -90,9 +114,10 @@ def phases(*terms: str) -> str:
 
 
 def code() -> str:
-    """Return the HTML of README's program, which the tests run."""
+    """Return the HTML of README's program, which the tests run; a line may break after a comma."""
     text = (DOCS.parent / "README.md").read_text("utf-8")
-    return f"<pre>{escape(re.findall(PROGRAM, text)[0], quote=False)}</pre>"
+    pieces = escape(re.findall(PROGRAM, text)[0], quote=False).split(", ")
+    return f"<pre><span>{', </span><wbr><span>'.join(pieces)}</span></pre>"
 
 
 def picture() -> str:

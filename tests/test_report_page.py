@@ -72,6 +72,20 @@ def test_the_page_is_well_formed_and_says_what_the_report_says() -> None:
     assert checker.tags.count("caption") == checker.tags.count("table") > 5
 
 
+def test_a_picture_comes_before_what_is_folded() -> None:
+    report = chain_report()
+    picture = checked(report)[1].partition("<details>")[0].partition("</p>")[2]
+    assert picture.startswith("<svg ") and picture.endswith("</svg>")
+    for name, share in report.proportions.items():
+        assert (f"{name}</text>" in picture) == (share > 0), name
+        assert share == 0 or f">{100 * share:.1f} %<" in picture
+    tiles = report.target.num_tiles
+    assert f"Bytes on tiles 0 to {tiles - 1}<" in picture
+    assert picture.rpartition("<path")[2].count("M") == tiles  # a column for each tile
+    still = checked(small_engine().report)[1].partition("<details>")[0]
+    assert "Time of" not in still and "Bytes on tiles 0 to 1<" in still
+
+
 def test_the_page_is_the_same_every_time_and_from_a_file() -> None:
     report = chain_report()
     assert (

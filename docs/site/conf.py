@@ -62,14 +62,17 @@ autodoc_default_options = {"members": True, "undoc-members": True, "exclude-memb
 toc_object_entries_show_parents = "hide"
 
 html_theme, html_title = "pydata_sphinx_theme", "ipu_teach"
+templates_path = ["templates"]
 html_static_path, html_css_files, html_js_files = ["static"], ["site.css"], ["players.js"]
 html_copy_source, html_show_sphinx, html_show_search_summary = False, False, False
 html_use_index = html_domain_indices = False
-html_sidebars = {"index": []}
+# A lesson has one column beside it, so that its code has room for 100 characters at 1,280 pixels.
+SOLVED = [f"notebooks/solutions/{path.stem}" for path in ROOT.glob("notebooks/solutions/*.ipynb")]
+html_sidebars = {"index": []} | dict.fromkeys(SOLVED, ["sidebar-nav-bs", "lesson-toc"])
 html_theme_options = {
     "navbar_persistent": ["search-button"],
     "header_links_before_dropdown": 6,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"]} | dict.fromkeys(SOLVED, []),
     "footer_start": [],
     "footer_end": [],
     "show_prev_next": True,
@@ -83,6 +86,7 @@ LESSONS = {name: path for name in names.PATHS["the whole path"] if (path := name
 PICTURE = re.compile(
     r'<picture>\n<source [^>]*srcset="([^"]+)">\n<img src="([^"]+)"[^>]* alt="([^"]+)">\n</picture>'
 )
+VIEW = re.compile(r"!\[[^\]]*\]\((\w+\.svg)\)")
 CODE_LINK = re.compile(r"\]\(\.\./(ipu_(?:teach|course)/[\w/]+)\.py#([\w.]+)\)")
 
 
@@ -122,6 +126,14 @@ def with_pictures_by_theme(text: str) -> str:
     )
 
 
+def with_live_views(text: str) -> str:
+    """Return the text of the gallery with each picture replaced by the view that it shows."""
+    sys.path.insert(0, str(ROOT / "docs" / "gallery"))
+    from make_gallery import VIEWS
+
+    return VIEW.sub(lambda match: f"````{{raw}} html\n{VIEWS[match[1]]().html()}\n````", text)
+
+
 def linked(docname: str, text: str) -> str:
     """Return a page's text with its links to lessons, terms and code as on the website."""
     up = "../" * docname.count("/")
@@ -156,6 +168,8 @@ def as_on_the_site(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname.startswith("notebooks/"):
         made = with_all_below if docname == "notebooks/index" else folded
         text = json.dumps(made(json.loads(text)))
+    if docname == "docs/gallery/README":
+        text = with_live_views(text)
     source[0] = with_pictures_by_theme(linked(docname, text))
 
 

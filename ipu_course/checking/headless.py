@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
 class Screen:
     """The terminal output while a notebook runs without a browser.
 
@@ -275,18 +278,19 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return the executed notebook as one HTML page.
+    """Return the executed notebook as one HTML page, light or dark as the reader's system.
 
-    The page works offline, unless the notebook has formulas: then it downloads MathJax.
+    The page works offline, unless the notebook has formulas: then it downloads MathJax. Links to
+    other files become text, because these files are not next to the page.
     """
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
-    blocks = ["requirejs", "mermaidjs"] + ([] if formulas else ["mathjax"])
-    emptied = "".join(f"{{% block html_head_js_{block} %}}{{% endblock %}}" for block in blocks)
-    exporter = HTMLExporter(raw_template="{% extends 'lab/index.html.j2' %}" + emptied)
-    page: str = exporter.from_notebook_node(notebook, resources={"metadata": {"name": name}})[0]
-    return page
+    exporter = HTMLExporter(raw_template=TEMPLATE.read_text("utf-8"))
+    page: str = exporter.from_notebook_node(
+        notebook, resources={"metadata": {"name": name}, "has_formulas": formulas}
+    )[0]
+    return re.sub(r'(?s)<a href="(?![a-z]+:|#)[^"]*"[^>]*>(.*?)</a>', r"\1", page)
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:

@@ -5,13 +5,14 @@ output of the cell tagged `aha`. If a lesson has fewer than three pictures, the 
 of every other section becomes a slide, too.
 
 * Title: the heading above the cell.
-* Text: the first three sentences below the cell, or else the last three above it, or the beginning
-  of its section.
+* Text: the first three sentences below the cell, up to one that announces the next cell, or else
+  the last three above the cell, or the beginning of its section.
 * Speaker's notes: from `docs/workshop.md`, from the text above the cell, and from the numbers in
   the description of the picture.
 
 nbconvert's exporter for reveal.js writes the page. Our template replaces reveal.js, which the
-exporter would download.
+exporter would download. The template scales each slide to its window, and opens a second window
+with the speaker's notes and the next slide, which the audience does not see.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
 FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
 HEADING = r"(?m)^#+ (.*)"
+# A sentence that begins like this is about the cell below it, and not about the picture above.
+AHEAD = r"\W*(Next|Below|(In )?[Tt]he next)\b"
+FEWEST = 6  # The minimum number of words that remain in front of such a sentence.
 # This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
 AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
@@ -59,6 +63,18 @@ def prose(markdown: str) -> list[str]:
         for sentence in sentences
         if re.search(r"[.?!][*\"]*$", sentence) and sentence[0] != "("
     ]
+
+
+def until_ahead(sentences: list[str]) -> list[str]:
+    """Return the sentences in front of the first one that announces the next cell.
+
+    The list is empty if they have less than six words, as in "Now the addition."
+    """
+    ahead = [i for i, sentence in enumerate(sentences) if re.match(AHEAD, sentence)]
+    if not ahead:
+        return sentences
+    before = sentences[: ahead[0]]
+    return before if len(" ".join(before).split()) >= FEWEST else []
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
@@ -117,7 +133,7 @@ class Deck:
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
         if below > i and not set(self.chosen) & set(range(i + 1, below)):
-            yield prose(self.texts[below])
+            yield until_ahead(prose(self.texts[below]))
         if not set(self.chosen) & set(range(above, i)):
             yield self.question(i)
         begins = max(j for j, text in self.texts.items() if j < i and re.search(HEADING, text))
@@ -230,5 +246,5 @@ def slides(word: str, html: str | None = None) -> int:
             f"The slides cannot be written to {target}: {error.strerror}.",
             next_step="name a file in a folder that you may write, such as --html slides.html",
         ) from error
-    print(f"{target}: open it in a browser. Arrows turn its pages, and N shows the notes.")
+    print(f"{target}: open it in a browser. Arrows turn slides, N opens a window with the notes.")
     return 0

@@ -1,8 +1,8 @@
-"""Reports as HTML pages: a sentence, followed by sections that the reader can unfold.
+"""Reports as HTML pages: a sentence and a picture, followed by sections that the reader can unfold.
 
 A page has no script, no colours of its own, and no content that changes with time. It uses the
 browser's own elements (`details`, `table`, `meter`), so it works with a keyboard, with screen
-readers, and on light and dark pages.
+readers, and on light and dark pages. The picture has the colour of the text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 MOST_ROWS = 24  # The page shows at most this many rows of a table.
+PICTURE_WIDTH, MOST_COLUMNS = 480, 60  # The picture, in pixels, and its columns of tiles.
 MOST_NODES = 200  # The page shows at most this many nodes of the program trees.
 # For each table: the column to sort by ("" for none), the columns to show, and the caption.
 TABLES = {
@@ -61,13 +62,46 @@ TABLES = {
 
 
 def page(report: Report) -> str:
-    """Return the report as one HTML element: a sentence, followed by sections to unfold."""
+    """Return the report as one HTML element: a sentence, a picture, and sections to unfold."""
     insights, *tables = (_table(name, rows) for name, rows in report.tables.items())
     sections = [_summary(report), insights, _memory(report), *tables, _programs(report)]
     if report.sources:
         sections.append(_sources(report))
     return (
-        f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{"".join(sections)}</div>'
+        f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{_picture(report)}'
+        f"{''.join(sections)}</div>"
+    )
+
+
+def _picture(report: Report) -> str:
+    """Return an SVG with the shares of the average tile's time, and the bytes on each tile.
+
+    If there are more than 60 tiles, each column is the fullest of several tiles.
+    """
+    shares = [(name, share) for name, share in report.proportions.items() if share >= 0.0005]
+    parts = ['<text y="14">Time of the average tile, modelled</text>'] if shares else []
+    for row, (name, share) in enumerate(shares, start=1):
+        y = 20 * row + 14
+        parts += [
+            f'<text y="{y}">{name}</text><text x="424" y="{y}">{100 * share:.1f} %</text>'
+            f'<path d="M160 {y - 12}h{256 * share:.1f}v14H160z" opacity=".7"/>'
+        ]
+    top = 20 * len(shares) + (54 if shares else 14)
+    bytes_per_tile = report.memory.held_per_tile
+    group = -(-len(bytes_per_tile) // MOST_COLUMNS)
+    columns = np.maximum.reduceat(bytes_per_tile, range(0, len(bytes_per_tile), group))
+    step = PICTURE_WIDTH / len(columns)
+    path = "".join(
+        f"M{step * i:.1f} {top + 60}v{-height:.1f}h{0.8 * step:.1f}v{height:.1f}z"
+        for i, height in enumerate((48 * columns / max(columns.max(), 1)).tolist())
+    )
+    grouped = f", the fullest of each {group}" if group > 1 else ""
+    memory = f"Bytes on tiles 0 to {len(bytes_per_tile) - 1:,}{grouped}"
+    described = ", ".join([*(f"{name} {100 * share:.1f} %" for name, share in shares), memory])
+    return (
+        f'<svg viewBox="0 0 {PICTURE_WIDTH} {top + 66}" role="img" aria-label="{described}" '
+        'font-size="13" fill="currentColor" style="display:block;width:100%;max-width:480px">'
+        f'{"".join(parts)}<text y="{top}">{memory}</text><path d="{path}" opacity=".7"/></svg>'
     )
 
 

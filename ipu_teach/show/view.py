@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from html import escape
@@ -155,19 +156,24 @@ class View:
 
 
 def page(view: View) -> str:
-    """Return a complete HTML page that contains the view."""
+    """Return a complete HTML page that contains the view.
+
+    Its heading is the question that the view answers, or else the title of the picture.
+    """
     meta_attributes = (
         'charset="utf-8"',
         'name="viewport" content="width=device-width"',
         'name="color-scheme" content="light dark"',
     )
-    head_html = (
-        "".join(f"<meta {attributes}>" for attributes in meta_attributes)
-        + f"<title>{escape(view.scene.title, quote=False)}</title>"
-    )
+    title = escape(view.scene.title, quote=False)
+    head_html = "".join(f"<meta {attributes}>" for attributes in meta_attributes)
+    function = getattr(sys.modules[__package__], view.scene.view, None)
+    question = (function.__doc__ or "").strip().partition("\n")[0] if function else ""
+    heading = escape(question, quote=False) or title
     return (
-        "<!doctype html><html "
-        f'lang="en"><head>{head_html}</head><body><main>{view._repr_html_()}</main></body></html>\n'
+        f'<!doctype html><html lang="en"><head>{head_html}<title>{title}</title></head><body><main>'
+        '<h1 style="font:bold 20px system-ui,sans-serif;margin:8px 16px">'
+        f"{heading}</h1>{view._repr_html_()}</main></body></html>\n"
     )
 
 

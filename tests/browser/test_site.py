@@ -144,6 +144,24 @@ def test_every_page_is_for_everybody_and_for_a_phone(
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
+def test_lessons_use_the_width_and_no_code_is_cut(page: Any, site: Path) -> None:
+    cut = """[...document.querySelectorAll(".cell_input pre")]
+        .filter((code) => code.scrollWidth > code.clientWidth + 1).map((code) => code.innerText)"""
+    narrow = "[...document.querySelectorAll('.ipu-live')].filter(v => v.clientWidth < 640).length"
+    for path in SOLUTIONS:
+        opened(page, site / "notebooks" / "solutions" / f"{path.stem}.html", 1280, "light")
+        assert page.evaluate(cut) == [], path.name
+        assert page.evaluate(narrow) == 0, path.name
+        assert page.evaluate("document.querySelector('article').clientWidth") > 900, path.name
+
+
+def test_every_view_of_the_gallery_is_live(page: Any, site: Path) -> None:
+    opened(page, site / "docs" / "gallery" / "README.html", 1280, "light")
+    drawn = (ROOT / "docs" / "gallery" / "README.md").read_text("utf-8").count(".svg)")
+    page.wait_for_function(f"document.querySelectorAll('.ipu-live').length === {drawn}")
+    assert drawn > 20 and page.locator("img[src$='.svg']").count() == 0
+
+
 def players(page: Any) -> Iterator[int]:
     """The players of a page that have something to play."""
     for n in range(page.locator(".ipu-live").count()):

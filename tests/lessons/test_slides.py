@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,14 @@ from ipu_course.cli import main  # noqa: E402
 
 def squeezed(text: str) -> str:
     return " ".join(plain(text).split())
+
+
+def is_code(cell: Any) -> bool:
+    return bool(cell.cell_type == "code")
+
+
+def set_of(cell: Any) -> set[str]:
+    return {str(output) for output in cell.get("outputs", ())}
 
 
 @pytest.mark.parametrize("path", lessons(solved=True), ids=lambda path: path.stem)
@@ -38,6 +47,15 @@ def test_slides_are_the_lessons_own_pictures_and_sentences(path: Path) -> None:
         assert re.match("##? ", heading) and 1 <= len(sentences) <= 3, source
         assert all(sentence in own for sentence in (heading, *sentences)), source
         assert re.search(r"[.?!][*\"]*$", source) and source.count("**") % 2 == 0, source
+
+    # Only words above a picture may announce "the next picture"; below it, they are about another.
+    for cell, source in zip((c for c in slides if c.cell_type == "code"), shown[1:], strict=True):
+        place = next(i for i, c in enumerate(notebook.cells) if set_of(cell) <= set_of(c))
+        below = squeezed(
+            next((c.source for c in notebook.cells[place + 1 :] if not is_code(c)), "")
+        )
+        announced = re.findall(r"(?m)^(?:Next|Below|(?:In )?[Tt]he next)\b.*", source)
+        assert not [line for line in announced if line in below], source
 
     # What the workshop's page says stands there once, and beside a picture where a cell is tagged.
     told = squeezed((PAGES / "workshop.md").read_text("utf-8"))
