@@ -741,7 +741,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: values put in place
-# not yet: doubled: 1 at 0
+# not yet: doubled: element 0: 1, not
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     graph.set_initial_value(doubled, 1)

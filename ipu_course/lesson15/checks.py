@@ -49,6 +49,9 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
     return lam @ mean[:keep], lam
 
 
+EMPTY = "one of them has only zeros"
+
+
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
     """Return (description, etas, lams, number of variables to keep) of each case.
@@ -63,7 +66,7 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         ("two of which all variables are kept", 2, 3, 3),
         ("one alone", 1, 4, 2),
         ("one variable", 3, 1, 1),
-        ("one of them has only zeros", 3, 4, 3),
+        (EMPTY, 3, 4, 3),
         *(
             (f"{number_} of {size} variables", number_, size, kept)
             for number_ in (1, 2)
@@ -74,7 +77,7 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         roots = draw.uniform(-1, 1, (many, n, n))
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
         etas = draw.uniform(-2, 2, (many, n))
-        if "nothing" in message:
+        if message == EMPTY:
             etas[1] = 0
             lams[1] = 0
         cases.append((message, etas, lams, keep))

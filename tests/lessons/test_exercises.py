@@ -227,13 +227,13 @@ def test_what_crosses_is_counted_and_the_first_of_it_named() -> None:
     i, j, from_, to = cross[0]
     assert 0 < len(cross) < len(pairs) != 2 * len(cross)
     assert came == (
-        f"{len(cross)} of {len(pairs)} elements cross, the first of them a[{i}, {j}]: it lies on tile "
-        f"{from_}, and b[{j}, {i}] on tile {to}"
+        f"{len(cross)} of {len(pairs)} elements are sent, the first of them a[{i}, {j}]: it is on tile "
+        f"{from_}, and b[{j}, {i}] is on tile {to}"
     )
 
 
 def test_parts_that_are_equal_are_not_told_as_different(names_of: NamesOf) -> None:
     """A mean over the tiles makes floats, whose last digits are nobody's fault."""
-    (mean,) = (w for w in WRONG if w.exercise == "05.2" and "mean over the tiles" in w.says)
+    (mean,) = (w for w in WRONG if w.exercise == "05.2" and "mean number of pieces" in w.says)
     text = " ".join(repr(verdict_on(mean, names_of)).split())
     assert "the vector 18; multiply" in text and "pieces back 28.57, not 30" in text

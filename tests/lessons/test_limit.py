@@ -64,8 +64,8 @@ def test_an_answer_that_comes_to_no_end_is_stopped(
     monkeypatch.setattr(time_limit, "LIMIT", 0.5)
     assert repr(check("01.1", endless)) == (
         "01.1 The time of a superstep: not yet\n"
-        "  tried: your answer, until it ends\n"
-        "  came:  nothing: after 0.5 seconds it was stopped\n"
+        "  tried: your answer\n"
+        "  came:  no result: after 0.5 seconds it was stopped\n"
         "  next:  look for a loop that never ends, or for much more work than the exercise needs."
     )
     assert engine.read_tensor("n") == 5000

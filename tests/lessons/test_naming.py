@@ -183,7 +183,7 @@ def test_a_lesson_with_a_letter_is_found_copied_and_reset(
     learned().change("07.1", lambda record: record.update(state="solved"))
     capsys.readouterr()
     assert cli.main(["reset", "07b", "--progress"]) == 0
-    assert "lesson 07b is forgotten" in capsys.readouterr().out
+    assert "your progress in lesson 07b is deleted" in capsys.readouterr().out
     assert [path.read_text(encoding="utf-8") for path in copy.parent.glob("07b_more.kept-*")] == [
         "mine"
     ]

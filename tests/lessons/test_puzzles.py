@@ -82,7 +82,7 @@ def test_the_text_form_has_a_letter_for_each_line() -> None:
     assert (
         repr(of("01.2")) == text
         and "<pre" in of("01.2")._repr_html_()
-        and "&quot;&quot;&quot;A tile" in of("01.2")._repr_html_()
+        and "&quot;&quot;&quot;Return a tile number" in of("01.2")._repr_html_()
     )
 
 

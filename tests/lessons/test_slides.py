@@ -81,4 +81,4 @@ def test_a_page_of_slides_fetches_nothing_and_says_where_it_is(
     )
     assert main(["slides", "05", "--html", str(tmp_path / "none" / "x.html")]) == 2
     said = capsys.readouterr().err
-    assert "x.html: No such file or directory." in said and "by --html slides.html" in said
+    assert "x.html: No such file or directory." in said and "such as --html slides.html" in said

@@ -162,7 +162,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: columns beyond the rows of x are left out
-# not yet: this one is wrong: more columns than x has rows
+# not yet: this special one is wrong: more columns than x has rows
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
