@@ -1251,6 +1251,22 @@ def test_two_balances_share_one_axis() -> None:
     assert lost[int(made.scene.frames[made.scene.poster])] > 0
 
 
+def test_the_title_names_a_superstep_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, a, b = two_variables()
+    program = Sequence()
+    for name, cycles in (("short", 100), ("middle", 200), ("long", 50_000)):
+        compute_set = graph.add_compute_set(name)
+        vertex = graph.add_vertex(compute_set, programs.Total, values=a[:4], out=b[7])
+        graph.set_tile_mapping(vertex, 0)
+        graph.set_perf_estimate(vertex, cycles)
+        program.add(Execute(compute_set))
+    report = run(graph, program)
+    monkeypatch.setattr(sys.modules["ipu_teach.show.balance"], "MOST_STEPS", 2)
+    made = show.balance(report)
+    assert "in superstep 3, Execute long" in made.scene.title
+    assert "middle" in made.scene.stills[int(made.scene.frames[made.scene.poster])].label
+
+
 def test_balanced_work_is_said() -> None:
     graph, a, b = two_variables()
     compute_set = graph.add_compute_set("even")

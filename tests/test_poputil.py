@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from poplibs_bench import RANDOMLY, Bench, assert_same_bits
 
 from ipu_teach import FLOAT, HALF, Graph, IPUModel, concat
-from ipu_teach.poplibs import poputil
+from ipu_teach.errors import PoplibsError
+from ipu_teach.poplibs import gcl, poputil
 
 
 @pytest.mark.parametrize(
@@ -224,3 +225,21 @@ def test_a_bias_lies_with_what_it_is_added_to() -> None:
     assert graph.get_tile_mapping(by_row) == [[(2 * t, 2 * t + 2)] for t in range(13)]
     # 8 halves are two grains
     assert sum(len(pieces) for pieces in graph.get_tile_mapping(by_column)) == 2
+
+
+def test_integers_of_numpy_do_not_overflow() -> None:
+    graph = Graph(IPUModel(tiles_per_ipu=208).create_device())
+    small, large = np.uint8(200), np.int32(3_000_000)
+    assert poputil.balanced_partition(small, np.uint8(4)) == [
+        (0, 50),
+        (50, 100),
+        (100, 150),
+        (150, 200),
+    ]
+    assert poputil.balanced_partition(large, 1472)[-1] == (2_997_961, 3_000_000)
+    regions = [(np.uint8(0), np.uint8(250)), (np.uint8(10), np.uint8(240))]
+    (part,) = poputil.split_regions(regions, np.uint8(100), np.uint8(1))
+    assert part == [(0, 250), (10, 240)]
+    with pytest.raises(PoplibsError, match="from 0"):
+        gcl.per_ipu_tiles(graph, small, np.uint8(100))
+    assert gcl.per_ipu_tiles(graph, small, np.uint8(8)) == [*range(200, 208)]

@@ -27,7 +27,10 @@ PROBE = 1 << 20  # The number of bytes that are written to test whether a folder
 
 
 def free_memory() -> int | None:
-    """Return the free memory of this computer in bytes; None on systems without /proc/meminfo."""
+    """Return the bytes of memory that programs can get without swapping (MemAvailable).
+
+    Return None on systems without /proc/meminfo.
+    """
     return _memory("MemAvailable")
 
 

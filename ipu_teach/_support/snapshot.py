@@ -66,7 +66,7 @@ class Snapshot:
                 values_to_visit += self.visit(name, value)
 
     def changed(self) -> list[str]:
-        """Return the names of the attributes, containers and variables that have changed."""
+        """Return the names of the variables, attributes, elements and containers that changed."""
         return list(dict.fromkeys(n for record in self._records for n in record.changed()))
 
     def restore(self) -> None:

@@ -64,7 +64,10 @@ class Group:
 
     @property
     def uncompiled(self) -> str:
-        """The line and function that numba cannot compile with the same bits, or ""."""
+        """The line and the text of the first code that numba would compile to other bits, or "".
+
+        It is also "" if the vertices do not run as a scalar loop.
+        """
         return self.scalar.uncompiled if self.scalar is not None and self.way == "scalar" else ""
 
     @property

@@ -233,8 +233,8 @@ class ProgramFreezer:
     def freeze(self, program: p.Program) -> Node:
         """Return the node of a program.
 
-        :raises ControlProgramError: if a program contains itself, or is of a class that is not the
-            kit's.
+        :raises ControlProgramError: if a program contains itself, or is an instance of none of the
+            kit's program classes.
         :raises GraphObjectCreationError: if it uses objects of another graph.
         """
         return self._node(program, ())

@@ -186,9 +186,11 @@ class MemoryLedger:
         return self.bytes_per_tile + self.gaps_per_tile
 
     def by_region(self) -> dict[str, int]:
-        """Return the bytes of all tiles by memory region: non-interleaved, interleaved, overflow.
+        """Return the bytes at each tile's peak, added up over all tiles, by memory region.
 
-        Gaps are included.
+        The keys are "Non-interleaved", "Interleaved" and "Overflow". The non-interleaved memory of
+        a tile is filled first, and overflow is what does not fit into its memory. Gaps are
+        included.
         """
         bytes_held = self.held_per_tile
         limit = self.target.bytes_per_tile

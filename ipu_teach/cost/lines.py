@@ -336,7 +336,9 @@ def listed(
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
     """Return a function that maps a place (file, line) in a codelet's code to its statement.
 
-    The place is in one of the codelet's methods, or in a function of its module.
+    The place is usually in one of the codelet's methods, or in a function of its module. Otherwise,
+    the statement has the name of the file as its method, and no text. A place in a property counts
+    to the method or function that begins before it.
     """
     known = _functions(codelet)
 

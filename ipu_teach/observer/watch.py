@@ -5,9 +5,10 @@
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
     seen.wrote("out")            # iterations that stored in a field or an element: wrote("y", 5)
 
-`compute()` runs once for the values. If it can be translated into a scalar loop, this loop runs
-too, as generated Python code that calls a `Watch` at every iteration and store. For a traced
-codelet, the cost of the lines comes from its trace.
+`compute()` runs once for the values, or once for each worker of a `MultiVertex`. If it can be
+translated into a scalar loop, this loop runs too, as generated Python code that calls a `Watch` at
+every iteration and store. For a traced codelet, the cost of the lines comes from its trace. If the
+codelet states its own cycles, its lines have no cost.
 """
 
 from __future__ import annotations

@@ -31,13 +31,14 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
     The sizes differ by at most one.
 
-    :raises PoplibsError: if `count` is negative, or if there are less than 1 or more than 2**22
-        parts.
+    :raises PoplibsError: if an argument is not an integer, if `count` is negative, or if there are
+        less than 1 or more than 2**22 parts.
     """
     if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
         raise PoplibsError(f"""balanced_partition() was given {shown(count)} items in
             {shown(parts)} parts.
             next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
+    count, parts = int(count), int(parts)  # The products would overflow in integers of numpy.
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
@@ -90,6 +91,10 @@ def split_regions(
             min_elements_per_part={shown(min_elements_per_part)}.
             next:  give a list of (begin, end) intervals, and whole numbers; grain_size and
             max_parts are 1 or more.""")
+    # Integers of numpy would overflow in the products below.
+    regions = [(int(begin), int(end)) for begin, end in regions]
+    grain_size, max_parts = int(grain_size), int(max_parts)
+    min_elements_per_part = int(min_elements_per_part)
     num_elements = sum(end - begin for begin, end in regions)
     num_grains = -(-num_elements // grain_size)
     min_grains = max(-(-min_elements_per_part // grain_size), 1)

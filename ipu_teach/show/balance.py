@@ -75,9 +75,11 @@ def balance(
     shared work is the mean over the tiles, phase by phase.
 
     `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
-    at which the picture rests: its number, counted from 0, or the name of a step. By default, it is
-    the superstep that loses the most cycles over all its executions. The title is about that
-    superstep.
+    at which the picture rests: its number, counted from 0, the name of a step, or a kind of phase
+    such as "exchange". By default, it is the step that `why` is about or, without `why`, the
+    superstep in the picture that loses the most cycles over all its executions. The title is about
+    that superstep, or about one that the picture leaves out if it loses more. With two reports and
+    no `at`, the title is about both runs.
 
     :raises InvalidOptionError: if an argument is not a report, if nothing that takes time has run,
         or if no frame shows `at`. It is also raised if `why` is not a chain of causes.
@@ -405,7 +407,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
     worst = shown_stretches.worst()
     return panels.scene(
         "balance",
-        _title(runs, worst[0], shown_stretches.entries[frames[worst[0]]]),
+        _title(runs, *_worst_place(runs[0], worst[0], shown_stretches)),
         _sentence(runs),
         foot=12,
         codes=CODES,
@@ -517,6 +519,19 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     if part > 0.9995:
         return f"{title}, all of it {whom}in {where}"
     return f"{title}; most is lost {whom}in {where}: {100 * part:.0f} % of the waiting"
+
+
+def _worst_place(run: _Run, frame: int, shown_stretches: _Shown) -> tuple[int, _Lost]:
+    """Return (position in the run, stretch) of the stretch in which most is lost.
+
+    It is the stretch of this frame, unless the picture leaves out one in which more is lost.
+    """
+    of_frame = shown_stretches.entries[shown_stretches.frames[frame]]
+    of_run = worst_of(run)
+    if of_run.runs * of_run.mean <= of_frame.runs * of_frame.mean:
+        return frame, of_frame
+    index = next(i for i, lost in enumerate(run.all) if lost is of_run)
+    return int(np.flatnonzero(run.order == index)[0]), of_run
 
 
 def worst_of(run: _Run) -> _Lost:

@@ -89,7 +89,8 @@ def fates(sizes: Array, dtype: type[DType]) -> Array:
     """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`.
 
     `HELD` magnitudes are represented by normal numbers, and `SUBNORMAL` magnitudes by subnormal
-    numbers. `LOST` magnitudes become 0, and `LARGE` magnitudes become infinite.
+    numbers. `LOST` magnitudes become 0. `LARGE` magnitudes are too large: they become
+    infinite in FLOAT and HALF, and NaN in QUARTER.
     """
     grid, scale = grid_of(dtype, "fates()")
     rounded = grid.round(np.ldexp(sizes, -scale))

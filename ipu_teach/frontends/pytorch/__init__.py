@@ -1,8 +1,9 @@
 """PyTorch modules as graphs of `frontends.ir`: capture, operations, optimisers and data loading.
 
-A capture runs a module once on tensors without elements and records the operations that torch
-executes. A lowering function then translates each operation of torch into operations of
-`frontends.ir`.
+A capture runs a module on tensors without elements and records the operations that torch
+executes. It runs the module once, or up to three times if `forward` changes attributes or draws
+random numbers of Python or numpy. A lowering function then translates each operation of torch into
+operations of `frontends.ir`.
 
 Importing this package imports torch. The import raises `NotHereImportError` if torch is not
 installed or is too old.

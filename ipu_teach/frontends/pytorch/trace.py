@@ -274,7 +274,8 @@ class Tracer:
     def _functionalise(self, joint: JointGraph) -> None:
         """Record the graph again, with operations that return new tensors.
 
-        They replace operations that change tensors in place.
+        They replace operations that change tensors in place. Changed parameters and buffers are
+        written by `copy_` at the end of the new graph.
         """
         run = _Rerun(joint)
         with torch.no_grad():

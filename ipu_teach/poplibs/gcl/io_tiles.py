@@ -28,7 +28,8 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
     :raises PoplibsError: if an IPU does not have these tiles.
     """
     tiles_per_ipu = graph.target.tiles_per_ipu
-    if not is_count(offset, 0) or not is_count(count, 1) or offset + count > tiles_per_ipu:
+    are_counts = is_count(offset, 0) and is_count(count, 1)
+    if not are_counts or int(offset) + int(count) > tiles_per_ipu:
         raise refused(
             f"was given {shown(offset)} as offset and {shown(count)} as count.",
             next_step=(
@@ -36,8 +37,8 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
                 f"{counted(tiles_per_ipu, 'tile')}, from 0."
             ),
         )
-    first_tiles = range(offset, graph.target.num_tiles, tiles_per_ipu)
-    return [tile for begin in first_tiles for tile in range(begin, begin + count)]
+    first_tiles = range(int(offset), graph.target.num_tiles, tiles_per_ipu)
+    return [tile for begin in first_tiles for tile in range(begin, begin + int(count))]
 
 
 @library

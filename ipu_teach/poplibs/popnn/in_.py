@@ -73,7 +73,11 @@ def instance_norm_param_update() -> None:
     `gamma_delta` and `beta_delta` are gradients [channels]. `scale` is a number, or a tensor of one
     element; for gradient descent it is minus the learning rate.
 
-    :raises PoplibsError: if a shape or dtype does not fit.
+    :raises PoplibsError: if a shape or dtype does not fit, or if `scale` is NaN or infinite.
+
+    :raises PoplarTypeError: if gamma and beta, or the two gradients, have different dtypes.
+
+    :raises TensorCreationError: if the number `scale` is too large for the dtype of gamma.
     """
 
 

@@ -44,9 +44,10 @@ STATISTICS = "maximum", "total", "picked"  # the numbers that `SoftmaxPart` comp
 class SoftmaxCrossEntropy(Vertex):
     """Set `loss` to log(sum(exp(scores))) minus the score of the expected class, for each row.
 
-    `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. Loss and
-    gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. If another class number is
-    too large, the loss is NaN. In the field annotations, HALF stands for the dtype of the scores.
+    `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. The loss
+    is 0 for rows whose expected class is `MASKED_LABEL_CODE`. So is the gradient, unless a score of
+    the row is NaN or +infinity: then it is NaN. If another class number is too large, the loss is
+    NaN. In the field annotations, HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
