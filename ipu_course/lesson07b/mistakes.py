@@ -1062,8 +1062,9 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: without the kernel
 # clause: `places` is the number of positions in the kernel
-# why:  the positions of the kernel are left out, but they are part of the depth.
-# next: use the depth places * ins // groups.
+# why:  this rounds up the channels of one position of the kernel, but the depth has the channels of
+#   all positions together.
+# next: round places * ins // groups up to a multiple of 16.
 def busy(places, ins, outs, groups):
     deep, wide = ins // groups, outs // groups
     return deep / (16 * -(-deep // 16)) * wide / (16 * -(-wide // 16))

@@ -629,9 +629,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the weights scaled once
-# why:  the weights are scaled once for the forward pass, but in dy @ w2.T the sums have another
+# why:  dh has the factor of the forward product h @ w2, but the sums in dy @ w2.T have another
 #   number of terms.
-# next: scale each product separately: dh = dy @ w2.T / np.sqrt(w2.shape[1]).
+# next: compute dh from the w2 that you are given: dh = dy @ w2.T / np.sqrt(w2.shape[1]).
 def two_layers(x, w1, w2, dy):
     w1, w2 = w1 / np.sqrt(w1.shape[0]), w2 / np.sqrt(w2.shape[0])
     h, dh = x @ w1, dy @ w2.T

@@ -686,6 +686,48 @@ class Gives(Vertex):
             self.to_a[k] = share * self.from_b[k]
 
 
+# %% 15.3: one share for both, from a
+# clause: lam is that **of this message**
+# why:  both messages have the share with the lam of from_a, but to_a passes on from_b.
+# next: compute another share for to_a, with self.from_b[1].
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        share = pull / (pull + self.from_a[1])
+        self.to_b = share * self.from_a
+        self.to_a = share * self.from_b
+
+
+# %% 15.3: one share for both, from b
+# clause: lam is that **of this message**
+# why:  both messages have the share with the lam of from_b, but to_b passes on from_a.
+# next: compute another share for to_b, with self.from_a[1].
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        share = pull / (pull + self.from_b[1])
+        self.to_b = share * self.from_a
+        self.to_a = share * self.from_b
+
+
 # %% 15.4: at random
 # not yet: no more often than at random
 def place(height, width, tiles, most):
