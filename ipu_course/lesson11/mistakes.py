@@ -195,6 +195,19 @@ def stochastic(values, rng):
     return np.where(up, above, below).astype(np.float16)
 
 
+# %% 11.1: the nearest half for the one below
+# why:  this always uses the nearest half as the half below, but the nearest half can be above the
+#   value. Then the value is always rounded up.
+# next: where the nearest half is above the value, take np.nextafter(half, np.float16(-np.inf)) as
+#   the half below.
+def stochastic(values, rng):
+    below = np.float16(values)
+    above = np.nextafter(below, np.float16(np.inf))
+    gap = above.astype(float) - below.astype(float)
+    chance = (values - below.astype(float)) / gap
+    return np.where(rng.random(values.shape) < chance, above, below)
+
+
 # %% 11.2: the variance
 # clause: the square root of the variance
 # why:  the second number is the variance, but the exercise asks for the standard deviation.

@@ -68,6 +68,13 @@ def information(mean, variance):
     return 1 / variance, mean / variance
 
 
+# %% 15.w1: the variance squared
+# why:  this squares `variance`, as if it were a standard deviation.
+# next: leave out the square: eta is mean / variance, and lam is 1 / variance.
+def information(mean, variance):
+    return mean / variance**2, 1 / variance**2
+
+
 # %% 15.1: covariances added
 # clause: are Gaussians over the same n variables
 # why:  this adds covariances, as for the sum of two quantities, but here all Gaussians describe the
