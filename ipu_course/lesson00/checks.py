@@ -160,6 +160,7 @@ def _largest(answer: Callable[..., int]) -> Passed:
         f"drawn, {k}": (int(draw.integers(2, 2000)), 2 * int(draw.integers(500, 350_000)))
         for k in range(5)
     }
+    cases["drawn, small"] = (3, 40)
     cases["two matrices fill the memory to the last byte"] = (25, 4 * 14**2)
     cases["there are two bytes too few for that"] = (1, 4 * 70**2 - 2)
     cases["not even one element fits twice"] = (1, 2)

@@ -333,6 +333,15 @@ def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile // 2 // 16)
 
 
+# %% 00.4: half the tiles for each
+# clause: fit into the memory of all tiles
+# why:  this uses tiles // 2 tiles for each matrix. With an odd number of tiles, one tile is not
+#   used.
+# next: divide the bytes of all tiles by 2, not the number of tiles.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles // 2 * bytes_per_tile // 2)
+
+
 # %% 00.w1: divided instead of the rest
 # clause: like cards to players
 # why:  this is the number of full rounds before element i. The exercise asks for the tile.
@@ -383,3 +392,11 @@ def tile_of(i, tiles):
 # next: subtract tiles for each round, or return i % tiles.
 def tile_of(i, tiles):
     return i - i // tiles
+
+
+# %% 00.w1: one round only
+# clause: After the last tile comes tile 0 again
+# why:  this subtracts `tiles` at most once, but there can be several full rounds before element i.
+# next: leave out all full rounds: i % tiles.
+def tile_of(i, tiles):
+    return i - tiles if i >= tiles else i

@@ -262,6 +262,14 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return max(sync, -(-max(*bytes_in, *bytes_out) // 4)) + max(work)
 
 
+# %% 01.1: rounded up by round
+# why:  if bytes / 4 is an odd number, round(bytes / 4 + 0.5) is one too large: 4 bytes take 1
+#   cycle, but round(1.5) is 2.
+# next: round the exchange up with -(-bytes // 4), or math.ceil.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return sync + round(max(*bytes_in, *bytes_out) / 4 + 0.5) + max(work)
+
+
 # %% 01.2: round robin
 # clause: the fullest tile has as little work as possible
 # why:  this deals the jobs to the tiles like cards, and ignores how long each job is.

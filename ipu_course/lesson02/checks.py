@@ -738,6 +738,8 @@ def _fired(
                 ) from None
             return broken.error
         raise
+    if not written:
+        _refuse_other_source(engine, description, values)
     _refuse_other_target(engine, description, values)
     if written:
         _refuse_no_copy(engine, description, values, later)
@@ -841,6 +843,28 @@ def _target_of(engine: Engine, description: str) -> Array:
             why="the program writes nothing into target, or only a part of it.",
             next_step="always return Copy(source, target).",
         ) from None
+
+
+def _refuse_other_source(engine: Engine, description: str, values: Array) -> None:
+    """Raise `NotYet` if the program wrote other numbers than `values` into source.
+
+    It may write none at all.
+    """
+    source = engine._peek("check source")
+    if not np.isnan(source).all() and difference(source, values, 0):
+        why = "in this case nothing may be written into source, but it has other numbers."
+        if (source == source[0]).all():
+            filling = number(float(source[0]))
+            why = (
+                f"in this case nothing may be written into source, but it is filled with {filling}."
+            )
+        raise NotYet(
+            description,
+            "no error",
+            expected=UninitialisedReadError.__name__,
+            why=why,
+            next_step=ONLY_IF[UninitialisedReadError],
+        )
 
 
 def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:

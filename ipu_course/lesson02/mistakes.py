@@ -838,6 +838,17 @@ def copying(graph, source, target, values, mapped, written):
     return Copy(source, target)
 
 
+# %% 02.5: zeros if not written
+# clause: if not written, nothing is written into source
+# not yet: nothing may be written into source, but it is filled with 0
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    graph.set_initial_value(source, values if written else [0] * len(values))
+    return Copy(source, target)
+
+
 # %% 02.5: no copy without a tile
 # not yet: always return Copy(source, target)
 def copying(graph, source, target, values, mapped, written):

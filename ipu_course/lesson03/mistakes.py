@@ -539,7 +539,9 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: squares in HALF
-# not yet: rounding loses too many digits
+# why:  the squares are rounded to HALF before they are added up: the product of two HALF tensors is
+#   a HALF tensor.
+# next: square inside the reduction: popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements).
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     both = [

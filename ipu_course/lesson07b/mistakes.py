@@ -737,6 +737,22 @@ def backward(graph, x, w, dy, p, program):
     return dw.reshape(w.shape), dx.reshape(x.shape), db
 
 
+# %% 07b.2: the padding of the way there, in its own shape
+# clause: with the shapes of x, w and the bias
+# why:  there are p zeros around dy, as around x, so dx has another size.
+# next: put k - 1 - p zeros around dy.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    wide = zeros_around(graph, dy, p)
+    batch, rows, columns, _ = wide.shape
+    dx = poplin.mat_mul(graph, patches(wide, k), turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape((batch, rows - k + 1, columns - k + 1, ins)), dw.reshape(w.shape), db
+
+
 # %% 07b.3: on another tile
 # clause: The check measures the cycles of a layer of 32 channels on 512 tiles
 # not yet: are on tile 256
@@ -1062,8 +1078,9 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: without the kernel
 # clause: `places` is the number of positions in the kernel
-# why:  the positions of the kernel are left out, but they are part of the depth.
-# next: use the depth places * ins // groups.
+# why:  this rounds up the channels of one position of the kernel, but the depth has the channels of
+#   all positions together.
+# next: round places * ins // groups up to a multiple of 16.
 def busy(places, ins, outs, groups):
     deep, wide = ins // groups, outs // groups
     return deep / (16 * -(-deep // 16)) * wide / (16 * -(-wide // 16))

@@ -861,6 +861,17 @@ def keep_for(layers, room):
     return list(range(0, layers, every))
 
 
+# %% 08.5: 08.2's formula, rounded up
+# why:  if k does not divide the number L of layers, the last segment is shorter, so L / k rounded
+#   up, plus k - 1, counts one input too many.
+# next: use max(alive(schedule(…), …)), which is right for any spacing.
+def keep_for(layers, room):
+    for every in range(1, layers + 1):
+        if -(-layers // every) + every - 1 <= room:
+            return list(range(0, layers, every))
+    return [0]
+
+
 # %% 08.6: a number for each call
 # clause: The same layer drops the same
 # not yet: recompute 0 sets other elements to 0 than forward 0

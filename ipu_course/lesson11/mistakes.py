@@ -195,6 +195,19 @@ def stochastic(values, rng):
     return np.where(up, above, below).astype(np.float16)
 
 
+# %% 11.1: the nearest half for the one below
+# why:  this always uses the nearest half as the half below, but the nearest half can be above the
+#   value. Then the value is always rounded up.
+# next: where the nearest half is above the value, take np.nextafter(half, np.float16(-np.inf)) as
+#   the half below.
+def stochastic(values, rng):
+    below = np.float16(values)
+    above = np.nextafter(below, np.float16(np.inf))
+    gap = above.astype(float) - below.astype(float)
+    chance = (values - below.astype(float)) / gap
+    return np.where(rng.random(values.shape) < chance, above, below)
+
+
 # %% 11.2: the variance
 # clause: the square root of the variance
 # why:  the second number is the variance, but the exercise asks for the standard deviation.
@@ -629,9 +642,9 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the weights scaled once
-# why:  the weights are scaled once for the forward pass, but in dy @ w2.T the sums have another
+# why:  dh has the factor of the forward product h @ w2, but the sums in dy @ w2.T have another
 #   number of terms.
-# next: scale each product separately: dh = dy @ w2.T / np.sqrt(w2.shape[1]).
+# next: compute dh from the w2 that you are given: dh = dy @ w2.T / np.sqrt(w2.shape[1]).
 def two_layers(x, w1, w2, dy):
     w1, w2 = w1 / np.sqrt(w1.shape[0]), w2 / np.sqrt(w2.shape[0])
     h, dh = x @ w1, dy @ w2.T

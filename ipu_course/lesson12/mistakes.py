@@ -70,6 +70,13 @@ def blocks_in(offsets, row):
     return offsets[row] - offsets[row - 1]
 
 
+# %% 12.w1: the row before, or none
+# why:  this is the number of blocks of the previous row, and 0 for row 0.
+# next: return offsets[row + 1] - offsets[row].
+def blocks_in(offsets, row):
+    return offsets[row] - offsets[row - 1] if row else offsets[0]
+
+
 # %% 12.1: a row without blocks is left out
 # clause: write all of self.out.
 # why:  a row without blocks is never written, so its output is undefined.

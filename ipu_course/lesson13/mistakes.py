@@ -396,7 +396,7 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.4: g at zero
 # why:  at x = 0 this gives g, but the gradient there is `slope` * g.
-# next: use expr._1 > 0 instead of expr._1 >= 0.
+# next: select g only where expr._1 > 0, and `slope` * g everywhere else, also at x = 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]
     v = expr._1 if g is None else expr._2

@@ -702,7 +702,7 @@ def _knots() -> tuple[Trial, ...]:
         tensors = {name: Var(INT, len(x), 0, [np.array(x)]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
         pairs = ", ".join(f"{a}-{b}" for a, row in enumerate(rows) for b in row if b >= a)
-        words = f"{message}: {pairs}" if len(edges) <= 30 else message
+        words = f"{message}: {pairs}" if len(edges) <= 33 else message
         if parts > 1:
             words += f"; on {parts} tiles, which begin at {', '.join(map(str, bounds[:-1]))}"
         trial = Trial(words, tensors, more=(rows,), form=_counting, beside=_knots)

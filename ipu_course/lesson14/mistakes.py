@@ -1027,6 +1027,33 @@ class Triangles(Vertex):
         self.count = total // 3
 
 
+# %% 14.4: b for the third one
+# clause: that makes no triangle
+# why:  if b is its own neighbour, b also counts as the third vertex, but a triangle has three
+#   different vertices.
+# next: count the third vertex only if it is larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = k, self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
 # %% 14.5: as many vertices
 # clause: Distribute the edges
 # why:  each tile has about the same number of whole rows, but one row can have nearly all edges.

@@ -361,7 +361,7 @@ def _robust(answer: type[Vertex]) -> Passed:
                 why = why or (
                     f"the cases before are right, but this one is wrong: {position}." if run else ""
                 )
-                advice = advice or "compute the stiffness of this case by hand, and then to_b."
+                advice = advice or f"compute the stiffness of this case by hand, and then {name}."
                 where = where.replace("nan", "nothing was written")
                 values = zip(("from_a", "from_b", "mean_a", "mean_b", "stiff"), case, strict=False)
                 given = ", ".join(f"{name} {value}" for name, value in values)

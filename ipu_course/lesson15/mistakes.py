@@ -68,6 +68,13 @@ def information(mean, variance):
     return 1 / variance, mean / variance
 
 
+# %% 15.w1: the variance squared
+# why:  this squares `variance`, as if it were a standard deviation.
+# next: leave out the square: eta is mean / variance, and lam is 1 / variance.
+def information(mean, variance):
+    return mean / variance**2, 1 / variance**2
+
+
 # %% 15.1: covariances added
 # clause: are Gaussians over the same n variables
 # why:  this adds covariances, as for the sum of two quantities, but here all Gaussians describe the
@@ -684,6 +691,48 @@ class Gives(Vertex):
         for k in range(2):
             self.to_b[k] = share * self.from_a[k]
             self.to_a[k] = share * self.from_b[k]
+
+
+# %% 15.3: one share for both, from a
+# clause: lam is that **of this message**
+# why:  both messages have the share with the lam of from_a, but to_a passes on from_b.
+# next: compute another share for to_a, with self.from_b[1].
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        share = pull / (pull + self.from_a[1])
+        self.to_b = share * self.from_a
+        self.to_a = share * self.from_b
+
+
+# %% 15.3: one share for both, from b
+# clause: lam is that **of this message**
+# why:  both messages have the share with the lam of from_b, but to_b passes on from_a.
+# next: compute another share for to_b, with self.from_a[1].
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(abs(self.mean_a - self.mean_b), self.far)
+        share = pull / (pull + self.from_b[1])
+        self.to_b = share * self.from_a
+        self.to_a = share * self.from_b
 
 
 # %% 15.4: at random

@@ -173,7 +173,7 @@ def spread(graph, tensor):
 
 
 # %% 00.4: a loop
-# passed: on 591 fixed sets of numbers
+# passed: on 592 fixed sets of numbers
 def largest_side(tiles, bytes_per_tile):
     n = 0
     while 2 * 2 * (n + 1) ** 2 <= tiles * bytes_per_tile:
@@ -182,13 +182,13 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: floats
-# passed: on 591 fixed sets of numbers
+# passed: on 592 fixed sets of numbers
 def largest_side(tiles, bytes_per_tile):
     return int((tiles * bytes_per_tile / 4) ** 0.5)
 
 
 # %% 00.4: numpy
-# passed: on 591 fixed sets of numbers
+# passed: on 592 fixed sets of numbers
 def largest_side(tiles, bytes_per_tile):
     import numpy as np
     return np.floor(np.sqrt(tiles * bytes_per_tile) / 2)

@@ -316,6 +316,17 @@ def two_layers(x, w1, w2, dy):
     return [h, np.dot(h, second), dh, x.T @ dh / n**0.5, h.T @ dy / n**0.5]
 
 
+# %% 11.4: the forward factor for dh
+# like: the weights scaled once
+def two_layers(x, w1, w2, dy):
+    batch, n = x.shape
+    hidden = w1.shape[1]
+    h = x @ w1 / n**0.5
+    y = h @ w2 / hidden**0.5
+    dh = dy @ w2.T / hidden**0.5
+    return h, y, dh, x.T @ dh / batch**0.5, h.T @ dy / batch**0.5
+
+
 # %% 11.4: the operands scaled
 # passed: 3 pairs of layers
 def two_layers(x, w1, w2, dy):

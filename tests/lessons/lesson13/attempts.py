@@ -254,6 +254,14 @@ def leaky(low, x, slope, g=None):
     return low.call(popops.map, expression, [x] if g is None else [x, g])
 
 
+# %% 13.4: the other way round, below 0
+# like: g at zero
+def leaky(low, x, slope, g=None):
+    if g is None:
+        return low.call(popops.map, expr.Select(slope * expr._1, expr._1, expr._1 < 0), [x])
+    return low.call(popops.map, expr.Select(slope * expr._2, expr._2, expr._1 < 0), [x, g])
+
+
 # %% 13.4: two halves
 # passed: slopes 0.1, 3, -0.5, 0, 1
 def leaky(low, x, slope, g=None):
