@@ -834,7 +834,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.3: in a copy that nobody fetches
-# why:  the means are not stored in a, so a still has the old numbers.
+# why:  the means are not stored in `a`, so `a` still has the old numbers.
 # next: connect here= to a[i] and right= to the copy's element i + 1: then each mean is stored in a.
 def repaired(graph, a):
     old = graph.clone(a)

@@ -776,7 +776,7 @@ def changed(before, after):
 
 
 # %% 06.4: the longest step
-# clause: which step takes another time because of it
+# clause: which step is slower or faster because of this change
 # not yet: this step takes the longest
 def changed(before, after):
     found = compare(before, after)
@@ -809,7 +809,7 @@ def changed(before, after):
 
 
 # %% 06.4: what the changed step reads
-# clause: which variable changed, which step takes another time because of it
+# clause: which variable changed, which step is slower or faster because of this change
 # not yet: the variable that they write has another shape
 def changed(before, after):
     found = compare(before, after)
@@ -835,7 +835,7 @@ def changed(before, after):
 
 
 # %% 06.4: how many tiles
-# clause: A variable may be on other tiles, but on the same number of tiles as before
+# clause: A variable may move to other tiles while the number of its tiles stays the same
 # not yet: The number of its tiles is the same
 def changed(before, after):
     olds = {variable.name: variable for variable in before.variables}
@@ -1228,7 +1228,7 @@ def retyped(before, after):
 
 
 # %% 06.w2: the step
-# why:  this is the step that takes another time because of the variable. The exercise asks for the
+# why:  this is the step that is slower or faster because of the variable. The exercise asks for the
 #   variable.
 # next: use .of("variables") instead of .of("cycles").
 def retyped(before, after):
@@ -1263,7 +1263,7 @@ positions = 2, 1
 # %% 06.w3: a transpose that moves
 # clause: element [0, 1] of its transpose
 # why:  a transpose moves nothing: its element [0, 1] is element [1, 0] of the variable.
-# next: find the position of [1, 0] in the variable for the second number.
+# next: as the second number, write the position of element [1, 0] of the variable.
 positions = 1, 1
 
 

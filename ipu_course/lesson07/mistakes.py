@@ -557,7 +557,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: labels in the pixels
-# clause: test labels that are all wrong
+# clause: replaces every test label by a wrong one
 # not yet: so the labels came in with the test images
 def train(engine, data, epochs):
     def marked(images, labels, size):

@@ -956,7 +956,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the window is the stride
-# clause: a gradient for each window of k x k
+# clause: the largest element of each window of k x k
 # why:  the windows start k apart here, but they should start `stride` apart.
 # next: start window (i, j) at row i * stride and column j * stride.
 def pool_back(x, dy, k, stride):

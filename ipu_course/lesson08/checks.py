@@ -325,7 +325,7 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
 
 
 def _orders(alike: Callable[[Callable[..., Order]], bool], like: Callable[..., Order]) -> bool:
-    """Return whether another answer, `like`, returns the same steps."""
+    """Return whether the known mistake `like` returns the same steps as the learner's answer."""
     return alike(_pairs_of(like))
 
 

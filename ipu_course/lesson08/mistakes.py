@@ -680,8 +680,8 @@ def keep_for(layers, room):
 
 
 # %% 08.5: only the first
-# why:  only the input of layer 0 is saved, so all inputs of the chain are in memory when the
-#   backward pass begins.
+# why:  only the input of layer 0 is saved, so the whole chain is one segment. Its inputs are all
+#   recomputed before its first backward step, and are in memory together.
 # next: try all spacings, and leave out those whose max(alive(…)) is above room.
 def keep_for(layers, room):
     return [0]

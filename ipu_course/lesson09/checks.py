@@ -531,14 +531,14 @@ def _factors(answer: Callable[[int, int], int]) -> Passed:
     drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {
-        "the work takes longer than the load": (443, 671),
-        "there is nothing to load": (0, 500),
+        "`work` is more than `load`": (443, 671),
+        "`load` is 0: there is nothing to load": (0, 500),
     }
     cases |= {
-        "the load is an exact multiple of the work": (800, 200),
-        "the load is much longer than the work": (10**6 + 1, 100),
+        "`load` is an exact multiple of `work`": (800, 200),
+        "`load` is much more than `work`": (10**6 + 1, 100),
     }
-    cases |= {"the load is one cycle longer than the work": (100_001, 100_000)}
+    cases |= {"`load` is one cycle more than `work`": (100_001, 100_000)}
     more = product(range(41), range(1, 10))
     known = suspects("09.4")
     return compare(answer, lambda load, work: max(1, -(-load // work)), cases, known, more=more)

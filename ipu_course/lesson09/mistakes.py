@@ -803,7 +803,7 @@ def factor(load, work):
 
 # %% 09.4: always one more
 # clause: the smallest factor that hides
-# why:  if the load is an exact multiple of the work, this is one micro-batch too many.
+# why:  if `load` is an exact multiple of `work`, this is one micro-batch too many.
 # next: use -(-load // work), which leaves a whole number unchanged.
 def factor(load, work):
     return load // work + 1

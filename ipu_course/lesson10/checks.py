@@ -744,7 +744,8 @@ def _together(answer: Callable[..., None]) -> Passed:
                     )
                 raise trial_run.refused("10.7", *fault, advice, draws=draws, nearest=True)
     words = (
-        "2, 4 and 1 replicas, two steps: like one machine with all samples, and equal in every bit"
+        "2, 4 and 1 replicas, two steps: w has the same bits on all replicas, and the values that "
+        "one machine with all samples computes"
     )
     return Passed(words, evidence=actual)
 

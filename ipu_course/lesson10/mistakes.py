@@ -736,7 +736,7 @@ def chunk_sent(place, k, many):
 # %% 10.w2: round once only
 # why:  this goes round the ring once only. In a later round the number is still negative, but the
 #   chunk numbers wrap around again.
-# next: compute place - k, modulo many.
+# next: return (place - k) % many.
 def chunk_sent(place, k, many):
     return place - k if place >= k else place - k + many
 

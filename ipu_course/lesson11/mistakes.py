@@ -631,7 +631,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the bare ones go on
-# clause: Each product uses the scaled results before it
+# clause: Compute `y` and `dw2` from the scaled `h`, and `dw1` from the scaled `dh`
 # why:  y and dw1 are computed from h and dh before these are scaled.
 # next: use the scaled h and dh, which you return.
 def two_layers(x, w1, w2, dy):

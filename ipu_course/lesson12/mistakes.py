@@ -940,8 +940,8 @@ def steps(counts, slots):
 
 
 # %% 12.5: part by part
-# why:  each part places all its blocks before the next part begins, but in each step all parts
-#   place blocks.
+# why:  here each part places all its blocks before the next part begins, but all parts should
+#   place blocks in every step.
 # next: put the loop over steps outside, and the loop over parts inside it.
 def steps(counts, slots):
     left = [max(0, count - slots) for count in counts]

@@ -224,7 +224,7 @@ def _messages(
 
 
 def _played(trial: Trial, answer: type[Vertex]) -> View:
-    """Return a view of how the beliefs of a network change, for a refusal."""
+    """Return a picture of how the beliefs change, which is shown with a wrong answer."""
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -743,7 +743,7 @@ def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execu
         raise NotYet(
             "the program after, once more with vertices that do nothing",
             f"{copied:,} of {counted(computed, 'result')} are right without them",
-            expected="results that only its vertices can compute",
+            expected="results that only the vertices of the program after can compute",
             why=(
                 "the vertices of the faster program do not compute these results: they come from "
                 "the host or from another program."

@@ -371,7 +371,7 @@ class Variable(Vertex):
 
 # %% 15.w2: it never gives way
 # clause: Return the **stiffness** of such a spring
-# why:  the stiffness is `stiff` at every distance, but it should decrease beyond far.
+# why:  the stiffness is `stiff` at every distance, but it should decrease beyond `far`.
 # next: use the stiffness stiff * far / np.maximum(abs(apart), far).
 def pulls(apart, stiff, far):
     return stiff
@@ -379,8 +379,8 @@ def pulls(apart, stiff, far):
 
 # %% 15.w2: the sign of apart
 # clause: the difference of the means, may be negative
-# why:  a negative apart counts as near here, even if its magnitude is large.
-# next: use abs(apart) instead of apart.
+# why:  a negative `apart` counts as near here, even if its magnitude is large.
+# next: use abs(apart) instead of `apart`.
 def pulls(apart, stiff, far):
     return stiff * far / max(apart, far)
 
@@ -401,15 +401,15 @@ def pulls(apart, stiff, far):
 
 
 # %% 15.w2: negative beyond far
-# why:  beyond far, this divides by apart with its sign, so the stiffness can be negative.
-# next: divide by abs(apart).
+# why:  beyond `far`, this divides by `apart` with its sign, so the stiffness can be negative.
+# next: divide by abs(apart) instead of `apart`.
 def pulls(apart, stiff, far):
     return stiff if abs(apart) <= far else stiff * far / apart
 
 
 # %% 15.3: it never gives way
 # clause: the robust factor
-# why:  the stiffness is `stiff` at every distance, but it should decrease beyond far.
+# why:  the stiffness is `stiff` at every distance, but it should decrease beyond `far`.
 # next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]

@@ -563,7 +563,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.4: whole numbers for slopes
-# clause: Return the gradient of each element of x
+# clause: Compute the backward pass of a pooling in plain numpy
 # not yet: x has whole numbers
 def pool_back(x, dy, k, stride):
     dx = np.zeros_like(x)

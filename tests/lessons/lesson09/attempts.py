@@ -690,7 +690,7 @@ def steps_of(transfers):
 
 # %% 09.4: 0.99 more, and cut off
 # clause: at least as long as a load
-# not yet: Special in this case: the load is one cycle longer than the work.
+# not yet: Special in this case: `load` is one cycle more than `work`.
 def factor(load, work):
     return max(1, int(load / work + 0.99))
 

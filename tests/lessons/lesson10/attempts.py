@@ -571,7 +571,7 @@ def from_where(one, other):
 
 
 # %% 10.7: the mean of means
-# passed: equal in every bit
+# passed: w has the same bits on all replicas
 def step(graph, w, x, t, rate, program):
     y = poplin.mat_mul(graph, x, w, program)
     error = popops.sub(graph, y, t, program)
@@ -581,7 +581,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the mean of the weights
-# passed: equal in every bit
+# passed: w has the same bits on all replicas
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -591,7 +591,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: each scales its own
-# passed: equal in every bit
+# passed: w has the same bits on all replicas
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
