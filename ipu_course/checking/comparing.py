@@ -161,6 +161,36 @@ def compare(
     ordinary = [name for name in wrong if name.startswith(ORDINARY)]
     fault = min(ordinary or wrong, key=lambda name: _size(cases[name]))
     case = cases[fault]
+    actual, why, advice = _explained(
+        answer, oracle, cases, results, wrong, fault, suspects, next_step, tolerance, otherwise
+    )
+    raise NotYet(
+        call_text(answer, case),
+        came=actual,
+        expected=quoted(oracle(*case)),
+        why=why,
+        next_step=advice,
+        draws=partial(draws, *case) if draws else None,
+    )
+
+
+def _explained(
+    answer: Callable[..., Result],
+    oracle: Callable[..., Result],
+    cases: Mapping[str, Case],
+    results: Mapping[str, Result],
+    wrong: Mapping[str, str],
+    fault: str,
+    suspects: Iterable[Mistake],
+    next_step: str,
+    tolerance: float,
+    otherwise: Callable[[Pairs[Case, Result]], Reason],
+) -> tuple[str, str, str]:
+    """Return (what came, why, next step) for the wrong result of the case `fault`.
+
+    `wrong` has the difference in words for each case with a wrong result. The other parameters are
+    those of `compare`.
+    """
     pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
     actual = wrong[fault]
@@ -184,14 +214,7 @@ def compare(
         advice = KEEP_WIDE if why == ROUNDED else advice
     if not why and not any(name.startswith(ORDINARY) for name in wrong):
         why = f"the ordinary cases are right. Special in this case: {fault}."
-    raise NotYet(
-        call_text(answer, case),
-        came=actual,
-        expected=quoted(oracle(*case)),
-        why=why,
-        next_step=advice,
-        draws=partial(draws, *case) if draws else None,
-    )
+    return actual, why, advice
 
 
 def _is_right(

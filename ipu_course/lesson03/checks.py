@@ -342,6 +342,34 @@ def length_of(x: Array, y: Array) -> Array:
 LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 
 
+def _refuse_several_sets(description: str, report: Report) -> None:
+    """Raise `NotYet` if the lengths took more than one compute set."""
+    sets = _compute_sets(report)
+    if sets != 1:
+        why = (
+            "each operation is a separate call. Between two calls, the tiles store a tensor "
+            "and wait for each other."
+        )
+        if sets < 4:
+            why = (
+                "only some of the operations are fused. Between two calls, the tiles store a "
+                "tensor and wait for each other."
+            )
+        advice = "write all four operations as one expression, for one call of popops.map."
+        if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
+            why = "the expression is not fused, because the option enableGenerateCodelet is off."
+            advice = "leave out the options of popops.map."
+        budget = Bars(1, sets, "compute sets")
+        raise NotYet(
+            description,
+            f"the right lengths, in {counted(sets, 'compute set')}",
+            expected="1 compute set",
+            why=why,
+            next_step=advice,
+            bars=budget,
+        )
+
+
 def _fused(answer: Callable[..., Tensor]) -> Passed:
     runs = {}
     tolerance = LENGTHS.tolerance
@@ -354,32 +382,7 @@ def _fused(answer: Callable[..., Tensor]) -> Passed:
             answer, "03.3", description, inputs=inputs, results=[right], tolerance=tolerance
         )
         report = runs[per_tile].report
-        sets = _compute_sets(report)
-        if sets != 1:
-            why = (
-                "each operation is a separate call. Between two calls, the tiles store a tensor "
-                "and wait for each other."
-            )
-            if sets < 4:
-                why = (
-                    "only some of the operations are fused. Between two calls, the tiles store a "
-                    "tensor and wait for each other."
-                )
-            advice = "write all four operations as one expression, for one call of popops.map."
-            if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
-                why = (
-                    "the expression is not fused, because the option enableGenerateCodelet is off."
-                )
-                advice = "leave out the options of popops.map."
-            budget = Bars(1, sets, "compute sets")
-            raise NotYet(
-                description,
-                f"the right lengths, in {counted(sets, 'compute set')}",
-                expected="1 compute set",
-                why=why,
-                next_step=advice,
-                bars=budget,
-            )
+        _refuse_several_sets(description, report)
         if crossing := _crossing(report):
             why = (
                 "row i of x and of y is on one tile, and row i of the lengths could be there, too."

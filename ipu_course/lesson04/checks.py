@@ -924,6 +924,11 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
             "only `new` times.",
             "add `new`, not `length`, for it.",
         )
+    return _misjudged_lengths(actual, right, lengths, new)
+
+
+def _misjudged_lengths(actual: Array, right: Array, lengths: Array, new: Array) -> tuple[str, str]:
+    """Return `(what is wrong with how the estimate grows with the length, next step)`."""
     missing = right - actual
     if missing.min() > 0 and missing.max() - missing.min() <= 0.5:
         why = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from math import ceil
+from typing import NoReturn
 
 import numpy as np
 
@@ -448,14 +449,8 @@ def split_budget() -> int:
 
 
 def _in_pieces(answer: Callable[..., Program]) -> Passed:
-    for rows, cols, pieces in (
-        (26, 64, 4),
-        (29, 30, 7),
-        (TILES, 40, 13),
-        (5, 30, 1),
-        (3, 11, 5),
-        (1, 7, 3),
-    ):
+    shapes = ((26, 64, 4), (29, 30, 7), (TILES, 40, 13), (5, 30, 1), (3, 11, 5), (1, 7, 3))
+    for rows, cols, pieces in shapes:
         description = (
             f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row split into "
             f"{pieces}"
@@ -714,6 +709,37 @@ def fullest(report: Report) -> int:
     return int(report.memory.held_per_tile.max())
 
 
+def _refuse_memory(
+    answer: Callable[..., Tensor], description: str, run: Ran, peak_bytes: int
+) -> NoReturn:
+    """Raise `NotYet`, because the fullest tile has more than the allowed bytes."""
+    num_steps = run.report.num_steps
+    steps = counted(num_steps, "superstep")
+    limit, budget = frugal_budget()
+    why = f"the product takes {steps}, and the fullest tile still holds too many bytes."
+    advice = IN_FOUR
+    cut = _cut_of(answer, num_steps)
+    if num_steps > 64:
+        why = f"the product takes {steps}, and the code for all these steps fills the tile again."
+        advice = "use fewer steps: give mat_mul a larger share of the memory, or use fewer pieces."
+    elif cut:
+        why = f"{why[:-1]}: {cut}"
+    elif run.cycles < 1.01 * budget / SHARE_OF_CYCLES:
+        why = (
+            "this is the fastest plan, in which every tile receives all its blocks of a and b "
+            "at once."
+        )
+        advice = IN_FOUR
+    bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
+    raise NotYet(
+        description,
+        "the right numbers, but too many bytes",
+        why=why,
+        next_step=advice,
+        bars=bars,
+    )
+
+
 def _frugal(answer: Callable[..., Tensor]) -> Passed:
     for m, k, n in ((40, 96, 64), (7, 13, 5), (6, 300, 10), (M, K, N)):
         description = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
@@ -733,32 +759,7 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
     cycles = run.cycles
     steps = counted(report.num_steps, "superstep")
     if peak_bytes > limit:
-        why = f"the product takes {steps}, and the fullest tile still holds too many bytes."
-        advice = IN_FOUR
-        cut = _cut_of(answer, report.num_steps)
-        if report.num_steps > 64:
-            why = (
-                f"the product takes {steps}, and the code for all these steps fills the tile again."
-            )
-            advice = (
-                "use fewer steps: give mat_mul a larger share of the memory, or use fewer pieces."
-            )
-        elif cut:
-            why = f"{why[:-1]}: {cut}"
-        elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
-            why = (
-                "this is the fastest plan, in which every tile receives all its blocks of a and b "
-                "at once."
-            )
-            advice = IN_FOUR
-        bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
-        raise NotYet(
-            description,
-            "the right numbers, but too many bytes",
-            why=why,
-            next_step=advice,
-            bars=bars,
-        )
+        _refuse_memory(answer, description, run, peak_bytes)
     bars = Bars(budget, cycles, MODELLED)
     if cycles > budget:
         learner_cycles, fastest_cycles = (

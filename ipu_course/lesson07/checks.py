@@ -547,11 +547,8 @@ def _train(answer: Callable[..., float]) -> Passed:
         runs.append(_Trained(description, data, share, *ran, *learnt))
     full_run, short, turned_round = runs
     for run, epochs in ((full_run, EPOCHS), (short, 3)):
-        _ran(
-            run,
-            epochs,
-            constant=0 < run.share < 1 and len({one_run.share for one_run in runs}) == 1,
-        )
+        is_constant = 0 < run.share < 1 and len({one_run.share for one_run in runs}) == 1
+        _ran(run, epochs, constant=is_constant)
     _seen_nothing(turned_round)
     digits = _digits_of([full_run, short])
     for run, tests in ((full_run, ""), (short, "early")):

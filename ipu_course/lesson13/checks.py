@@ -141,6 +141,33 @@ def _machine() -> Iterator[None]:
         ipu._configured[:] = before
 
 
+def _refuse_several(description: str, models: list[keras.Model], model: keras.Model) -> None:
+    """Raise `NotYet` if several models were created, or if programs were compiled again."""
+    if len(models) > 1:
+        why = (
+            "each new model starts again with the weights of make(), so what the last one "
+            "learned is lost."
+        )
+        message = f"{len(models)} models were created"
+        raise NotYet(
+            description,
+            message,
+            expected="1",
+            why=why,
+            next_step="call make() once, before all loops.",
+        )
+    if len(model.compiles) > 1:
+        why = "the program is compiled again, but a compiled program can run any number of times."
+        message = f"{len(model.compiles)} programs were compiled"
+        raise NotYet(
+            description,
+            message,
+            expected="1",
+            why=why,
+            next_step="call compile() and fit() only once, outside of loops.",
+        )
+
+
 def _ported(answer: Callable[..., keras.Model]) -> Passed:
     draw = np.random.default_rng(1303)
     reports = []
@@ -155,32 +182,8 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
             arguments = make, images.copy(), labels.copy(), epochs, batch, steps
             model = call_made(answer, description, *arguments)
             runs = _runs(model, description)
-        if len(models) > 1:
-            why = (
-                "each new model starts again with the weights of make(), so what the last one "
-                "learned is lost."
-            )
-            message = f"{len(models)} models were created"
-            raise NotYet(
-                description,
-                message,
-                expected="1",
-                why=why,
-                next_step="call make() once, before all loops.",
-            )
+        _refuse_several(description, models, model)
         wanted = epochs * (many // (batch * steps))
-        if len(model.compiles) > 1:
-            why = (
-                "the program is compiled again, but a compiled program can run any number of times."
-            )
-            message = f"{len(model.compiles)} programs were compiled"
-            raise NotYet(
-                description,
-                message,
-                expected="1",
-                why=why,
-                next_step="call compile() and fit() only once, outside of loops.",
-            )
         if runs != wanted:
             raise NotYet(
                 description,
