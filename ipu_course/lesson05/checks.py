@@ -118,9 +118,9 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
             )
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
-            why = "nothing was written into result."
+            why = "nothing was written into `result`."
             advice = (
-                "connect each vertex to an element of result, out=result[row], and store its "
+                "connect each vertex to an element of `result`, out=result[row], and store its "
                 "product: self.out = …"
             )
         raise NotYet(
@@ -747,8 +747,8 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
             why = f"{why[:-1]}: {cut}"
         elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
             why = (
-                "this is the fastest plan, in which every tile receives all its blocks of a and b "
-                "at once."
+                "this is the fastest plan, in which every tile receives all its blocks of `a` and "
+                "`b` at once."
             )
             advice = IN_FOUR
         bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
@@ -787,8 +787,8 @@ IN_FOUR = (
     "for the others."
 )
 NEEDS = {
-    "rows": "the rows of a are split, so each piece needs all of b.",
-    "columns": "the columns of b are split, so each piece needs all of a.",
+    "rows": "the rows of `a` are split, so each piece needs all of `b`.",
+    "columns": "the columns of `b` are split, so each piece needs all of `a`.",
     "inner": "the inner dimension is split into {} pieces.",
 }
 
@@ -879,7 +879,7 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
         np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
-        why = "the last columns of a and the last rows of b are not multiplied."
+        why = "the last columns of `a` and the last rows of `b` are not multiplied."
         advice = "let the last piece end at a.shape[1]."
     elif any(
         np.array_equal(actual, left[:, begin:] @ right[begin:])
