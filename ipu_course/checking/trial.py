@@ -826,8 +826,8 @@ class Ran:
                     f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
                     expected=f"on tile {tiles_given[place]}, where it was",
                     why=(
-                        f"the tile mapping of {name} is fixed: other programs write or read it on "
-                        "these tiles."
+                        f"the tile mapping of `{name}` is fixed: other programs write or read it "
+                        "on these tiles."
                     ),
                     next_step=(
                         "map only variables that you create, and Copy data to them if they are "

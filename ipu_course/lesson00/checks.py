@@ -51,7 +51,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
         _facts,
         cases,
         suspects("00.1"),
-        next_step="multiply tiles by workers, and divide the bytes of the chip by tiles.",
+        next_step="multiply `tiles` by `workers`, and divide the bytes of the chip by `tiles`.",
         more=product(range(1, 41), (1, 2, 6), (1, 2, 7, 300)),
     )
 

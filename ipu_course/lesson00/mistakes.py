@@ -5,21 +5,21 @@ from math import isqrt
 # %% 00.1: one chip's figures
 # why:  these are the figures of one chip, with 1,472 tiles of 6 workers. Your function is also
 #   called for other chips.
-# next: use the arguments tiles and workers in place of the numbers.
+# next: use the arguments `tiles` and `workers` in place of the numbers.
 def chip_figures(tiles, workers, megabytes):
     return 8832, megabytes * 1_000_000 // 1472
 
 
 # %% 00.1: a MiB for a MB
 # why:  a MB is 1,000,000 bytes here. This answer takes 1,048,576 bytes, which is a MiB.
-# next: multiply megabytes by 1,000,000.
+# next: multiply `megabytes` by 1,000,000.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 2**20 // tiles
 
 
 # %% 00.1: 1,000 and 1,024 mixed
 # why:  a MB is 1,000 times 1,000 bytes here. This answer takes 1,000 times 1,024.
-# next: multiply megabytes by 1,000,000.
+# next: multiply `megabytes` by 1,000,000.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1000 * 1024 // tiles
 
@@ -43,9 +43,9 @@ def chip_figures(tiles, workers, megabytes):
 
 # %% 00.1: memory of a worker
 # clause: each tile has
-# why:  this divides the memory by the workers, too. The workers of a tile share the memory of the
+# why:  this divides the memory by `workers`, too. The workers of a tile share the memory of the
 #   tile.
-# next: divide the bytes of the chip by tiles only.
+# next: divide the bytes of the chip by `tiles` only.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1_000_000 // tiles // workers
 
@@ -53,14 +53,14 @@ def chip_figures(tiles, workers, megabytes):
 # %% 00.1: memory of the chip
 # why:  the second number is the memory of the whole chip. The exercise asks for the memory of one
 #   tile.
-# next: divide the second number by tiles, with //.
+# next: divide the second number by `tiles`, with //.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1_000_000
 
 
 # %% 00.1: megabytes divided
 # why:  the second number is in megabytes. The exercise asks for bytes.
-# next: multiply megabytes by 1,000,000, and then divide by tiles.
+# next: multiply `megabytes` by 1,000,000, and then divide by `tiles`.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes // tiles
 
@@ -76,7 +76,7 @@ def chip_figures(tiles, workers, megabytes):
 # %% 00.1: threads of a tile
 # clause: how many threads run on the chip
 # why:  the first number is the threads of one tile. The exercise asks for the threads of the chip.
-# next: multiply workers by tiles.
+# next: multiply `workers` by `tiles`.
 def chip_figures(tiles, workers, megabytes):
     return workers, megabytes * 1_000_000 // tiles
 
@@ -84,7 +84,7 @@ def chip_figures(tiles, workers, megabytes):
 # %% 00.1: a tile for a thread
 # clause: one for each worker
 # why:  this counts one thread for each tile. A tile runs one thread for each of its workers.
-# next: multiply tiles by workers.
+# next: multiply `tiles` by `workers`.
 def chip_figures(tiles, workers, megabytes):
     return tiles, megabytes * 1_000_000 // tiles
 
@@ -105,28 +105,28 @@ def chip_figures(tiles, workers, megabytes):
 # %% 00.1: the supervisor counted
 # why:  this counts one more thread on each tile. The exercise asks for the threads of the workers
 #   only, without the supervisor.
-# next: multiply tiles by workers.
+# next: multiply `tiles` by `workers`.
 def chip_figures(tiles, workers, megabytes):
     return tiles * (workers + 1), megabytes * 1_000_000 // tiles
 
 
 # %% 00.1: tiles and workers added
-# why:  this adds tiles and workers. But every single tile has that many workers.
-# next: multiply tiles by workers.
+# why:  this adds `tiles` and `workers`. But every single tile has that many workers.
+# next: multiply `tiles` by `workers`.
 def chip_figures(tiles, workers, megabytes):
     return tiles + workers, megabytes * 1_000_000 // tiles
 
 
 # %% 00.1: a thousand bytes for a MB
 # why:  a MB is 1,000,000 bytes. This answer takes 1,000 bytes, which is a kB.
-# next: multiply megabytes by 1,000,000.
+# next: multiply `megabytes` by 1,000,000.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1000 // tiles
 
 
 # %% 00.1: a GB for a MB
 # why:  a MB is 1,000,000 bytes. This answer takes 1,000,000,000 bytes, which is a GB.
-# next: multiply megabytes by 1,000,000.
+# next: multiply `megabytes` by 1,000,000.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1_000_000_000 // tiles
 
@@ -151,7 +151,7 @@ def spread(graph, tensor):
 
 # %% 00.1: divided first
 # why:  this divides the megabytes first, and // drops the fraction of a megabyte.
-# next: multiply megabytes by 1,000,000 first, and then divide by tiles.
+# next: multiply `megabytes` by 1,000,000 first, and then divide by `tiles`.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes // tiles * 1_000_000
 

@@ -116,7 +116,7 @@ WORKS: tuple[FormulaPart, ...] = (
     ),
     (
         lambda work: sum(work) / len(work),
-        "this takes the mean of work. All tiles wait for the slowest one, so only that one counts.",
+        "this takes the mean of `work`. All tiles wait for the slowest one, so only that counts.",
         "take max(work).",
     ),
     (lambda work: work[0], "this uses only the work of tile 0.", "take max(work)."),
@@ -455,7 +455,7 @@ def _merge(answer: Callable[..., Program]) -> Passed:
     reports = [run.report for run in runs]
     maximum = max(report.num_steps for report in reports)
     description = (
-        f"the values of 4 rows of readings, and {counted(maximum, 'superstep')} in each run"
+        f"the values of 4 rows of `readings`, and {counted(maximum, 'superstep')} in each run"
     )
     # Each tile needs one number from its right neighbour, and reads or writes four numbers.
     bound = least_cycles(
@@ -542,7 +542,7 @@ def _too_many(run: Ran) -> Reason:
     if {"Flip"} in sharing:
         return (
             "Flip has a superstep of its own, but it could share a compute set with another step.",
-            "place Flip in the compute set of Double or of Pair, because it reads only readings.",
+            "place Flip in the compute set of Double or of Pair, because it reads only `readings`.",
         )
     return "", "write down what each superstep reads and writes, and let two share a compute set."
 
@@ -566,8 +566,8 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
         if where := difference(actual, expected, 0):
             advice = f"compare the place(…) call of {name} with that in three()."
             if name == "readings":
-                why = "the program overwrites readings. It may only read them."
-                advice = "leave out the step that writes to readings."
+                why = "the program overwrites `readings`. It may only read them."
+                advice = "leave out the step that writes to `readings`."
             elif blank.any():
                 why = (
                     f"{counted(int(blank.sum()), 'element')} without a value: some vertices are "
@@ -615,7 +615,7 @@ def _made_of(pairs: Array, readings: Array) -> str:
         f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n
     )
     return (
-        f"pairs is {fault}. It should be 2 times the reading plus 2 times the right neighbour's."
+        f"`pairs` is {fault}. It should be 2 times the reading plus 2 times the right neighbour's."
         if fault
         else ""
     )

@@ -199,7 +199,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 # %% 01.1: the mean work
 # clause: Tile t works for work[t] cycles
-# why:  this takes the mean of work. The superstep ends with its slowest tile.
+# why:  this takes the mean of `work`. The superstep ends with its slowest tile.
 # next: take max(work).
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))
@@ -250,14 +250,14 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 # %% 01.1: a sync for each tile
 # why:  this counts the sync once for each tile. All tiles share one sync.
-# next: add sync once.
+# next: add `sync` once.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync * len(work) + -(-max(*bytes_in, *bytes_out) // 4) + max(work)
 
 
 # %% 01.1: the sync hidden behind the exchange
-# why:  this counts only the longer of sync and exchange. The exchange begins after the sync.
-# next: add sync and exchange.
+# why:  this counts only the longer of `sync` and `exchange`. The exchange begins after the sync.
+# next: add `sync` and `exchange`.
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return max(sync, -(-max(*bytes_in, *bytes_out) // 4)) + max(work)
 
@@ -524,7 +524,7 @@ def waiting_share(work):
 
 
 # %% 01.3: the median
-# why:  this uses the median of work in place of its mean.
+# why:  this uses the median of `work` in place of its mean.
 # next: use sum(work) / len(work).
 from statistics import median
 
@@ -534,7 +534,7 @@ def waiting_share(work):
 
 
 # %% 01.4: dodges the dependency
-# why:  this tensor is computed from readings. It must be computed from doubled.
+# why:  this tensor is computed from `readings`. It must be computed from `doubled`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -545,7 +545,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: neighbours of flipped
-# why:  this tensor is computed from flipped. It must be computed from doubled.
+# why:  this tensor is computed from `flipped`. It must be computed from `doubled`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -557,7 +557,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: the left neighbour
 # clause: with the same values as three()
-# why:  each element of doubled is added to its left neighbour. It must be added to its right one.
+# why:  each element of `doubled` is added to its left neighbour. It must be added to its right one.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -568,7 +568,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the right one from readings
-# why:  left is from doubled, but right is from readings. Both must be from doubled.
+# why:  `left` is from `doubled`, but `right` is from `readings`. Both must be from `doubled`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -579,7 +579,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the left one from readings
-# why:  right is from doubled, but left is from readings. Both must be from doubled.
+# why:  `right` is from `doubled`, but `left` is from `readings`. Both must be from `doubled`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -590,7 +590,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: to itself
-# why:  each element of doubled is added to itself. It must be added to its right neighbour.
+# why:  each element of `doubled` is added to itself. It must be added to its right neighbour.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -601,7 +601,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: both from the neighbour
-# why:  left and right are both the right neighbour. left must be the element itself.
+# why:  `left` and `right` are both the right neighbour. `left` must be the element itself.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -612,7 +612,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: doubled once more
-# why:  this tensor equals doubled: nothing is added to it.
+# why:  this tensor equals `doubled`: nothing is added to it.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -623,7 +623,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: copies
-# why:  this tensor is a copy of readings.
+# why:  this tensor is a copy of `readings`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     from ipu_teach.program import Copy
@@ -634,7 +634,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: flipped with the wrong codelet
-# why:  this tensor is twice readings. It must be readings with the other sign.
+# why:  this tensor is twice `readings`. It must be `readings` with the other sign.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -645,7 +645,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: doubled with the wrong codelet
-# why:  this tensor is readings with the other sign. It must be twice readings.
+# why:  this tensor equals `readings` with the other sign. It must be twice `readings`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -656,7 +656,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: flips the doubled
-# why:  this tensor is computed from doubled. It must be computed from readings.
+# why:  this tensor is computed from `doubled`. It must be computed from `readings`.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -667,7 +667,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: doubled twice
-# why:  this tensor is four times readings, because it is doubled twice.
+# why:  this tensor is four times `readings`, because it is doubled twice.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
@@ -759,7 +759,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the readings flipped
-# not yet: the program overwrites readings
+# not yet: the program overwrites `readings`
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     from ipu_teach.program import Copy
@@ -781,7 +781,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the reading for the neighbour
-# not yet: pairs is 3 times the reading.
+# not yet: `pairs` is 3 times the reading.
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)

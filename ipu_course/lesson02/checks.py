@@ -177,8 +177,8 @@ def _refuse_cut_grains(
                         if even
                         else "."
                     ),
-                    next_step="begin each part at a multiple of grain: count grains, then multiply "
-                    "by grain.",
+                    next_step="begin each part at a multiple of `grain`: count grains, then "
+                    "multiply by `grain`.",
                 )
 
 
@@ -260,7 +260,7 @@ def _sums(answer: Callable[..., Program], values: Array) -> Ran:
         why, advice = run.trial.reason(run, "02.2")
         if not why:
             why = "the program fetches more numbers than it sends sums."
-            advice = "use one Copy from numbers and one Copy into sums in each iteration."
+            advice = "use one Copy from `numbers` and one Copy into `sums` in each iteration."
         raise NotYet(description, message, why=why, next_step=advice) from None
     return run
 
@@ -364,15 +364,15 @@ def _no_exchange(answer: MapsB) -> Passed:
             raise NotAttempted
         if graph.get_tile_mapping(a) != before:
             why = (
-                "your function changed the mapping of a. Other programs use this mapping: map "
+                "your function changed the mapping of `a`. Other programs use this mapping: map "
                 "only b."
             )
             raise NotYet(
                 description,
-                "another mapping of a",
+                "another mapping of `a`",
                 expected="the mapping of a unchanged",
                 why=why,
-                next_step="call set_tile_mapping only for b or parts of b.",
+                next_step="call set_tile_mapping only for `b` or parts of `b`.",
             )
         _whole_rows(graph, a, b, description)
         graph.create_host_read("check of 02.3", b)
@@ -479,14 +479,14 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     if not why and (tiles_of_b == tiles_of_b[0, 0]).all():
         return (
             actual,
-            "all of b is on one tile, so the elements of a on other tiles are sent to it.",
-            "map each column of b to the tile of its row of a.",
+            "all of `b` is on one tile, so the elements of `a` on other tiles are sent to it.",
+            "map each column of `b` to the tile of its row of `a`.",
         )
     why = why or f"b[{j}, {i}] receives a[{i}, {j}], but the two are on different tiles."
     return (
         actual,
         why,
-        advice or "use graph.get_tile_mapping(a): it returns the tiles of a.",
+        advice or "use graph.get_tile_mapping(a): it returns the tiles of `a`.",
     )
 
 
@@ -514,16 +514,17 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
         if not looked:
             raise
         why = (
-            "Python would look at left only once, while you write the program. The host writes the "
-            "number later, and only the device sees it."
+            "Python would look at `left` only once, while you write the program. The host writes "
+            "the number later, and only the device sees it."
         )
         advice = (
-            "use a loop that looks at left on the device: RepeatWhileTrue(Sequence(), left, body)."
+            "use a loop that looks at `left` on the device: RepeatWhileTrue(Sequence(), left, "
+            "body)."
         )
         line = dict(broken.rows).get("line", "")
         raise NotYet(
             "a countdown",
-            f"Python looked at left, in {line}" if line else "",
+            f"Python looked at `left`, in {line}" if line else "",
             why=why,
             next_step=advice,
         ) from None
@@ -539,10 +540,10 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
             "no loop of the program ends by a decision of the device: the largest number of "
             "iterations is fixed in the program."
         )
-        advice = "use a loop that looks at left: RepeatWhileTrue(Sequence(), left, body)."
+        advice = "use a loop that looks at `left`: RepeatWhileTrue(Sequence(), left, body)."
         actual = "right numbers, from a program with a fixed number of iterations"
         raise NotYet(
-            "a countdown", actual, expected="a loop that looks at left", why=why, next_step=advice
+            "a countdown", actual, expected="a loop that looks at `left`", why=why, next_step=advice
         )
     _refuse_ticks_at_once(answer)
     description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
@@ -561,21 +562,21 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
     if abs(start - left - run.rounds) > 1:
         raise NotYet(
             f"a countdown from {start:,}, stopped after at most {MOST_ROUNDS:,} iterations",
-            f"{start - left:,} subtracted from left in {counted(run.rounds, 'iteration')}",
+            f"{start - left:,} subtracted from `left` in {counted(run.rounds, 'iteration')}",
             expected="1 in each iteration",
             why=(
-                "an iteration must subtract exactly 1 from left, and this program subtracts "
+                "an iteration must subtract exactly 1 from `left`, and this program subtracts "
                 "another number."
             ),
-            next_step="subtract 1 from left and add 1 to ticks in the same iteration.",
+            next_step="subtract 1 from `left` and add 1 to `ticks` in the same iteration.",
         )
     if abs(ticks + left - start) > 1:
         raise NotYet(
             f"a countdown from {start:,}, stopped after {run.rounds:,} iterations",
             f"{ticks:,} ticks, and {left:,} left",
             expected=f"{start - left:,} ticks",
-            why="ticks does not grow by 1 in each iteration.",
-            next_step="subtract 1 from left and add 1 to ticks in the same iteration.",
+            why="`ticks` does not grow by 1 in each iteration.",
+            next_step="subtract 1 from `left` and add 1 to `ticks` in the same iteration.",
         )
 
 
@@ -598,11 +599,11 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
     )
     if run.steps["Repeat"] and len(wrong) > 1 and len({done for _, done, _ in wrong}) == 1:
         why = (
-            f"the program runs {ticks} iterations for any number in left: the number of "
+            f"the program runs {ticks} iterations for any number in `left`: the number of "
             "iterations is "
             "fixed in the program."
         )
-        advice = "use a loop that looks at left: RepeatWhileTrue(Sequence(), left, body)."
+        advice = "use a loop that looks at `left`: RepeatWhileTrue(Sequence(), left, body)."
     elif not why and endless:
         why = f"from {start} the loop never ends: its predicate never has the value that ends it."
         advice = f"write down the value of the predicate in each iteration, from {start} on."
@@ -612,7 +613,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
             "than "
             "the program has."
         )
-        advice = "use a loop that looks at left: RepeatWhileTrue(Sequence(), left, body)."
+        advice = "use a loop that looks at `left`: RepeatWhileTrue(Sequence(), left, body)."
     return NotYet(
         description,
         actual,
@@ -630,7 +631,7 @@ FAULTS = {
 }
 ONLY_IF: dict[type[Exception], str] = {
     InvalidTileMappingError: "map source only if mapped is true.",
-    UninitialisedReadError: "write values into source only if written is true.",
+    UninitialisedReadError: "write values into `source` only if `written` is true.",
 }
 WHENEVER: dict[type[Exception], str] = {
     InvalidTileMappingError: ("map source if mapped is true: graph.set_tile_mapping(source, 0)."),
@@ -725,7 +726,9 @@ def _fired(
                 why = "only source may have a fault, but another variable has one, too."
                 advice = "always map target: graph.set_tile_mapping(target, 0)."
                 if broken.error.tried.startswith("Copy to 'source' reads"):
-                    why = "this copies target into source, and nothing is written into target."
+                    why = (
+                        "this copies `target` into `source`, and nothing is written into `target`."
+                    )
                     advice = (
                         "return Copy(source, target): the first tensor is copied into the second."
                     )
@@ -776,7 +779,7 @@ def _refuse_more_missing(
                 description,
                 f"{name} is on no tile, either"
                 if name == "target"
-                else "a part of source is on no tile",
+                else "a part of `source` is on no tile",
                 expected="only source is on no tile",
                 next_step=f"always map {name}: graph.set_tile_mapping({name}, 0)."
                 if name == "target"
@@ -809,7 +812,7 @@ def _refuse_partly(
             description,
             f"{counted(sum(end - begin for begin, end in pieces), 'element')} of source on a tile",
             expected="none of them",
-            why="in this case no part of source may be mapped.",
+            why="in this case no part of `source` may be mapped.",
             next_step=ONLY_IF[InvalidTileMappingError],
         )
     places = [
@@ -823,7 +826,7 @@ def _refuse_partly(
             description,
             f"{counted(filled, 'element')} of source with an initial value",
             expected="none of them",
-            why="in this case no part of source may be written.",
+            why="in this case no part of `source` may be written.",
             next_step=ONLY_IF[UninitialisedReadError],
         )
 
@@ -840,7 +843,7 @@ def _target_of(engine: Engine, description: str) -> Array:
             description,
             "target has elements that were never written",
             expected="a program that copies source into target",
-            why="the program writes nothing into target, or only a part of it.",
+            why="the program writes nothing into `target`, or only a part of it.",
             next_step="always return Copy(source, target).",
         ) from None
 
@@ -875,16 +878,16 @@ def _refuse_other_target(engine: Engine, description: str, values: Array) -> Non
         turned = not difference(actual, values[::-1], 0)
         sentence = f"source is filled with {number(float(actual[0]))} instead of `values`."
         why = ""
-        advice = "copy source into target: Copy(source, target)."
+        advice = "copy `source` into `target`: Copy(source, target)."
         if blank:
-            why = "the program writes nothing into target."
+            why = "the program writes nothing into `target`."
         elif turned:
             why = "the elements are in reverse order."
         elif (actual == actual[0]).all():
             why = sentence
             advice = "if written is true, call graph.set_initial_value(source, values)."
         elif np.array_equal(engine._peek("check source"), actual):
-            why = "target is a copy of source, but source has other numbers than `values`."
+            why = "`target` is a copy of `source`, but `source` has other numbers than `values`."
             advice = "if written is true, call graph.set_initial_value(source, values)."
         raise NotYet(
             description,
@@ -910,8 +913,8 @@ def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Arra
         difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
     ):
         why = (
-            "target has the values, but not from a copy of source: with other values in source, "
-            "target does not change."
+            "`target` has the values, but not from a copy of `source`: with other values in "
+            "`source`, target does not change."
         )
         raise NotYet(
             f"{description}, and then other values in source",
@@ -959,9 +962,9 @@ def _to_zero(answer: Answer) -> Passed:
             run.trial.tried,
             f"from {starts[0]}: {starts[0] - taken[0]} left",
             expected="0 left",
-            why=f"the program runs the subtraction {taken[0]} times, for any number in left.",
+            why=f"the program runs the subtraction {taken[0]} times, for any number in `left`.",
             next_step=(
-                "return RepeatWhileTrue(Sequence(), left, body): it looks at left on the device."
+                "return RepeatWhileTrue(Sequence(), left, body): it looks at `left` on the device."
             ),
         )
     return warmups.program("02.w3", DOWN, "left", _loops)(answer)
@@ -970,8 +973,8 @@ def _to_zero(answer: Answer) -> Passed:
 def _loops(answer: Answer, run: Ran) -> None:
     """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
     if not run.steps[RepeatWhileTrue.__name__]:
-        why = "the program has no loop that continues while left is not 0."
-        advice = "return RepeatWhileTrue(Sequence(), left, body): it looks at left on the device."
+        why = "the program has no loop that continues while `left` is not 0."
+        advice = "return RepeatWhileTrue(Sequence(), left, body): it looks at `left` on the device."
         raise NotYet(
             run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
         )

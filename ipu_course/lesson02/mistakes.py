@@ -83,7 +83,7 @@ def map_linearly(graph, tensor, grain):
 
 # %% 02.1: rows for elements
 # clause: Keep the elements in the order of `tensor.flatten()`
-# why:  tensor has two dimensions, so tensor[a:b] selects rows, not elements.
+# why:  `tensor` has two dimensions, so tensor[a:b] selects rows, not elements.
 # next: map tensor.flatten()[a:b].
 def map_linearly(graph, tensor, grain):
     tiles, count = graph.target.num_tiles, tensor.num_elements
@@ -151,7 +151,7 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: one round too many
 # why:  Repeat runs more iterations than there are numbers.
-# next: repeat the body count times: Repeat(count, body).
+# next: repeat the body `count` times: Repeat(count, body).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -165,7 +165,7 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: only the last sum
 # clause: For every number that comes in
-# why:  only the last sum is sent, because the Copy into sums is after the loop instead of inside
+# why:  only the last sum is sent, because the Copy into `sums` is after the loop instead of inside
 #   it.
 # next: put Copy(total, sums) into the body of the loop, after the addition.
 def running_sum(graph, numbers, sums, count):
@@ -180,7 +180,7 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: nothing is sent
 # clause: sends the sum so far to the stream `sums`
-# why:  the program sends nothing: it has no Copy into the stream sums.
+# why:  the program sends nothing: it has no Copy into the stream `sums`.
 # next: end the body of the loop with Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
@@ -227,7 +227,7 @@ def running_sum(graph, numbers, sums, count):
 # %% 02.2: added to the number
 # why:  the total stays 0, because the program adds the total to the number instead of the number to
 #   the total.
-# next: call popops.add_in_place(graph, total, number, body): it changes its first tensor, total.
+# next: call popops.add_in_place(graph, total, number, body): it changes its first tensor, `total`.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -241,7 +241,7 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: one round too few
 # why:  the sums are right, but the last one is missing: the loop has one iteration too few.
-# next: repeat the body count times: Repeat(count, body).
+# next: repeat the body `count` times: Repeat(count, body).
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -283,7 +283,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: fetched in a Python loop, sent once
-# why:  only the last sum is sent: a Python loop appends the additions, and the Copy into sums is
+# why:  only the last sum is sent: a Python loop appends the additions, and the Copy into `sums` is
 #   after this loop.
 # next: write the program of one iteration, with its Copy(total, sums), and return Repeat(count,
 #   body).
@@ -401,9 +401,9 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.3: b in its own order
-# why:  b has the same tiles as a, but in the element order of b. The target of row i of a is column
-#   i of b.
-# next: give the mapping to b.transpose(), which has the shape of a.
+# why:  `b` has the same tiles as `a`, but in the element order of `b`. The target of row i of `a`
+#   is column i of `b`.
+# next: give the mapping to b.transpose(), which has the shape of `a`.
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b, graph.get_tile_mapping(a))
 
@@ -419,9 +419,9 @@ def place_beside(graph, a, b):
 
 # %% 02.3: linear
 # clause: sends nothing
-# why:  this puts column i of b on tile i, as if row i of a were on tile i. But row i of a can be on
-#   any tile.
-# next: use graph.get_tile_mapping(a): it returns the tiles of a.
+# why:  this puts column i of `b` on tile i, as if row i of `a` were on tile i. But row i of `a` can
+#   be on any tile.
+# next: use graph.get_tile_mapping(a): it returns the tiles of `a`.
 def place_beside(graph, a, b):
     for i in range(b.num_elements):
         graph.set_tile_mapping(b.flatten()[i], i % 13)
@@ -429,14 +429,14 @@ def place_beside(graph, a, b):
 
 # %% 02.3: b on one tile
 # clause: the budget is 0
-# not yet: all of b is on one tile
+# not yet: all of `b` is on one tile
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b, 0)
 
 
 # %% 02.3: a moved
 # clause: Do the same Copy
-# not yet: your function changed the mapping of a
+# not yet: your function changed the mapping of `a`
 def place_beside(graph, a, b):
     graph.set_tile_mapping(a, 0)
     graph.set_tile_mapping(b, 0)
@@ -465,8 +465,8 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: a row of b for each row of a
-# why:  this takes row i of b for row i of a, and b has no row with that number. Row i of a is
-#   copied into column i of b.
+# why:  this takes row i of `b` for row i of `a`, and `b` has no row with that number. Row i of `a`
+#   is copied into column i of `b`.
 # next: map the columns: b[:, i] goes to the tile of a[i].
 def place_beside(graph, a, b):
     for i in range(len(a)):
@@ -476,8 +476,9 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: rows of b beside rows of a
-# why:  row i of b is on the tile of row i of a. But row i of a is copied into column i of b.
-# next: map the columns of b: b[:, i] must be on the tile of a[i].
+# why:  row i of `b` is on the tile of row i of `a`. But row i of `a` is copied into column i of
+#   `b`.
+# next: map the columns of `b`: b[:, i] must be on the tile of a[i].
 def place_beside(graph, a, b):
     mapping = [graph.get_tile_mapping(a[i]) for i in range(len(a))]
     tiles = [next(tile for tile, pieces in enumerate(row) if pieces) for row in mapping]
@@ -487,10 +488,10 @@ def place_beside(graph, a, b):
 
 # %% 02.4: looks too late
 # clause: until `left` is 0
-# why:  the program counts once before it looks at left for the first time, so a countdown from 0 is
-#   wrong.
+# why:  the program counts once before it looks at `left` for the first time, so a countdown from 0
+#   is wrong.
 # next: put the subtraction and the addition into the body: the loop runs it only after it has
-#   looked at left.
+#   looked at `left`.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -500,7 +501,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: endless
 # why:  the loop looks at a number that never becomes 0.
-# next: use left as the predicate, and subtract 1 from left in every iteration.
+# next: use `left` as the predicate, and subtract 1 from `left` in every iteration.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.add_in_place(graph, ticks, 1, tick)
@@ -509,8 +510,8 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: counts up
 # clause: subtracts 1 from `left`
-# why:  RepeatWhileFalse continues while left is 0, but left is not 0 at the start.
-# next: use RepeatWhileTrue: it continues while left is not 0.
+# why:  RepeatWhileFalse continues while `left` is 0, but `left` is not 0 at the start.
+# next: use RepeatWhileTrue: it continues while `left` is not 0.
 from ipu_teach.program import RepeatWhileFalse
 
 
@@ -523,7 +524,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: nobody counts
 # clause: adds 1 to `ticks`
-# why:  left becomes 0, but ticks stays 0.
+# why:  `left` becomes 0, but `ticks` stays 0.
 # next: append popops.add_in_place(graph, ticks, 1, body) to the body of the loop.
 def countdown(graph, left, ticks):
     tick = Sequence()
@@ -533,8 +534,8 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: counts one more
 # clause: counts the iterations in
-# why:  ticks is one too high in each run.
-# next: add 1 to ticks only in the body of the loop.
+# why:  `ticks` is one too high in each run.
+# next: add 1 to `ticks` only in the body of the loop.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -545,15 +546,15 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: nothing is done
-# why:  left and ticks do not change: the program never runs the subtraction and the addition.
+# why:  `left` and `ticks` do not change: the program never runs the subtraction and the addition.
 # next: put both operations into the body of RepeatWhileTrue(Sequence(), left, body).
 def countdown(graph, left, ticks):
     return Sequence()
 
 
 # %% 02.4: while it is 0
-# why:  RepeatWhileFalse continues while left is 0, but left is not 0 at the start.
-# next: use RepeatWhileTrue: it continues while left is not 0.
+# why:  RepeatWhileFalse continues while `left` is 0, but `left` is not 0 at the start.
+# next: use RepeatWhileTrue: it continues while `left` is not 0.
 from ipu_teach.program import RepeatWhileFalse
 
 
@@ -565,8 +566,9 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: takes away before it looks
-# why:  ticks is one too low in each run: the last iteration is not counted.
-# next: subtract from left and add to ticks in the same body, so that every iteration is counted.
+# why:  `ticks` is one too low in each run: the last iteration is not counted.
+# next: subtract from `left` and add to `ticks` in the same body, so that every iteration is
+#   counted.
 def countdown(graph, left, ticks):
     take, tick = Sequence(), Sequence()
     popops.sub_in_place(graph, left, 1, take)
@@ -575,8 +577,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: counts twice
-# why:  each iteration adds 2 to ticks instead of 1.
-# next: append the addition of 1 to ticks only once.
+# why:  each iteration adds 2 to `ticks` instead of 1.
+# next: append the addition of 1 to `ticks` only once.
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -604,7 +606,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: looks in Python
 # clause: only the machine sees it
-# not yet: while left: why: Python would look at left only once
+# not yet: while left: why: Python would look at `left` only once
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -615,7 +617,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: compares in Python
-# not yet: if left != 0: why: Python would look at left only once
+# not yet: if left != 0: why: Python would look at `left` only once
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)
@@ -673,7 +675,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: taken away before each look
-# why:  the program subtracts 1 from left before it looks at it. A countdown from 0 then sees -1,
+# why:  the program subtracts 1 from `left` before it looks at it. A countdown from 0 then sees -1,
 #   and never ends.
 # next: use an empty Sequence() as the condition, and do both operations in the body.
 def countdown(graph, left, ticks):
@@ -776,7 +778,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: the values put in place
 # clause: if not written, nothing is written into source
-# not yet: but not from a copy of source
+# not yet: but not from a copy of `source`
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -795,7 +797,7 @@ def Copying(source, target, graph, values, written):
 
 
 # %% 02.5: the values copied past source
-# not yet: but not from a copy of source
+# not yet: but not from a copy of `source`
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
@@ -871,8 +873,8 @@ def grains_of(count, grain):
 
 
 # %% 02.w1: one more in any case
-# why:  if count is a multiple of grain, this counts one grain too many: 8 elements are 2 grains of
-#   4.
+# why:  if `count` is a multiple of `grain`, this counts one grain too many: 8 elements are 2 grains
+#   of 4.
 # next: use -(-count // grain): it rounds up only if there is a remainder.
 def grains_of(count, grain):
     return count // grain + 1
@@ -897,7 +899,7 @@ def grains_of(count, grain):
 # %% 02.w1: the rest
 # why:  this is the number of elements in the last grain. The exercise asks for the number of
 #   grains.
-# next: divide count by grain, and round up.
+# next: divide `count` by `grain`, and round up.
 def grains_of(count, grain):
     return count % grain
 
@@ -921,7 +923,7 @@ def grains_of(count, grain):
 
 # %% 02.w2: the row of b
 # clause: from which b[i, j] gets its number
-# why:  this is the tile of row i of a. But b[i, j] gets a[j, i], which is in row j.
+# why:  this is the tile of row i of `a`. But b[i, j] gets a[j, i], which is in row j.
 # next: look up row j: rows[j].
 def source_tile(rows, i, j):
     return rows[i]
@@ -929,7 +931,7 @@ def source_tile(rows, i, j):
 
 # %% 02.w2: the row itself
 # why:  this is the number of the row. The exercise asks for the tile of this row.
-# next: look up the row in the list rows.
+# next: look up the row in the list `rows`.
 def source_tile(rows, i, j):
     return j
 
@@ -951,7 +953,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: looks once
-# why:  If looks at left once, so the program subtracts 1 once and not again and again.
+# why:  If looks at `left` once, so the program subtracts 1 once and not again and again.
 # next: put RepeatWhileTrue(Sequence(), left, body) in its place.
 def to_zero(graph, left):
     body = Sequence()
@@ -960,7 +962,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: three times
-# not yet: runs the subtraction 3 times, for any number in left
+# not yet: runs the subtraction 3 times, for any number in `left`
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -969,7 +971,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: counts up
 # clause: subtracts 1 from `left`
-# why:  the program adds 1 instead of subtracting 1, so left never becomes 0.
+# why:  the program adds 1 instead of subtracting 1, so `left` never becomes 0.
 # next: use popops.sub_in_place(graph, left, 1, body).
 def to_zero(graph, left):
     body = Sequence()
@@ -979,7 +981,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: while it is 0
 # clause: until it is 0
-# why:  this loop continues while left is 0, and stops at any other number.
+# why:  this loop continues while `left` is 0, and stops at any other number.
 # next: return RepeatWhileTrue(Sequence(), left, body).
 from ipu_teach.program import RepeatWhileFalse
 
@@ -992,7 +994,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: a large number of times
 # clause: for any number from 0 on
-# not yet: runs the subtraction 1000 times, for any number in left
+# not yet: runs the subtraction 1000 times, for any number in `left`
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -1000,7 +1002,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: takes away before it looks
-# why:  the program subtracts 1 from left before it looks at it. From 0 it then sees -1, and never
+# why:  the program subtracts 1 from `left` before it looks at it. From 0 it then sees -1, and never
 #   ends.
 # next: use an empty Sequence() as the condition, and subtract in the body.
 def to_zero(graph, left):

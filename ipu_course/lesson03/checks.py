@@ -517,7 +517,7 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
         why = (
             "some results are infinite, because the program divides by the mask, which contains 0."
         )
-        advice = "multiply x by the mask, and divide by keep."
+        advice = "multiply x by the mask, and divide by `keep`."
         raise NotYet(
             description,
             "inf among the results",
@@ -611,8 +611,8 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
                 why = (
                     f"the program divides by {number(float(share))}, the share of the numbers that "
                 )
-                why += f"stayed in this run. keep is {keep}."
-                advice = "divide by keep."
+                why += f"stayed in this run. `keep` is {keep}."
+                advice = "divide by `keep`."
             raise NotYet(description, where, why=why, next_step=advice)
         reports.append(trial_run.engine.report)
     return Passed(

@@ -713,15 +713,15 @@ def mean_and_variance(graph, x, program):
 # clause: divided by `keep`
 # why:  the numbers that stay are unchanged, so the mean becomes smaller with every number that
 #   becomes 0.
-# next: divide the numbers that stay by keep.
+# next: divide the numbers that stay by `keep`.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.mul(graph, x, mask, program)
 
 
 # %% 03.5: multiplied by keep
-# why:  this multiplies the numbers that stay by keep, so they become even smaller.
-# next: divide by keep.
+# why:  this multiplies the numbers that stay by `keep`, so they become even smaller.
+# next: divide by `keep`.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 * keep, [x, mask], program)
@@ -847,8 +847,8 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: divided twice
-# why:  this divides by keep twice.
-# next: divide by keep only once.
+# why:  this divides by `keep` twice.
+# next: divide by `keep` only once.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 / keep / keep, [x, mask], program)
@@ -856,14 +856,14 @@ def dropout(graph, x, seed, keep, program):
 
 # %% 03.5: divided by the chance to be dropped
 # why:  this divides by the probability that a number becomes 0.
-# next: divide by keep, the probability that a number stays.
+# next: divide by `keep`, the probability that a number stays.
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 * expr._2 / (1 - keep), [x, mask], program)
 
 
 # %% 03.5: divided by the share that was kept
-# not yet: the share of the numbers that stayed in this run. keep is 0.75. next: divide by keep
+# not yet: that stayed in this run. `keep` is 0.75. next: divide by `keep`
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     mean = popops.ReduceParams("ADD", 1 / x.num_elements)
@@ -889,7 +889,7 @@ def powers(graph, x, program):
 # %% 03.w1: into a program of its own
 # clause: return the tensor
 # why:  the call appends to a new Sequence instead of `program`, so the machine never computes it.
-# next: pass program to the call instead of a new Sequence().
+# next: pass `program` to the call instead of a new Sequence().
 def powers(graph, x, program):
     return popops.exp(graph, x, Sequence())
 

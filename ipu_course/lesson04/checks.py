@@ -109,14 +109,14 @@ def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
     ):
         return (
             f"{words}: it ignores all numbers below.",
-            "let best begin below every number, at -np.inf.",
+            "let `best` begin below every number, at -np.inf.",
         )
     if same(actual, [np.maximum(first, accumulate(row)) for row in rows]):
         why = (
             f"each row begins at {number(float(first))} instead of the largest number of all "
             "earlier rows."
         )
-        return why, "let best begin at -np.inf, and keep the largest number in it."
+        return why, "let `best` begin at -np.inf, and keep the largest number in it."
     return "", BY_HAND
 
 
@@ -169,7 +169,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
             advice = "trace best from the end of the first row into the second."
         empty = np.flatnonzero(np.isnan(actual))
         if not why and trial_run.unwritten("out"):
-            why = "nothing is stored in out."
+            why = "nothing is stored in `out`."
             advice = "write self.out[i] = … in the loop."
         elif not why and run == 0 and 1 < len(empty) == len(actual) - empty[0]:
             why = f"from index {empty[0]} on, nothing is stored."

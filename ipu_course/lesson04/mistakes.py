@@ -181,7 +181,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: the smallest
 # why:  these are the smallest numbers so far, instead of the largest.
-# next: write self.x[i] > self.best, and let best begin at -np.inf.
+# next: write self.x[i] > self.best, and let `best` begin at -np.inf.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -252,7 +252,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: the state is a whole number
 # why:  the fractions are lost, since the numbers are converted to integers.
-# next: store the number as it is: best is a FLOAT, so leave out int().
+# next: store the number as it is: `best` is a FLOAT, so leave out int().
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -365,8 +365,8 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: the state is in HALF
-# why:  the state best is a HALF, which has only about three digits, but these numbers have more.
-# next: declare best with the dtype of x: best: FLOAT.
+# why:  the state `best` is a HALF, which has only about three digits, but these numbers have more.
+# next: declare the state with the dtype of x: `best: FLOAT`.
 from ipu_teach import HALF
 
 
@@ -413,7 +413,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: never stored
-# not yet: nothing is stored in out
+# not yet: nothing is stored in `out`
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -475,7 +475,7 @@ PrefixMax = np.maximum.accumulate
 # %% 04.2: no merge
 # clause: stores the prefix maximum of `x` in `out`
 # why:  each piece starts again, as if no numbers came before it: the merge is missing.
-# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
+# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -493,7 +493,7 @@ def in_six(graph, x, out):
 # %% 04.2: the neighbour's largest alone
 # why:  each piece starts with the largest number of the piece just before it, and ignores earlier
 #   pieces.
-# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
+# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -516,7 +516,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: its own largest too
 # why:  a piece starts with its own largest number, which may come later in the piece.
-# next: leave out the piece's own largest number: connect before to the numbers of pieces 0 to k -
+# next: leave out the piece's own largest number: connect `before` to the numbers of pieces 0 to k -
 #   1.
 def in_six(graph, x, out):
     n = x.num_elements
@@ -534,7 +534,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: all six largest
 # why:  every piece starts with the largest number of all six pieces, also of later ones.
-# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
+# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -551,7 +551,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: one piece late
 # why:  each piece ignores the largest number of the piece just before it.
-# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
+# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -571,7 +571,7 @@ def in_six(graph, x, out):
 # %% 04.2: six codelets with state, without merge and tail
 # why:  each piece starts again, as if no numbers came before it: the merge is missing. Also, the
 #   last numbers belong to no piece, since // drops the remainder.
-# next: connect the field before of piece k to the largest numbers of pieces 0 to k - 1.
+# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
 def in_six(graph, x, out):
     n, pieces = x.num_elements // 6, graph.add_compute_set("pieces")
     for i in range(6):
@@ -835,7 +835,8 @@ def in_six(graph, x, out):
 
 # %% 04.3: in a copy that nobody fetches
 # why:  the means are not stored in `a`, so `a` still has the old numbers.
-# next: connect here= to a[i] and right= to the copy's element i + 1: then each mean is stored in a.
+# next: connect here= to a[i] and right= to the copy's element i + 1: then each mean is stored in
+#   `a`.
 def repaired(graph, a):
     old = graph.clone(a)
     means = graph.add_compute_set("means")
@@ -848,7 +849,7 @@ def repaired(graph, a):
 # %% 04.3: even places first
 # why:  the even indices come first, so the odd ones are averaged with neighbours that are already
 #   new.
-# next: Copy a into a second variable first, and let right= read from that variable.
+# next: copy `a` into a second variable first, and let right= read from that variable.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(0, a.num_elements - 1, 2), range(1, a.num_elements - 1, 2)):
@@ -864,7 +865,7 @@ def repaired(graph, a):
 # %% 04.3: odd places first
 # why:  the odd indices come first, so the even ones are averaged with neighbours that are already
 #   new.
-# next: Copy a into a second variable first, and let right= read from that variable.
+# next: copy `a` into a second variable first, and let right= read from that variable.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(1, a.num_elements - 1, 2), range(0, a.num_elements - 1, 2)):
@@ -881,7 +882,7 @@ def repaired(graph, a):
 # clause: in any order
 # why:  this goes from the last number to the first, so each is averaged with a neighbour that is
 #   already new.
-# next: Copy a into a second variable first, and let right= read from that variable.
+# next: copy `a` into a second variable first, and let right= read from that variable.
 def repaired(graph, a):
     steps = Sequence()
     for places in ([i] for i in reversed(range(a.num_elements - 1))):
@@ -988,7 +989,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: copied after the work
-# why:  a is copied after the vertices have run, so they read what the copy had before.
+# why:  `a` is copied after the vertices have run, so they read what the copy had before.
 # next: put the Copy before the Execute in the Sequence.
 def repaired(graph, a):
     old = graph.clone(a)
@@ -1279,7 +1280,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: a name of its own
-# why:  nothing is stored in out: a name without self. is lost when compute() ends.
+# why:  nothing is stored in `out`: a name without self. is lost when compute() ends.
 # next: store each result in self.out[i].
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]

@@ -119,9 +119,9 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
             )
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
-            why = "nothing was written into result."
+            why = "nothing was written into `result`."
             advice = (
-                "connect each vertex to an element of result, out=result[row], and store its "
+                "connect each vertex to an element of `result`, out=result[row], and store its "
                 "product: self.out = …"
             )
         raise NotYet(
@@ -788,8 +788,8 @@ IN_FOUR = (
     "for the others."
 )
 NEEDS = {
-    "rows": "the rows of a are split, so each piece needs all of b.",
-    "columns": "the columns of b are split, so each piece needs all of a.",
+    "rows": "the rows of `a` are split, so each piece needs all of `b`.",
+    "columns": "the columns of `b` are split, so each piece needs all of `a`.",
     "inner": "the inner dimension is split into {} pieces.",
 }
 
@@ -880,7 +880,7 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
         np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
-        why = "the last columns of a and the last rows of b are not multiplied."
+        why = "the last columns of `a` and the last rows of `b` are not multiplied."
         advice = "let the last piece end at a.shape[1]."
     elif any(
         np.array_equal(actual, left[:, begin:] @ right[begin:])

@@ -38,7 +38,7 @@ def guess(n):
 
 # %% 05.1: last row dropped
 # clause: The program has one vertex for each row
-# why:  the last row has no vertex, so its element of result is never written.
+# why:  the last row has no vertex, so its element of `result` is never written.
 # next: loop over range(matrix.shape[0]): it ends with the last row.
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -178,7 +178,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: rows in the wrong order
-# why:  the dot products are right, but they are in the wrong elements of result.
+# why:  the dot products are right, but they are in the wrong elements of `result`.
 # next: connect the vertex of row r to out=result[r].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -202,7 +202,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the first row for all
-# why:  every element of result has the product of row 0.
+# why:  every element of `result` has the product of row 0.
 # next: connect the vertex of row r to a=matrix[r].
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -492,7 +492,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: the vector moved to tile 0
 # clause: The vector stays where it is
-# not yet: the tile mapping of vector is fixed
+# not yet: the tile mapping of `vector` is fixed
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -815,7 +815,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: Graphcore's guess built in
-# why:  the prices are always Graphcore's guess, but the arguments dot and add give the prices.
+# why:  the prices are always Graphcore's guess, but the arguments `dot` and `add` give the prices.
 # next: use dot(…) in part 2 and add(…) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -925,7 +925,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: dot and add changed places
-# why:  dot and add are swapped: part 2 has the price of sums, and part 4 that of dot products.
+# why:  `dot` and `add` are swapped: part 2 has the price of sums, and part 4 that of dot products.
 # next: use dot(longest) in part 2 and add(pieces) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
@@ -971,7 +971,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: one round of sums
 # why:  part 4 counts one round of six workers, but a tile with more than six rows needs several.
-# next: multiply part 4 by its rounds: 6 * up(summed, 6) * add(pieces), where summed is the number
+# next: multiply part 4 by its rounds: 6 * up(summed, 6) * add(pieces), where `summed` is the number
 #   of rows on the fullest tile.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
@@ -1008,7 +1008,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: the first piece alone
 # clause: The second adds up, with a `Sum` for each row
-# why:  result has the product of only the first piece of each row.
+# why:  `result` has the product of only the first piece of each row.
 # next: add up all pieces of a row: connect the Sum of a row to x=partials[row].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1030,7 +1030,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the last piece alone
-# why:  result has the product of only the last piece of each row.
+# why:  `result` has the product of only the last piece of each row.
 # next: add up all pieces of a row: connect the Sum of a row to x=partials[row].
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1100,7 +1100,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the last row is not added up
-# why:  the last row is missing, so its element of result is never written.
+# why:  the last row is missing, so its element of `result` is never written.
 # next: loop over range(matrix.shape[0]): it ends with the last row.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1340,7 +1340,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: never added up
 # clause: multiply pieces, then add them up
-# not yet: nothing was written into result
+# not yet: nothing was written into `result`
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1541,7 +1541,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.4: half the inner dimension
 # clause: Append c = a times b
-# why:  the last columns of a and the last rows of b are not multiplied.
+# why:  the last columns of `a` and the last rows of `b` are not multiplied.
 # next: let the last piece end at a.shape[1].
 def frugal(graph, a, b, prog):
     half = a.shape[1] // 2
@@ -1585,7 +1585,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: columns, one after another
-# not yet: the columns of b are split, so each piece needs all of a
+# not yet: the columns of `b` are split, so each piece needs all of `a`
 from ipu_teach import concat
 
 
@@ -1596,7 +1596,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: rows, one after another
-# not yet: the rows of a are split, so each piece needs all of b
+# not yet: the rows of `a` are split, so each piece needs all of `b`
 from ipu_teach import concat
 
 
@@ -1771,22 +1771,22 @@ def filled(k, n, deep, wide):
 
 # %% 05.5: mixed up
 # clause: `deep` x `wide`
-# why:  depth and width are swapped: k is divided by wide, and n by deep.
-# next: divide k by deep, and n by wide.
+# why:  depth and width are swapped: k is divided by `wide`, and n by `deep`.
+# next: divide k by `deep`, and n by `wide`.
 def filled(k, n, deep, wide):
     return k * n / (-(-k // wide) * -(-n // deep) * deep * wide)
 
 
 # %% 05.5: depth alone
 # why:  this uses only the depth k, and ignores the width n.
-# next: multiply by the share of the width: n, divided by n rounded up to a multiple of wide.
+# next: multiply by the share of the width: n, divided by n rounded up to a multiple of `wide`.
 def filled(k, n, deep, wide):
     return k / (-(-k // deep) * deep)
 
 
 # %% 05.5: width alone
 # why:  this uses only the width n, and ignores the depth k.
-# next: multiply by the share of the depth: k, divided by k rounded up to a multiple of deep.
+# next: multiply by the share of the depth: k, divided by k rounded up to a multiple of `deep`.
 def filled(k, n, deep, wide):
     return n / (-(-n // wide) * wide)
 
@@ -2046,9 +2046,9 @@ def two_halves(graph, row, vector, halves):
 
 # %% 05.w3: the rows
 # clause: which part of a does a piece need
-# why:  each quarter of the rows of a needs all of b, so the tiles need nearly as much memory as
+# why:  each quarter of the rows of `a` needs all of `b`, so the tiles need nearly as much memory as
 #   before.
-# next: choose the split in which a piece needs only a quarter of a and a quarter of b.
+# next: choose the split in which a piece needs only a quarter of `a` and a quarter of `b`.
 which = "rows"
 
 
@@ -2056,6 +2056,6 @@ which = "rows"
 # clause: Which of the three keeps both limits?
 # why:  this saves memory, but it is slow: each of 13 tiles gets four columns, for a unit that is 16
 #   columns wide.
-# next: choose the split in which a piece keeps all columns of b, but needs only a quarter of its
+# next: choose the split in which a piece keeps all columns of `b`, but needs only a quarter of its
 #   rows.
 which = "columns"

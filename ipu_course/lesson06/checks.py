@@ -652,10 +652,10 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     right = actual == sums[-1]
     if not why and run.unwritten("total"):
         why = (
-            "the program writes nothing to the tensor total. `total = …` changes no tensor, it "
-            "only gives the name total to another tensor."
+            "the program writes nothing to the tensor `total`. `total = …` changes no tensor, it "
+            "only gives the name `total` to another tensor."
         )
-        advice = "write to total: with Copy(…, total), or with popops.add_in_place."
+        advice = "write to `total`: with Copy(…, total), or with popops.add_in_place."
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
         why = "the totals of the first moments are right, but the later ones are missing."
         advice = "add the remaining moments, too."

@@ -135,7 +135,7 @@ def peak(report):
 
 # %% 06.1: without what is always live
 # clause: including variables that are always live
-# why:  the constant palette is missing. It is always live, so it is live at that step, too.
+# why:  the constant `palette` is missing. It is always live, so it is live at that step, too.
 # next: use report.variables.live_at(step.number): unlike step.variables, it includes what is always
 #   live.
 def peak(report):
@@ -558,7 +558,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: nothing is added
-# why:  total has only the last row, because each Copy overwrites the row before.
+# why:  `total` has only the last row, because each Copy overwrites the row before.
 # next: add the later rows with popops.add_in_place.
 def lean_total(graph, readings, total):
     return Sequence(*[Copy(readings[sensor], total) for sensor in range(len(readings))])
@@ -640,7 +640,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: total shared among the tiles
 # clause: stay on their tiles
-# not yet: the tile mapping of total is fixed
+# not yet: the tile mapping of `total` is fixed
 def lean_total(graph, readings, total):
     n = total.num_elements
     for tile in range(TILES):
@@ -653,7 +653,7 @@ def lean_total(graph, readings, total):
 
 # %% 06.3: the readings moved
 # clause: readings[s] is on tile s
-# not yet: the tile mapping of readings is fixed
+# not yet: the tile mapping of `readings` is fixed
 def lean_total(graph, readings, total):
     part, n = graph.clone(total), total.num_elements
     for tile in range(TILES):
@@ -668,7 +668,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: another tensor of the name
-# not yet: only gives the name total to another tensor
+# not yet: only gives the name `total` to another tensor
 def lean_total(graph, readings, total):
     program = Sequence()
     total = popops.reduce(graph, readings, [0], program)
@@ -707,7 +707,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: begun with an initial value
-# why:  total is 0 only when the program is loaded. A second run adds to the totals of the first
+# why:  `total` is 0 only when the program is loaded. A second run adds to the totals of the first
 #   run.
 # next: begin the program with Copy(readings[0], total).
 def lean_total(graph, readings, total):

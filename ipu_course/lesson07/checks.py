@@ -135,13 +135,13 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
     shapes = _shapes_of(results[fault])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
-        why = "the gradient of weights is transposed: its rows must be pixels, as in weights."
+        why = "the gradient of `weights` is transposed: its rows must be pixels, as in `weights`."
         advice = "compute images.T @ errors."
     elif shapes and shapes[1] == (1, classes):
         why = "keepdims=True leaves a dimension of 1, which bias does not have."
         advice = "leave out keepdims in the sum for bias."
     elif shapes and shapes[1] == (len(batch[1]),):
-        why = "the gradient of bias is summed over the digits instead of the images."
+        why = "the gradient of `bias` is summed over the digits instead of the images."
         advice = "sum with axis=0."
     elif len(wrong) == 1 and not fault.startswith("drawn"):
         why = f"the other batches are right. This batch is special: {fault}."
@@ -318,7 +318,7 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
     loops = [p for p in all_of(program) if isinstance(p, Repeat)]
     if not actual:
         why = "nothing in the program sends the losses."
-        advice = "end an iteration with a Copy of loss to its stream."
+        advice = "end an iteration with a Copy of `loss` to its stream."
     elif not loops and actual == 1:
         why = (
             "the program has one step and no loop, so the host would have to call run for each "
@@ -327,7 +327,7 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
         advice = "put the step into Repeat(steps, …)."
     elif actual == 1:
         why = "the losses are sent only once, because the Copy to the stream is after the loop."
-        advice = "put this Copy into the loop, after learn."
+        advice = "put this Copy into the loop, after `learn`."
     elif actual < steps:
         why = "there are fewer iterations than steps."
         advice = "use Repeat(steps, …)."
@@ -348,13 +348,13 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
             why = (
-                f"learn reads {name} before the program writes it: no stream is copied to {name} "
-                "before learn."
+                f"`learn` reads `{name}` before the program writes it: no stream is copied to "
+                f"`{name}` before `learn`."
             )
-            advice = f"copy the stream to {name} before learn."
+            advice = f"copy the stream to `{name}` before `learn`."
             if name == "loss":
-                why = "loss is sent before learn computes it."
-                advice = "put learn before the Copy that sends the losses."
+                why = "`loss` is sent before `learn` computes it."
+                advice = "put `learn` before the Copy that sends the losses."
             return NotYet(description, actual, why=why, next_step=advice)
     return NotYet(description, actual, next_step=error.next_step)
 
@@ -797,7 +797,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
         def feed() -> Array:
             sent = batches[len(run.came)]
             if stream.num_elements != sent.size:
-                why = "a transfer must be a whole batch, with as many elements as images."
+                why = "a transfer must be a whole batch, with as many elements as `images`."
                 actual = f"a stream of {stream.num_elements} elements"
                 raise NotYet(
                     description,
@@ -918,7 +918,7 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
         return NotYet(broken.tried, message, why=why, next_step=advice)
     if "holds whole numbers" in message:
         why = "bytes are integers, and 1 / 255 is none, so the scaling must come after the cast."
-        advice = "cast raw into images first, then multiply images."
+        advice = "cast `raw` into `images` first, then multiply `images`."
         return NotYet(broken.tried, message, why=why, next_step=advice)
     if batch.shape != (BATCH, PIXELS) and any(
         size in message for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
@@ -944,8 +944,8 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
         why = "the program fetches nothing from the stream."
         advice = "begin the program with a Copy from the stream."
     elif np.isnan(actual).all():
-        why = "the program writes nothing into images."
-        advice = "write to images with popops.cast_with_output, or with a Copy."
+        why = "the program writes nothing into `images`."
+        advice = "write to `images` with popops.cast_with_output, or with a Copy."
     else:
         why, advice = trial_run.trial.reason(
             trial_run, "07.4", advice="trace one pixel by hand: 51 must become 0.2."
@@ -1183,8 +1183,8 @@ def _counted_up(callback: StreamCallback, description: str) -> list[float]:
     uneven = next((n for n, row in enumerate(received) if len(set(row.tolist())) > 1), -1)
     if np.isnan(received).all():
         actual = "5 arrays that were not filled"
-        why = "fetch wrote nothing to the arrays. `array = …` only gives the name array to another "
-        why += "array."
+        why = "`fetch` wrote nothing to the arrays. `array = …` only gives the name `array` to "
+        why += "another array."
         advice = "fill the array itself: array[:] = …"
         held = [np.full(size, held, np.float32) for held in (7, 100)]
         left = [values.copy() for values in held]
@@ -1291,7 +1291,9 @@ def _in_order(description: str, received: Array, batches: Array) -> None:
     why = ""
     advice = "use each batch of the reader for one step, in order."
     if not received[step].any():
-        why = "this array was never filled. `array = …` only gives the name array to another array."
+        why = (
+            "this array was never filled. `array = …` only gives the name `array` to another array."
+        )
         advice = "fill the array itself: array[:] = reader.next_batch()."
         filled = received[received.any(axis=1)]
         if len(filled) and np.array_equal(filled, batches[: len(filled)]):

@@ -41,7 +41,7 @@ def loss_gradients(images, labels, weights, bias):
 
 # %% 07.1: bias is not divided
 # clause: the gradients of the batch's mean loss
-# why:  the gradient of weights is right, but that of bias is not divided by the batch size.
+# why:  the gradient of `weights` is right, but that of `bias` is not divided by the batch size.
 # next: divide by the number of images, len(labels).
 def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
@@ -51,7 +51,7 @@ def loss_gradients(images, labels, weights, bias):
 
 
 # %% 07.1: weights are not divided
-# why:  the gradient of bias is right, but that of weights is not divided by the batch size.
+# why:  the gradient of `bias` is right, but that of `weights` is not divided by the batch size.
 # next: divide by the number of images, len(labels).
 def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
@@ -187,7 +187,7 @@ def loss_gradients(images, labels, weights, bias):
 
 # %% 07.1: on its side
 # clause: of the shapes of weights and of bias
-# not yet: the gradient of weights is transposed
+# not yet: the gradient of `weights` is transposed
 def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p /= p.sum(axis=1, keepdims=True)
@@ -278,7 +278,8 @@ def loss_gradients(images, labels, weights, bias):
 
 
 # %% 07.1: whole rows of errors
-# why:  errors[labels] -= 1 subtracts 1 from whole rows, namely the rows whose numbers are labels.
+# why:  errors[labels] -= 1 subtracts 1 from whole rows, namely the rows whose numbers are in
+#   `labels`.
 # next: select one element in each row: errors[np.arange(len(labels)), labels].
 def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
@@ -301,7 +302,7 @@ def loss_gradients(images, labels, weights, bias):
 
 
 # %% 07.1: one mean for all of the bias
-# why:  all gradients of bias are equal, because the mean is over the images and the digits.
+# why:  all gradients of `bias` are equal, because the mean is over the images and the digits.
 # next: take the mean over the images only: errors.mean(axis=0).
 def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
@@ -312,7 +313,7 @@ def loss_gradients(images, labels, weights, bias):
 
 
 # %% 07.1: divided by the pixels
-# why:  the gradient of weights is divided by the number of pixels.
+# why:  the gradient of `weights` is divided by the number of pixels.
 # next: divide by the number of images, len(labels).
 def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
@@ -345,7 +346,7 @@ def loss_gradients(images, labels, weights, bias):
 # %% 07.2: learns twice
 # clause: learn, send
 # why:  the program learns twice in each iteration.
-# next: put learn into the loop once.
+# next: put `learn` into the loop once.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -355,8 +356,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 # %% 07.2: learns once
 # clause: the program of a whole epoch
-# why:  all losses are those of the first batch, because learn is outside the loop.
-# next: put learn into the loop.
+# why:  all losses are those of the first batch, because `learn` is outside the loop.
+# next: put `learn` into the loop.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -398,8 +399,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 # %% 07.2: sends a round late
 # clause: send its losses
-# why:  the losses arrive one iteration late, because they are sent before learn.
-# next: put learn before the Copy that sends the losses.
+# why:  the losses arrive one iteration late, because they are sent before `learn`.
+# next: put `learn` before the Copy that sends the losses.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -409,8 +410,8 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: learns a round late
-# why:  learn works on the previous batch, because it runs before the images are fetched.
-# next: fetch first, then learn.
+# why:  `learn` works on the previous batch, because it runs before the images are fetched.
+# next: fetch first, then `learn`.
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -479,7 +480,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: learns before it fetches
-# not yet: learn reads images before the program writes it
+# not yet: `learn` reads `images` before the program writes it
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -488,7 +489,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: no labels
-# not yet: learn reads labels before the program writes it
+# not yet: `learn` reads `labels` before the program writes it
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -497,7 +498,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: sends before it learns
-# not yet: loss is sent before learn computes it
+# not yet: `loss` is sent before `learn` computes it
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
@@ -917,7 +918,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: zeros
-# why:  images contains only zeros, whatever was sent.
+# why:  `images` contains only zeros, whatever was sent.
 # next: check the order of the program: fetch, cast, scale.
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -954,7 +955,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: cast to nowhere
-# not yet: the program writes nothing into images
+# not yet: the program writes nothing into `images`
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
     graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
@@ -1133,7 +1134,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: gives the name another array
-# not yet: only gives the name array to another array
+# not yet: only gives the name `array` to another array
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def prefetch(self, array):
@@ -1385,7 +1386,7 @@ def errors(p, label):
 # %% 07.w1: the label taken off
 # clause: `label` is the right digit
 # why:  the label itself is subtracted from all numbers. It is the index of the right digit.
-# next: subtract 1, only at index label.
+# next: subtract 1, only at the index `label`.
 def errors(p, label):
     return np.array(p) - label
 
@@ -1401,7 +1402,7 @@ def errors(p, label):
 
 # %% 07.w2: a name for another array
 # clause: it fills the first array with 1
-# not yet: only gives the name array to another array
+# not yet: only gives the name `array` to another array
 class Counting(StreamCallback):
     number = 0
 

@@ -725,7 +725,7 @@ def _fault(
         why = f"the network learned from {watched.wrong}."
         advice = "index images and labels with the same numbers: images[batch] and labels[batch]."
         if "label" not in watched.wrong:
-            advice = "pass unchanged rows of images to cnn.learn: images[batch]."
+            advice = "pass unchanged rows of `images` to cnn.learn: images[batch]."
         return actual, "", why, advice
     if not watched.losses:
         advice = "call cnn.learn for each batch of cnn.batch images, in each of the epochs."

@@ -238,7 +238,7 @@ def windows(size, k, stride, padding):
 
 # %% 07b.w1: by one each time
 # why:  the window moves by one element here, but it should move by `stride`.
-# next: divide size + 2 * padding - k by stride, round down, and add 1.
+# next: divide size + 2 * padding - k by `stride`, round down, and add 1.
 def windows(size, k, stride, padding):
     return size + 2 * padding - k + 1
 
@@ -259,15 +259,15 @@ def windows(size, k, stride, padding):
 
 
 # %% 07b.w1: the first window divided, too
-# why:  the 1 for the first window is added before the division, so it is divided by stride, too.
+# why:  the 1 for the first window is added before the division, so it is divided by `stride`, too.
 # next: divide first, and then add 1.
 def windows(size, k, stride, padding):
     return (size + 2 * padding - k + 1) // stride
 
 
 # %% 07b.w1: k subtracted last
-# why:  the whole image is divided by stride, and k is subtracted afterwards.
-# next: subtract k first, and then divide by stride.
+# why:  the whole image is divided by `stride`, and k is subtracted afterwards.
+# next: subtract k first, and then divide by `stride`.
 def windows(size, k, stride, padding):
     return (size + 2 * padding) // stride - k + 1
 
@@ -503,8 +503,8 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: ins and outs not exchanged
-# why:  the kernel has ins in its rows and outs in its columns, but the patches of dy have outs in
-#   their rows.
+# why:  the kernel has `ins` in its rows and `outs` in its columns, but the patches of dy have
+#   `outs` in their rows.
 # next: exchange the channels with dim_shuffle([0, 1, 3, 2]), and reshape to (k * k * outs, ins).
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
@@ -519,8 +519,8 @@ def backward(graph, x, w, dy, p, program):
 
 # %% 07b.2: read by the wrong shape
 # why:  the kernel is only reshaped, so its numbers are in wrong positions: reshape does not
-#   exchange ins and outs.
-# next: exchange ins and outs with dim_shuffle([0, 1, 3, 2]) before the reshape.
+#   exchange `ins` and `outs`.
+# next: exchange `ins` and `outs` with dim_shuffle([0, 1, 3, 2]) before the reshape.
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     turned = w.reverse(0).reverse(1)
@@ -1029,8 +1029,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: windows of stride x stride
-# why:  the windows have stride x stride elements here, but they should have k x k.
-# next: use k for the size of a window, and stride for its start.
+# why:  the windows have `stride` x `stride` elements here, but they should have k x k.
+# next: use k for the size of a window, and `stride` for its start.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
     for i, j in np.ndindex(*dy.shape):
@@ -1070,7 +1070,7 @@ def busy(places, ins, outs, groups):
 # clause: the channels of *all* groups
 # why:  the channels of all groups fill the panels together here, but each group is a separate
 #   product.
-# next: divide ins and outs by groups first.
+# next: divide `ins` and `outs` by `groups` first.
 def busy(places, ins, outs, groups):
     deep, wide = places * ins, outs
     return deep / (16 * -(-deep // 16)) * wide / (16 * -(-wide // 16))
@@ -1137,7 +1137,7 @@ def busy(places, ins, outs, groups):
 # %% 07b.5: ins of all groups
 # clause: the channels of *all* groups
 # why:  the depth has the ins of all groups, but the width the outs of one.
-# next: divide places * ins by groups, too.
+# next: divide places * ins by `groups`, too.
 def busy(places, ins, outs, groups):
     k, n = places * ins, outs // groups
     return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))

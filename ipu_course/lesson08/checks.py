@@ -594,7 +594,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
             continue
         advice = "return the spacing that fits and recomputes the fewest layers."
         if maximum > room:
-            advice = "try every spacing from 1 to layers, and leave out those above `room`."
+            advice = "try every spacing from 1 to `layers`, and leave out those above `room`."
         message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} recomputed"
         expected = f"at most {room} at once and {best} recomputed"
         draws = partial(_in_memory, layers, kept_layers) if maximum > room else None

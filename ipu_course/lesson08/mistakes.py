@@ -152,7 +152,7 @@ def alive(steps, sizes):
 
 # %% 08.1: the output of the last layer, too
 # why:  the last forward step also counts its output, but this output is not the input of any layer.
-# next: add up only the sizes of inputs: layers 0 to len(sizes) - 1.
+# next: add up only the sizes of inputs: the layers 0 to len(sizes) - 1.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):
@@ -231,7 +231,7 @@ def price(layers, every):
 # %% 08.2: the last segment again
 # why:  the second number includes the last segment, but its inputs are still in memory when the
 #   backward pass begins.
-# next: count every - 1 layers in each of the other layers // every - 1 segments.
+# next: count `every - 1` layers in each of the other `layers // every - 1` segments.
 def price(layers, every):
     return layers // every + every - 1, layers - layers // every
 
@@ -257,7 +257,7 @@ def price(layers, every):
 # clause: how many layers are recomputed
 # why:  the second number counts all layers of a segment, but its last layer computes the next saved
 #   input, so it is not recomputed.
-# next: count every - 1 layers for each segment: one for each discarded input.
+# next: count `every - 1` layers for each segment: one for each discarded input.
 def price(layers, every):
     return layers // every + every - 1, layers - every
 
@@ -265,7 +265,7 @@ def price(layers, every):
 # %% 08.2: from the kept one for each
 # why:  this recomputes the segment again for each discarded input, but one recomputation computes
 #   all of them.
-# next: count every - 1 layers for each segment.
+# next: count `every - 1` layers for each segment.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, (segments - 1) * every * (every - 1) // 2
@@ -313,7 +313,7 @@ def price(layers, every):
 # %% 08.2: one kept layer too many
 # why:  the second number subtracts the first layer of the last segment twice: it is a saved layer,
 #   too.
-# next: count every - 1 layers in each of the other layers // every - 1 segments.
+# next: count `every - 1` layers in each of the other `layers // every - 1` segments.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, layers - segments - every
@@ -358,7 +358,7 @@ def schedule(layers, keep):
 
 # %% 08.3: from the very first
 # why:  this recomputes from layer 0 on, although later inputs are saved.
-# next: begin to recompute at the segment's own saved layer, start.
+# next: begin to recompute at the segment's own saved layer, `start`.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -441,7 +441,7 @@ def schedule(layers, keep):
 # %% 08.3: one too many
 # why:  the last layer of a segment is recomputed, too, but it computes the next saved input, which
 #   is not needed any more.
-# next: recompute only the layers start to end - 2: range(start, end - 1).
+# next: recompute only the layers `start` to `end - 2`: range(start, end - 1).
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -640,7 +640,7 @@ def place(sizes, k):
 # %% 08.4: as if all were equal
 # clause: has the sizes of the inputs
 # why:  this is the best choice for inputs of equal size, but these inputs differ in size.
-# next: pass sizes to alive().
+# next: pass `sizes` to alive().
 def place(sizes, k):
     n = len(sizes)
     ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
@@ -674,7 +674,7 @@ def place(sizes, k):
 
 # %% 08.5: all of them
 # why:  all inputs are saved, even if they need more than `room`.
-# next: leave out each spacing whose max(alive(…)) is above room.
+# next: leave out each spacing whose max(alive(…)) is above `room`.
 def keep_for(layers, room):
     return range(layers)
 
@@ -682,7 +682,7 @@ def keep_for(layers, room):
 # %% 08.5: only the first
 # why:  only the input of layer 0 is saved, so the whole chain is one segment. Its inputs are all
 #   recomputed before its first backward step, and are in memory together.
-# next: try all spacings, and leave out those whose max(alive(…)) is above room.
+# next: try all spacings, and leave out those whose max(alive(…)) is above `room`.
 def keep_for(layers, room):
     return [0]
 
@@ -690,7 +690,7 @@ def keep_for(layers, room):
 # %% 08.5: as many as there is room for
 # why:  this saves as many inputs as `room` allows, but the recomputed inputs of a segment need
 #   memory, too.
-# next: compare max(alive(…)) of each spacing with room.
+# next: compare max(alive(…)) of each spacing with `room`.
 def keep_for(layers, room):
     return range(0, layers, -(-layers // room))
 
@@ -699,7 +699,7 @@ def keep_for(layers, room):
 # clause: at most `room` inputs may be in memory at once
 # why:  each segment fills the room by itself, but the saved inputs of the other segments need
 #   memory, too.
-# next: compare max(alive(…)) of each spacing with room.
+# next: compare max(alive(…)) of each spacing with `room`.
 def keep_for(layers, room):
     return range(0, layers, min(room, layers))
 
@@ -742,7 +742,7 @@ def keep_for(layers, room):
 
 # %% 08.5: every second, always
 # why:  every second input is saved, even if they need more than `room`.
-# next: leave out each spacing whose max(alive(…)) is above room.
+# next: leave out each spacing whose max(alive(…)) is above `room`.
 def keep_for(layers, room):
     return range(0, layers, 2)
 
@@ -826,7 +826,7 @@ def keep_for(layers, room):
 # %% 08.5: spacings up to the root
 # why:  this tries only spacings up to the square root of the number of layers, but a larger one may
 #   recompute fewer layers.
-# next: try all spacings from 1 to layers.
+# next: try all spacings from 1 to `layers`.
 def keep_for(layers, room):
     ways = []
     for every in range(1, int(layers**0.5) + 1):
@@ -851,7 +851,7 @@ def keep_for(layers, room):
 # %% 08.5: only spacings that divide, or layer 0 alone
 # why:  only spacings that divide the number of layers are tried. If none of them fits, only layer 0
 #   is saved, and that does not fit either.
-# next: try all spacings from 1 to layers, and count with max(alive(schedule(…), …)).
+# next: try all spacings from 1 to `layers`, and count with max(alive(schedule(…), …)).
 def keep_for(layers, room):
     def most(every):
         return layers // every + every - 1

@@ -468,7 +468,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     crossings = sum(kind == "cross" for kind, *_ in events)
     if crossings >= layers:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
-        advice = "do not call cross after the last layer."
+        advice = "do not call `cross` after the last layer."
         raise refused(description, f"{crossings} calls of cross", f"{layers - 1}", advice)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))

@@ -519,21 +519,21 @@ def deep(graph, buffer, x, layers):
 # %% 09.w2: one after the other
 # clause: when the two IPUs alternate
 # why:  this adds every load and all the work, as if a single IPU did both one after the other.
-# next: count only max(load, work) in each of the layers - 1 phases.
+# next: count only max(load, work) in each of the `layers - 1` phases.
 def by_turns(load, work, layers):
     return layers * (load + work)
 
 
 # %% 09.w2: as if a load always fitted
 # why:  this assumes that the work takes longer than the load, but a longer load is not hidden.
-# next: count max(load, work) in each of the layers - 1 phases.
+# next: count max(load, work) in each of the `layers - 1` phases.
 def by_turns(load, work, layers):
     return load + layers * work
 
 
 # %% 09.w2: the last layer, too
 # why:  nothing is loaded while the last layer computes, so its phase takes only the work.
-# next: count layers - 1 phases of max(load, work), and the work of the last layer.
+# next: count `layers - 1` phases of max(load, work), and the work of the last layer.
 def by_turns(load, work, layers):
     return load + layers * max(load, work)
 
@@ -547,8 +547,8 @@ def by_turns(load, work, layers):
 
 
 # %% 09.w2: the shorter of the two
-# why:  this counts the shorter of load and work in each phase, but the phase ends when both have
-#   finished.
+# why:  this counts the shorter of `load` and `work` in each phase, but the phase ends when both
+#   have finished.
 # next: use max instead of min.
 def by_turns(load, work, layers):
     return load + (layers - 1) * min(load, work) + work
@@ -556,7 +556,7 @@ def by_turns(load, work, layers):
 
 # %% 09.w2: a turn for each layer
 # why:  this counts one phase too many: the last layer overlaps with no load.
-# next: add one load, then layers - 1 phases of max(load, work), then the work of the last layer.
+# next: add one load, then `layers - 1` phases of max(load, work), then the work of the last layer.
 def by_turns(load, work, layers):
     return layers * max(load, work) + work
 
@@ -564,7 +564,7 @@ def by_turns(load, work, layers):
 # %% 09.w2: turns alone
 # clause: to the end of the last layer
 # why:  the first load and the last layer are missing, although nothing overlaps with them.
-# next: add one load, then layers - 1 phases of max(load, work), then the work of the last layer.
+# next: add one load, then `layers - 1` phases of max(load, work), then the work of the last layer.
 def by_turns(load, work, layers):
     return layers * max(load, work)
 
@@ -692,7 +692,7 @@ def turns(load, compute, cross, layers):
 # %% 09.3: crosses after the last
 # clause: the final result stays on the IPU of the last layer
 # why:  the result of the last layer is copied, too, although no layer needs it on the other IPU.
-# next: do not call cross after the last layer.
+# next: do not call `cross` after the last layer.
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):

@@ -35,7 +35,7 @@ def send(program, sent, received):
 # %% 10.1: one tick too many
 # clause: from the first to the last tick in which a stage is busy
 # why:  the last tick has no busy stage.
-# next: return batches + stages - 1 ticks, with numbers from 0.
+# next: return `batches + stages - 1` ticks, with numbers from 0.
 def table(stages, batches):
     ticks = range(batches + stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
@@ -44,7 +44,7 @@ def table(stages, batches):
 # %% 10.1: no way down
 # why:  the table ends when the last micro-batch enters, but this one still has to go through the
 #   other stages.
-# next: return batches + stages - 1 ticks.
+# next: return `batches + stages - 1` ticks.
 def table(stages, batches):
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in range(batches)]
 
@@ -128,8 +128,8 @@ def table(stages, batches):
 
 
 # %% 10.1: as many ticks as steps of work
-# why:  this has batches * stages ticks, as if only one stage worked at a time.
-# next: return batches + stages - 1 ticks, since the stages work at the same time.
+# why:  this has `batches * stages` ticks, as if only one stage worked at a time.
+# next: return `batches + stages - 1` ticks, since the stages work at the same time.
 def table(stages, batches):
     ticks = range(batches * stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
@@ -396,7 +396,7 @@ def pipeline(stages, into, out, samples, results):
 
 # %% 10.3: no way down
 # why:  the program ends when the last sample enters, so the last results are never computed.
-# next: go through all rows of table(…), also the last stages - 1 ticks.
+# next: go through all rows of table(…), also the last `stages - 1` ticks.
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
     for row in table(len(stages), len(samples))[: len(samples)]:

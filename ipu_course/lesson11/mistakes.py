@@ -65,7 +65,7 @@ def chance_up(value, below, above):
 # clause: the result is right on average
 # why:  this is one half for every value between the two numbers, but one half is right only in the
 #   middle.
-# next: divide the distance from below to value by the distance from below to above.
+# next: divide the distance from `below` to `value` by the distance from `below` to `above`.
 def chance_up(value, below, above):
     return 0.5 if value > below else 0
 
@@ -129,7 +129,7 @@ def stochastic(values, rng):
 # %% 11.1: halves move
 # clause: a value that is already a half stays
 # why:  a value that is already a half changes, but its probability of rounding up is 0.
-# next: let below be the half itself if the value is a half: np.where(half > values, …, half).
+# next: let `below` be the half itself if the value is a half: np.where(half > values, …, half).
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half >= values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -219,7 +219,7 @@ def after(step, grid, times):
 
 # %% 11.2: of one step
 # why:  this is the standard deviation of a single step, but the variances of `times` steps add up.
-# next: multiply the variance by times before you take the root.
+# next: multiply the variance by `times` before you take the root.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid * np.sqrt(up * (1 - up))
@@ -256,7 +256,7 @@ def after(step, grid, times):
 # clause: (mean, standard deviation)
 # why:  this adds up the standard deviations of the steps, but the variances of independent steps
 #   add up.
-# next: multiply the standard deviation of a step by np.sqrt(times) instead of times.
+# next: multiply the standard deviation of a step by np.sqrt(times) instead of `times`.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid * times * np.sqrt(up * (1 - up))
@@ -276,7 +276,7 @@ def after(step, grid, times):
 # %% 11.2: a grid of 1
 # clause: marks at a distance of `grid`
 # why:  the standard deviation is in units of the grid.
-# next: multiply the standard deviation by grid.
+# next: multiply the standard deviation by `grid`.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, np.sqrt(times * up * (1 - up))
@@ -358,7 +358,7 @@ def decode(code, mantissa_bits, bias):
 
 # %% 11.w2: the sign in the exponent
 # why:  the sign bit is still part of the exponent, so negative numbers are far too large.
-# next: split code % 128 instead of code.
+# next: split code % 128 instead of `code`.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -392,7 +392,7 @@ def decode(code, mantissa_bits, bias):
 
 # %% 11.3: the bias of others
 # why:  this uses a bias that is one less, as in another vendor's format.
-# next: use the argument bias unchanged.
+# next: use the argument `bias` unchanged.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias - 1) - abs(value)), code % 2
@@ -597,8 +597,8 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the rows of the left
-# why:  this divides a @ b by the root of the rows of a, but its sums have as many terms as a has
-#   columns.
+# why:  this divides a @ b by the root of the rows of `a`, but its sums have as many terms as `a`
+#   has columns.
 # next: use a.shape[1] instead of a.shape[0].
 def two_layers(x, w1, w2, dy):
     def scaled(a, b):
@@ -790,7 +790,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: by the allowed error alone
-# why:  this looks only at `error`, and not at the numbers of a and b.
+# why:  this looks only at `error`, and not at the numbers of `a` and `b`.
 # next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
 def partials_for(a, b, error):
     return HALF if error >= 0.002 else FLOAT
@@ -985,7 +985,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the sum of the slopes
-# why:  this subtracts rate times the sum of the gradients, but the exercise asks for their mean.
+# why:  this subtracts `rate` times the sum of the gradients, but the exercise asks for their mean.
 # next: divide the gradient by len(x).
 def step(w, x, t, rate, eight):
     def narrow(values, form):

@@ -109,7 +109,7 @@ def _by_hand(answer: type[Vertex]) -> Passed:
             )
             advice = (
                 "follow one block by hand: which values it has, which rows of x it reads, and to "
-                "which rows of out it adds."
+                "which rows of `out` it adds."
             )
             row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
             expected = f"row {row}: {quoted(difference.right[row])}"
@@ -652,7 +652,7 @@ def _moved(
             description,
             actual,
             expected=wanted,
-            next_step="return there and weights, separated by a comma.",
+            next_step="return `there` and `weights`, separated by a comma.",
         )
     is_present = np.asarray(parts[0])
     if is_present.dtype != bool:

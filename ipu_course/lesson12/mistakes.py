@@ -80,7 +80,7 @@ def blocks_in(offsets, row):
 # %% 12.1: a row without blocks is left out
 # clause: write all of self.out.
 # why:  a row without blocks is never written, so its output is undefined.
-# next: write zeros for a row without blocks: start a total at 0 for every number of out.
+# next: write zeros for a row without blocks: start a total at 0 for every number of `out`.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -155,8 +155,8 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: rows not times b
-# why:  row r of blocks is written into rows r + i of out, so the rows overwrite each other.
-# next: write row i of this row of blocks into row r * b + i of out.
+# why:  row r of blocks is written into rows r + i of `out`, so the rows overwrite each other.
+# next: write row i of this row of blocks into row r * b + i of `out`.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -204,7 +204,7 @@ class BlockRows(Vertex):
 
 # %% 12.1: one total for all rows
 # why:  the total continues from one row to the next.
-# next: set the total to 0 for each number of out.
+# next: set the total to 0 for each number of `out`.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -251,7 +251,7 @@ class BlockRows(Vertex):
 
 # %% 12.1: each block writes over the one before
 # why:  out is set to 0 for every block, so each block overwrites the sum of the blocks before it.
-# next: set each number of out to 0 once, before the loop over blocks.
+# next: set each number of `out` to 0 once, before the loop over blocks.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -306,8 +306,8 @@ class BlockRows(Vertex):
 
 # %% 12.1: b columns of out
 # clause: any number of columns
-# why:  only the first b columns of out are written.
-# next: loop over all columns of out: range(len(self.out[0])).
+# why:  only the first b columns of `out` are written.
+# next: loop over all columns of `out`: range(len(self.out[0])).
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -415,7 +415,7 @@ def bands(counts, tiles):
 # %% 12.2: sorted first
 # clause: **in order**
 # why:  the rows were sorted first, so these are bands of the sorted rows.
-# next: use counts in its own order, without sorting.
+# next: use `counts` in its own order, without sorting.
 def bands(counts, tiles):
     counts = sorted(counts)
     limit = max(counts)
@@ -486,7 +486,7 @@ def bands(counts, tiles):
 
 
 # %% 12.3: one in eight for all
-# why:  the result is 1/8 for all sizes, but it depends on size, n and block.
+# why:  the result is 1/8 for all sizes, but it depends on `size`, `n` and `block`.
 # next: for each density from 1 / 2 down, compare sparse_cycles(…) with dense_cycles(…), and return
 #   the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):
@@ -494,7 +494,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: one in sixteen for all
-# why:  the result is 1/16 for all sizes, but it depends on size, n and block.
+# why:  the result is 1/16 for all sizes, but it depends on `size`, `n` and `block`.
 # next: for each density from 1 / 2 down, compare sparse_cycles(…) with dense_cycles(…), and return
 #   the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):
@@ -502,8 +502,8 @@ def break_even(size, n, block):
 
 
 # %% 12.3: single values for all
-# why:  this always plans single values, and ignores the argument block.
-# next: pass block to sparse_cycles: sparse_cycles(size, n, block, density).
+# why:  this always plans single values, and ignores the argument `block`.
+# next: pass `block` to sparse_cycles: sparse_cycles(size, n, block, density).
 def break_even(size, n, block):
     for power in range(1, 8):
         if sparse_cycles(size, n, 1, 2**-power) < dense_cycles(size, n):
@@ -609,7 +609,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: size and n swapped
-# why:  dense_cycles gets n and size in the wrong order: this is right only if both are equal.
+# why:  dense_cycles gets `n` and `size` in the wrong order: this is right only if both are equal.
 # next: call dense_cycles(size, n).
 def break_even(size, n, block):
     dense = dense_cycles(n, size)

@@ -12,28 +12,28 @@ entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 # %% 13.1: without accumulation
 # why:  in training, an update takes `accumulation` micro-batches, and this leaves out that factor.
-# next: multiply by accumulation if training is True.
+# next: multiply by `accumulation` if `training` is True.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas
 
 
 # %% 13.1: without replicas
 # why:  each replica has its own samples, and this counts those of one replica.
-# next: multiply by replicas.
+# next: multiply by `replicas`.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * (accumulation if training else 1)
 
 
 # %% 13.1: inference accumulates
-# why:  this multiplies by accumulation in inference, too, but inference has no updates.
-# next: leave out accumulation if training is False.
+# why:  this multiplies by `accumulation` in inference, too, but inference has no updates.
+# next: leave out `accumulation` if `training` is False.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * accumulation * replicas
 
 
 # %% 13.1: stages count
 # why:  this multiplies by the stages, but all stages work on the same samples.
-# next: leave out the factor stages.
+# next: leave out the factor `stages`.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * stages * (accumulation if training else 1)
 
@@ -48,7 +48,7 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 # %% 13.1: without iterations
 # clause: Return how many samples a call takes.
 # why:  this leaves out the loop on the device, but one call runs all its iterations.
-# next: multiply by iterations.
+# next: multiply by `iterations`.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * replicas * (accumulation if training else 1)
 
@@ -56,14 +56,14 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 # %% 13.1: micro-batches
 # clause: How many samples does a call take?
 # why:  this is the number of micro-batches, but each has `batch` samples.
-# next: multiply by batch.
+# next: multiply by `batch`.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return iterations * replicas * (accumulation if training else 1)
 
 
 # %% 13.1: training turned round
-# why:  this multiplies by accumulation in inference instead of in training.
-# next: multiply by accumulation if training is True.
+# why:  this multiplies by `accumulation` in inference instead of in training.
+# next: multiply by `accumulation` if `training` is True.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * (1 if training else accumulation)
 
@@ -71,7 +71,7 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 # %% 13.1: replicas divided by stages
 # why:  this divides the replicas by the stages. A replica has all stages of the model, so
 #   `replicas` already counts whole models.
-# next: multiply by replicas, and leave out stages.
+# next: multiply by `replicas`, and leave out `stages`.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * (accumulation if training else 1) * max(1, replicas // stages)
 
@@ -237,21 +237,21 @@ def train(make, images, labels, epochs, batch, steps):
 
 # %% 13.3: the last of all
 # why:  this returns one micro-batch in every mode.
-# next: return micro, micro // n or 1 micro-batches, depending on the mode, times the replicas.
+# next: return `micro`, `micro // n` or 1 micro-batches, depending on the mode, times the replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch, 1
 
 
 # %% 13.3: all of them
 # why:  this returns all micro-batches in every mode.
-# next: return micro, micro // n or 1 micro-batches, depending on the mode, times the replicas.
+# next: return `micro`, `micro // n` or 1 micro-batches, depending on the mode, times the replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch * micro * replicas, micro * replicas
 
 
 # %% 13.3: default is all
 # why:  this treats Default as All in training, too, but in training it means Final.
-# next: replace Default by Final if training is True.
+# next: replace Default by Final if `training` is True.
 def comes_back(mode, n, batch, micro, replicas, training):
     count = {"All": micro, "Default": micro, "EveryN": micro // n}.get(mode, 1) * replicas
     return batch * count, count
@@ -259,7 +259,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: default is the last
 # why:  this treats Default as Final in inference, too, but in inference it means All.
-# next: replace Default by All if training is False.
+# next: replace Default by All if `training` is False.
 def comes_back(mode, n, batch, micro, replicas, training):
     count = {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
     return batch * count, count
@@ -267,7 +267,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: the first of each n
 # clause: How many rows
-# why:  if n does not divide micro, this counts one micro-batch too many.
+# why:  if n does not divide `micro`, this counts one micro-batch too many.
 # next: return micro // n micro-batches: the n-th, the 2n-th and so on.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
@@ -288,7 +288,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: the sum is one row
 # why:  this returns one row for Sum, but Sum adds whole micro-batches, which have `batch` rows.
-# next: return batch rows for each replica.
+# next: return `batch` rows for each replica.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -299,7 +299,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 # %% 13.3: one for all replicas
 # clause: come back from all replicas
 # why:  this counts the outputs of one replica, but each replica returns its own.
-# next: multiply by replicas in every mode.
+# next: multiply by `replicas` in every mode.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -309,7 +309,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: one for all, where one comes
 # why:  in Final and Sum this returns one micro-batch in total, but each replica returns one.
-# next: multiply by replicas in every mode.
+# next: multiply by `replicas` in every mode.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -350,7 +350,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 # %% 13.3: one Sum for all replicas
 # why:  this returns one Sum in total, but each replica returns its own Sum.
-# next: multiply by replicas, as for Final.
+# next: multiply by `replicas`, as for Final.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -867,7 +867,7 @@ def kept(graph):
 # clause: come back from all replicas
 # why:  this counts every n-th micro-batch of all replicas together, but each replica counts its
 #   own.
-# next: use micro // n for each replica, and multiply by replicas.
+# next: use micro // n for each replica, and multiply by `replicas`.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -879,7 +879,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 # %% 13.3: every n-th of all, and none where n is larger
 # why:  this counts every n-th micro-batch of all replicas together, but each replica counts its
 #   own.
-# next: use micro // n for each replica, and multiply by replicas.
+# next: use micro // n for each replica, and multiply by `replicas`.
 def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"

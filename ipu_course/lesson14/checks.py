@@ -156,7 +156,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
                 )
                 advice = (
                     "put the Copy before the loop, and let the second step of an iteration read "
-                    "other and write plate."
+                    "`other` and write `plate`."
                 )
                 raise NotYet(
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
@@ -187,9 +187,10 @@ def _refuse_more_steps(run: Ran, pairs: int) -> None:
             run.trial.tried,
             f"{steps:g} steps",
             expected=f"{2 * pairs}",
-            why="plate is right, but some steps compute results that no step reads.",
+            why="`plate` is right, but some steps compute results that no step reads.",
             next_step=(
-                "put only two steps into Repeat(pairs, …): one from plate to other, and one back."
+                "put only two steps into Repeat(pairs, …): one from `plate` to `other`, and one "
+                "back."
             ),
         )
 
@@ -367,7 +368,7 @@ def _judged_cuts(
                 fault,
                 returned(result),
                 "(down, across)",
-                "return two whole numbers: down and across.",
+                "return two whole numbers: `down` and `across`.",
             )
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
@@ -595,7 +596,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
     for run in runs:
         trial = run.trial
         if any(run.endless):
-            advice = "compute the sum of grew after each wave, and let RepeatWhileTrue test it."
+            advice = "compute the sum of `grew` after each wave, and let RepeatWhileTrue test it."
             raise refused(trial.tried, "the waves never end", "an end", advice)
         if difference := run.wrong("distance"):
             fault = f"{trial.tried}, {('first', 'second')[difference.run]} run"
@@ -604,10 +605,12 @@ def _search(answer: Callable[..., Program]) -> Passed:
                 trial.tensors["levels"].right[difference.run],
             )
             advice = (
-                "set level to 0 before the first wave, and add 1 between one wave and the next."
+                "set `level` to 0 before the first wave, and add 1 between one wave and the next."
             )
             if np.array_equal(came[came >= 0], right[: (came >= 0).sum()]):
-                advice = "compute the sum of grew after each wave, and let RepeatWhileTrue test it."
+                advice = (
+                    "compute the sum of `grew` after each wave, and let RepeatWhileTrue test it."
+                )
             words = f"{difference.words}, after {_levels(came)}"
             picture = partial(_seen, answer, trial, difference.run)
             raise refused(fault, words, _levels(right), advice, draws=picture)
@@ -616,7 +619,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
         yours = yours + waves
         budget = budget + maximum
         if waves > maximum:
-            advice = "compute the sum of grew after each wave, and let RepeatWhileTrue test it."
+            advice = "compute the sum of `grew` after each wave, and let RepeatWhileTrue test it."
             wanted = f"{maximum}, of which the last reaches no vertex"
             bars = Bars(maximum, waves, "waves")
             raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)

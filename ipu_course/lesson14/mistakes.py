@@ -88,8 +88,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: the way there alone
 # clause: starts and ends in `plate`
-# why:  each step reads plate and writes other, so plate never changes.
-# next: let the second step of an iteration read other and write plate.
+# why:  each step reads `plate` and writes `other`, so `plate` never changes.
+# next: let the second step of an iteration read `other` and write `plate`.
 def heat(graph, plate, other, blocks, pairs):
     compute_set = graph.add_compute_set("step")
     for tile, (top, bottom, left, right) in enumerate(blocks):
@@ -174,7 +174,7 @@ def heat(graph, plate, other, blocks, pairs):
 # %% 14.1: all blocks as large as the first
 # clause: blocks need not have the same size
 # why:  all blocks get the size of the first, so some numbers of a larger block are never computed.
-# next: use top, bottom, left and right of each block.
+# next: use `top`, `bottom`, `left` and `right` of each block.
 def heat(graph, plate, other, blocks, pairs):
     high, wide = blocks[0][1] - blocks[0][0], blocks[0][3] - blocks[0][2]
 
@@ -267,8 +267,8 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.1: other begins with zeros
 # clause: including its edge
-# why:  the edge of other is 0 here, but no step writes it: it has to be the edge of plate.
-# next: copy plate to other once, before the loop.
+# why:  the edge of `other` is 0 here, but no step writes it: it has to be the edge of `plate`.
+# next: copy `plate` to `other` once, before the loop.
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -287,7 +287,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.2: strips
 # why:  these are strips of whole rows, one for each tile, which have long boundaries.
-# next: try every down that divides tiles, and return the division in which the tiles fetch the
+# next: try every `down` that divides tiles, and return the division in which the tiles fetch the
 #   fewest numbers.
 def cut(rows, columns, tiles):
     return tiles, 1
@@ -295,7 +295,7 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: strips that stand
 # why:  these are strips of whole columns, one for each tile, which have long boundaries.
-# next: try every down that divides tiles, and return the division in which the tiles fetch the
+# next: try every `down` that divides tiles, and return the division in which the tiles fetch the
 #   fewest numbers.
 def cut(rows, columns, tiles):
     return 1, tiles
@@ -304,7 +304,7 @@ def cut(rows, columns, tiles):
 # %% 14.2: strips along the longer side
 # clause: more than the minimum is allowed
 # why:  this tries only strips of whole rows or whole columns.
-# next: try every down that divides tiles, and return the division in which the tiles fetch the
+# next: try every `down` that divides tiles, and return the division in which the tiles fetch the
 #   fewest numbers.
 def cut(rows, columns, tiles):
     return (1, tiles) if columns >= tiles and columns > rows else (tiles, 1)
@@ -312,8 +312,8 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: the squarest cut
 # clause: all tiles together fetch as little as possible
-# why:  down and across are as equal as possible, so on a wide plate the blocks are wide, too.
-# next: try every down that divides tiles, and return the division in which the tiles fetch the
+# why:  `down` and `across` are as equal as possible, so on a wide plate the blocks are wide, too.
+# next: try every `down` that divides tiles, and return the division in which the tiles fetch the
 #   fewest numbers.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
@@ -323,7 +323,7 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: turned round
 # clause: `down` parts from top to bottom and `across` parts from left to right
-# why:  down and across are swapped: down must divide the rows of the plate into parts.
+# why:  `down` and `across` are swapped: `down` must divide the rows of the plate into parts.
 # next: return (down, across), with the number of parts from top to bottom first.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
@@ -333,9 +333,9 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: lines of the wrong length
-# why:  this uses the number of rows as the length of the down - 1 boundaries, but these go from
+# why:  this uses the number of rows as the length of the `down - 1` boundaries, but these go from
 #   side to side.
-# next: multiply down - 1 by columns, and across - 1 by rows.
+# next: multiply `down - 1` by `columns`, and `across - 1` by `rows`.
 def cut(rows, columns, tiles):
     ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
     ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
@@ -344,8 +344,8 @@ def cut(rows, columns, tiles):
 
 # %% 14.2: the square root
 # clause: **exactly** `tiles`
-# why:  down is the square root of tiles, rounded, which need not divide tiles.
-# next: try every down that divides tiles, and return the division in which the tiles fetch the
+# why:  `down` is the square root of tiles, rounded, which need not divide tiles.
+# next: try every `down` that divides tiles, and return the division in which the tiles fetch the
 #   fewest numbers.
 def cut(rows, columns, tiles):
     down = round(tiles**0.5)
@@ -462,7 +462,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: the number of the neighbour
-# why:  this compares the number of the neighbour with level, instead of its distance.
+# why:  this compares the number of the neighbour with `level`, instead of its distance.
 # next: use self.distance[self.neighbours[k]].
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -560,8 +560,8 @@ class Look(Vertex):
 
 
 # %% 14.3: two levels a wave
-# why:  level grows by 2 after each wave, but the next wave is at distance 1 more.
-# next: add 1 to level after each wave.
+# why:  `level` grows by 2 after each wave, but the next wave is at distance 1 more.
+# next: add 1 to `level` after each wave.
 def search(graph, wave, level, grew):
     program, once, up = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -588,7 +588,7 @@ def search(graph, wave, level, grew):
 # %% 14.3: ten waves
 # clause: let the **device** repeat waves until one reaches no vertex
 # why:  this always runs ten waves, which is too few for a long path.
-# next: use RepeatWhileTrue with the sum of grew instead of ten iterations.
+# next: use RepeatWhileTrue with the sum of `grew` instead of ten iterations.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -600,7 +600,7 @@ def search(graph, wave, level, grew):
 # %% 14.3: a hundred waves
 # clause: and no longer
 # why:  this always runs a hundred waves, although nearly all of them reach no vertex.
-# next: use RepeatWhileTrue with the sum of grew instead of a hundred iterations.
+# next: use RepeatWhileTrue with the sum of `grew` instead of a hundred iterations.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -610,7 +610,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level stays
-# why:  level is always 0, so after the first wave no vertex has a neighbour at this level.
+# why:  `level` is always 0, so after the first wave no vertex has a neighbour at this level.
 # next: append popops.add_in_place(graph, level, 1, …) to the body of the loop.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
@@ -621,7 +621,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level goes up first
-# why:  level is 1 in the first wave, but no vertex is at distance 1 yet.
+# why:  `level` is 1 in the first wave, but no vertex is at distance 1 yet.
 # next: add 1 after the first wave.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence()
@@ -647,7 +647,7 @@ def search(graph, wave, level, grew):
 # %% 14.3: until somebody is reached
 # clause: a loop that the device ends
 # why:  the loop continues while no vertex is reached, but it should continue while one is.
-# next: pass the sum of grew to RepeatWhileTrue, which continues while it is not 0.
+# next: pass the sum of `grew` to RepeatWhileTrue, which continues while it is not 0.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -659,7 +659,8 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: while all tiles grow
-# why:  the loop tests the smallest number of grew, so it ends when a single tile reaches no vertex.
+# why:  the loop tests the smallest number of `grew`, so it ends when a single tile reaches no
+#   vertex.
 # next: test popops.reduce(graph, grew, [0], …), the sum over all tiles.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
@@ -672,8 +673,8 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: level is not set back
 # clause: The program may be run again
-# why:  level is set to 0 only once, so the second search starts at the last level of the first.
-# next: set level to 0 in the program, before the loop: popops.zero.
+# why:  `level` is set to 0 only once, so the second search starts at the last level of the first.
+# next: set `level` to 0 in the program, before the loop: popops.zero.
 def search(graph, wave, level, grew):
     graph.set_initial_value(level, 0)
     once, body = Sequence(wave), Sequence()
@@ -695,7 +696,8 @@ def search(graph, wave, level, grew):
 # %% 14.4: each six times
 # clause: write self.count
 # why:  each triangle is counted six times, since its three vertices are used in every order.
-# next: count the third vertex only if it is larger than b, and use b only if it is larger than a.
+# next: count the third vertex only if it is larger than `b`, and use `b` only if it is larger than
+#   `a`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -721,7 +723,7 @@ class Triangles(Vertex):
 # %% 14.4: each three times
 # clause: **each triangle is counted once**
 # why:  each triangle is counted three times, once for each of its edges.
-# next: count the third vertex only if it is larger than b.
+# next: count the third vertex only if it is larger than `b`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -747,7 +749,7 @@ class Triangles(Vertex):
 # %% 14.4: any third one
 # why:  this counts a triangle once for each of its edges, since the third vertex can be any vertex
 #   in both rows.
-# next: count the third vertex only if it is larger than b.
+# next: count the third vertex only if it is larger than `b`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -773,7 +775,8 @@ class Triangles(Vertex):
 # %% 14.4: all edges both ways
 # why:  each triangle is counted six times, since each edge is used in both directions with any
 #   third vertex.
-# next: count the third vertex only if it is larger than b, and use b only if it is larger than a.
+# next: count the third vertex only if it is larger than `b`, and use `b` only if it is larger than
+#   `a`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -797,9 +800,9 @@ class Triangles(Vertex):
 
 
 # %% 14.4: the third larger than a
-# why:  the third vertex needs only to be larger than a, so b and the third vertex can be swapped or
-#   equal.
-# next: count the third vertex only if it is larger than b.
+# why:  the third vertex needs only to be larger than `a`, so `b` and the third vertex can be
+#   swapped or equal.
+# next: count the third vertex only if it is larger than `b`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -823,8 +826,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: an edge from a vertex to itself
-# why:  b can be equal to a, so an edge from a vertex to itself counts as a triangle.
-# next: use b only if b > a, not b >= a.
+# why:  `b` can be equal to `a`, so an edge from a vertex to itself counts as a triangle.
+# next: use `b` only if b > a, not b >= a.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -849,7 +852,7 @@ class Triangles(Vertex):
 
 # %% 14.4: each twice
 # why:  each triangle is counted twice, since b and the third vertex can be swapped.
-# next: count the third vertex only if it is larger than b.
+# next: count the third vertex only if it is larger than `b`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -875,7 +878,8 @@ class Triangles(Vertex):
 # %% 14.4: loops are triangles
 # clause: that makes no triangle
 # why:  a vertex that is its own neighbour is counted as two corners of a triangle.
-# next: count the third vertex only if it is larger than b, and use b only if it is larger than a.
+# next: count the third vertex only if it is larger than `b`, and use `b` only if it is larger than
+#   `a`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -925,7 +929,7 @@ class Triangles(Vertex):
 # %% 14.4: within the tile's own vertices
 # clause: handles the graph
 # why:  only triangles with all three corners on one tile are counted.
-# next: use begin and end only for the smallest corner, a.
+# next: use `begin` and `end` only for the smallest corner, `a`.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -1001,7 +1005,7 @@ class Triangles(Vertex):
 # %% 14.4: divided by three on each tile
 # why:  each triangle is counted three times, but not always on the same tile. The division on each
 #   tile rounds a count that is no multiple of 3 down.
-# next: require that the third vertex is larger than b, and leave out the division.
+# next: require that the third vertex is larger than `b`, and leave out the division.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]

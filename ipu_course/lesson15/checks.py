@@ -357,7 +357,7 @@ def _robust(answer: type[Vertex]) -> Passed:
                 why, advice = trial.reason(trial_run, "15.3")
                 gap = abs(case[2] - case[3])
                 far = case[5]
-                position = f"the means are {number(gap)} apart, and far is {number(far)}"
+                position = f"the means are {number(gap)} apart, and `far` is {number(far)}"
                 why = why or (
                     f"the cases before are right, but this one is wrong: {position}." if run else ""
                 )

@@ -117,7 +117,7 @@ def fused(etas, lams, keep):
 # %% 15.1: the last ones kept
 # clause: the **first** `keep` variables
 # why:  this keeps the last variables instead of the first.
-# next: use [:keep] for the kept variables a, and [keep:] for the removed variables b.
+# next: use [:keep] for the kept variables `a`, and [keep:] for the removed variables `b`.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     a, b = slice(len(eta) - keep, None), slice(0, len(eta) - keep)
@@ -410,7 +410,7 @@ def pulls(apart, stiff, far):
 # %% 15.3: it never gives way
 # clause: the robust factor
 # why:  the stiffness is `stiff` at every distance, but it should decrease beyond `far`.
-# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
+# next: divide stiff * far by the larger of `far` and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -427,9 +427,9 @@ class Gives(Vertex):
 
 
 # %% 15.3: harder when near
-# why:  within far, stiff * far / apart grows without limit, but the stiffness should be `stiff`
+# why:  within `far`, stiff * far / apart grows without limit, but the stiffness should be `stiff`
 #   there.
-# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
+# next: divide stiff * far by the larger of `far` and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -448,7 +448,7 @@ class Gives(Vertex):
 
 # %% 15.3: the force
 # why:  this uses the force, stiffness times distance, instead of the stiffness.
-# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
+# next: divide stiff * far by the larger of `far` and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -525,8 +525,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: torn
-# why:  beyond far the stiffness is 0, but it should decrease so that the force stays constant.
-# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
+# why:  beyond `far` the stiffness is 0, but it should decrease so that the force stays constant.
+# next: divide stiff * far by the larger of `far` and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -588,8 +588,8 @@ class Gives(Vertex):
 
 
 # %% 15.3: squared
-# why:  far / apart is squared, so the force decreases beyond far, but it should stay constant.
-# next: divide stiff * far by the larger of far and abs(self.mean_a - self.mean_b).
+# why:  far / apart is squared, so the force decreases beyond `far`, but it should stay constant.
+# next: divide stiff * far by the larger of `far` and abs(self.mean_a - self.mean_b).
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]

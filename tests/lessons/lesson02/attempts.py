@@ -288,7 +288,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: a zero at once
-# not yet: the program has no loop that continues while left is not 0
+# not yet: the program has no loop that continues while `left` is not 0
 def to_zero(graph, left):
     zero = graph.add_constant(INT, left.shape, 0, "zero")
     graph.set_tile_mapping(zero, 0)
@@ -400,7 +400,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: all of it in one round
 # clause: counts the iterations in
-# not yet: 2,000 subtracted from left in 1 iteration
+# not yet: 2,000 subtracted from `left` in 1 iteration
 def countdown(graph, left, ticks):
     zero = graph.add_constant(INT, (), 0, "zero")
     graph.set_tile_mapping(zero, 0)
@@ -451,7 +451,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: only a part unmapped
 # clause: If not mapped, source is on no tile
-# not yet: no part of source may be mapped
+# not yet: no part of `source` may be mapped
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 2)
     graph.set_tile_mapping(source if mapped else source[1:], 3)
@@ -487,7 +487,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: the other way
-# not yet: this copies target into source
+# not yet: this copies `target` into `source`
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:
@@ -498,7 +498,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: numbers of its own
-# not yet: target is a copy of source, but source has other numbers
+# not yet: `target` is a copy of `source`, but `source` has other numbers
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:
@@ -510,7 +510,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: all but the last written
 # clause: if not written, nothing is written into source
-# not yet: no part of source may be written
+# not yet: no part of `source` may be written
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 0)
     if mapped:

@@ -544,7 +544,7 @@ def frugal(graph, a, b, prog):
 
 # %% 05.4: a remainder of the inner dimension left out
 # clause: for matrices of any size
-# not yet: the last columns of a and the last rows of b are not multiplied
+# not yet: the last columns of `a` and the last rows of `b` are not multiplied
 def frugal(graph, a, b, prog):
     part = a.shape[1] // 4
     c = poplin.mat_mul(graph, a[:, :part], b[:part], prog)

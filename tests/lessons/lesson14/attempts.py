@@ -572,7 +572,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level from 1
-# not yet: level is 1 in the first wave
+# not yet: `level` is 1 in the first wave
 def search(graph, wave, level, grew):
     program, body, up = Sequence(), Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -612,7 +612,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: without the first tile
-# not yet: compute the sum of grew after each wave, and let RepeatWhileTrue test it
+# not yet: compute the sum of `grew` after each wave, and let RepeatWhileTrue test it
 def search(graph, wave, level, grew):
     program, once, more = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
