@@ -726,8 +726,8 @@ def _refuse_memory(
         why = f"{why[:-1]}: {cut}"
     elif run.cycles < 1.01 * budget / SHARE_OF_CYCLES:
         why = (
-            "this is the fastest plan, in which every tile receives all its blocks of a and b "
-            "at once."
+            "this is the fastest plan, in which every tile receives all its blocks of `a` and "
+            "`b` at once."
         )
         advice = IN_FOUR
     bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
