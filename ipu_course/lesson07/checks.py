@@ -555,10 +555,7 @@ def _train(answer: Callable[..., float]) -> Passed:
         _counted(run, _shares(tests), digits)
     reached = _shares("")[EPOCHS]
     if not reached - LOW <= full_run.share <= reached + HIGH:
-        expected = (
-            f"{reached - LOW:.3f} to {reached + HIGH:.3f}: the same training in plain numpy gives "
-            f"{reached:.3f}"
-        )
+        expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}; plain numpy gives {reached:.3f}"
         why = (
             "the returned share is that of these weights. But they learnt from other pixels or "
             "labels than those of data.train_images and data.train_labels."
