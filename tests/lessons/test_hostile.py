@@ -193,7 +193,7 @@ def the_checks_own_handle(graph: Graph, a: Any, b: Any) -> None:
         ("02.4", countdown_of_itself, "contains itself"),
         ("02.4", taken_names, "still running after 1,000 iterations"),
         ("02.4", grown, "after 0.5 seconds it was stopped"),
-        ("02.3", the_checks_own_handle, "all of b is on one tile"),
+        ("02.3", the_checks_own_handle, "all of `b` is on one tile"),
     ],
 )
 def test_an_odd_program_gets_a_verdict(
@@ -428,7 +428,7 @@ def test_an_engine_that_was_patched_judges_nothing() -> None:
         ipu_teach.Engine.read_tensor = ipu_teach.Engine.run = lambda *_: 0  # type: ignore[assignment, method-assign]
         return Sequence()
 
-    assert "left and ticks do not change" in repr(check("02.4", patches))
+    assert "`left` and `ticks` do not change" in repr(check("02.4", patches))
 
 
 def loud(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:

@@ -6,8 +6,8 @@ from printed import whole
 
 
 def the_same_weights(outputs: dict[str, str]) -> None:
-    """Both runs ended with the same weights. What differs is how often the host called the device: 160
-    times, or 20 times."""
+    """Both runs classify equally many digits correctly. What differs is how often the host called
+    the device: 160 times, or 20 times."""
     shares = re.findall(r"calls of \d: ([\d.]+)% of held-out digits", outputs["c18"])
     assert len(shares) == 2 and shares[0] == shares[1]
     batches = 4 * 640 // 16
