@@ -9,7 +9,7 @@ from poplibs_bench import RANDOMLY, Bench, assert_same_bits
 
 from ipu_teach import FLOAT, HALF, Graph, IPUModel, concat
 from ipu_teach.errors import PoplibsError
-from ipu_teach.poplibs import gcl, poputil
+from ipu_teach.poplibs import gcl, popnn, poputil
 
 
 @pytest.mark.parametrize(
@@ -243,3 +243,11 @@ def test_integers_of_numpy_do_not_overflow() -> None:
     with pytest.raises(PoplibsError, match="from 0"):
         gcl.per_ipu_tiles(graph, small, np.uint8(100))
     assert gcl.per_ipu_tiles(graph, small, np.uint8(8)) == [*range(200, 208)]
+
+
+def test_the_sizes_of_a_pooling_do_not_overflow() -> None:
+    small = np.uint8
+    sizes = [[small(200)], [small(100)], [small(50)], [small(99)], [small(0)]]
+    params = popnn.pooling.PoolParams("MAX", *sizes, small(3), small(1), FLOAT)
+    assert params.output_field == ((200 + 99 - 100) // 50 + 1,)
+    assert params.channels * 100 == 300

@@ -19,7 +19,7 @@ from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
 from ipu_course.checking.quoting import difference
 from ipu_course.checking.trial import Answers, Built, Parts, Ran, Trial, Var, appends, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
-from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
+from ipu_course.checking.verdicts import MODELLED, ORDINARY, NotYet, Passed
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import popops
@@ -156,7 +156,7 @@ def _scores() -> dict[str, Array]:
 
 
 SCORES = _scores()
-SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.startswith("drawn")])
+SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.startswith(ORDINARY)])
 
 
 def _softmax(answer: Callable[..., Tensor]) -> Passed:
@@ -167,7 +167,7 @@ def _softmax(answer: Callable[..., Tensor]) -> Passed:
             f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from "
             f"{number(x.min())} to {number(x.max())}"
         )
-        special = "" if name.startswith("drawn") else name
+        special = "" if name.startswith(ORDINARY) else name
         right = softmax_of(x.astype(float))
         run = _right(
             answer,

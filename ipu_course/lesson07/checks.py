@@ -28,7 +28,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars, number
-from ipu_course.checking.verdicts import NotYet, Passed
+from ipu_course.checking.verdicts import ORDINARY, NotYet, Passed
 from ipu_teach import (
     FLOAT,
     INT,
@@ -143,7 +143,7 @@ def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
     elif shapes and shapes[1] == (len(batch[1]),):
         why = "the gradient of `bias` is summed over the digits instead of the images."
         advice = "sum with axis=0."
-    elif len(wrong) == 1 and not fault.startswith("drawn"):
+    elif len(wrong) == 1 and not fault.startswith(ORDINARY):
         why = f"the other batches are right. This batch is special: {fault}."
     draws = None
     if len(shapes) == 2 and shapes[0] == (pixels, classes):

@@ -192,19 +192,22 @@ def _deep(name: str, layers: int) -> Trial:
     )
 
 
+def _loads_of(run: Ran) -> list[Copy]:
+    """Return the copies from remote buffers in the program of a run."""
+    copies = (step for step in all_of(run.program) if isinstance(step, Copy))
+    return [copy for copy in copies if isinstance(copy.source, RemoteBuffer)]
+
+
 def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
     """Return whether two programs give the same results.
 
     Programs that stop with an error must also have equally many loads: a load too many and a row
     number that is one too large stop with the same error.
     """
-
-    def loads(run: Ran) -> int:
-        steps = (step for step in all_of(run.program) if isinstance(step, Copy))
-        return sum(isinstance(step.source, RemoteBuffer) for step in steps)
-
-    is_alike = equal(learner_run, reference_run)
-    return is_alike and (learner_run.error is None or loads(learner_run) == loads(reference_run))
+    if not equal(learner_run, reference_run):
+        return False
+    num_loads, expected = (len(_loads_of(run)) for run in (learner_run, reference_run))
+    return learner_run.error is None or num_loads == expected
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
@@ -257,13 +260,12 @@ def _resident(answer: Callable[..., Program]) -> Passed:
 
 def _weights_of(run: Ran) -> int:
     """Return the bytes of the variables that remote buffers are copied to."""
-    copies = (step for step in all_of(run.program) if isinstance(step, Copy))
-    loads = (step.destination for step in copies if isinstance(step.source, RemoteBuffer))
+    loaded = (load.destination for load in _loads_of(run))
     variables = {
         part.var.id: part.var.stop - part.var.start
-        for load in loads
-        if isinstance(load, Tensor)
-        for part in load.get_var_regions()
+        for tensor in loaded
+        if isinstance(tensor, Tensor)
+        for part in tensor.get_var_regions()
     }
     return sum(variables.values())
 

@@ -102,6 +102,8 @@ class PoolParams:
                 raise _wrong(
                     name, getattr(self, name), f"give {name} as a whole number of 1 or more."
                 )
+            # Integers of numpy would overflow when sizes are added and multiplied.
+            object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("input_field", "kernel", "stride", "padding_lower", "padding_upper"):
             value = getattr(self, name)
             if not isinstance(value, (list, tuple)) or not value or not all(map(is_whole, value)):
