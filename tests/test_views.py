@@ -1013,13 +1013,22 @@ def test_save(ending: str, tmp_path: Path) -> None:
     assert view.save(tmp_path / f"b.{ending}").read_bytes() == first.read_bytes()
 
 
-def test_a_gif_moves(tmp_path: Path) -> None:
+def test_a_gif_begins_with_the_poster_and_then_moves(tmp_path: Path) -> None:
     from PIL import Image
 
-    with Image.open(
-        show.bsp(programs.uneven(tiles=2, rows=2, repeats=1)).save(tmp_path / "run.gif")
-    ) as picture:
+    view = show.bsp(programs.uneven(tiles=2, rows=2, repeats=1))
+    with Image.open(view.save(tmp_path / "run.png", width=720)) as still:
+        poster = np.asarray(still.convert("RGB"), dtype=float)
+    differences, times = [], []
+    with Image.open(view.save(tmp_path / "run.gif")) as picture:
         assert getattr(picture, "n_frames", 1) > 8
+        for number in (0, 1):
+            picture.seek(number)
+            pixels = np.asarray(picture.convert("RGB"), dtype=float)
+            differences.append(np.abs(pixels - poster).mean())
+            times.append(picture.info["duration"])
+    assert differences[0] < 1 < 4 < differences[1], differences
+    assert times[0] >= 1000 > 5 * times[1]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 POINT = 72 / 96  # The points in a unit of the drawing. An inch has 96 units.
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
 STEPS = 4  # A gif has this many pictures for each frame of the scene.
-MOST_PICTURES = 400  # A gif has at most this many pictures.
+MOST_PICTURES = 400  # A gif moves through at most this many pictures.
+POSTER_TIME, PICTURE_TIME = 1400, 150  # How long a gif shows them, in milliseconds.
 
 
 def figure(
@@ -64,8 +65,9 @@ def figure(
 def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, dark: bool) -> None:
     """Write a picture to `path`, in the format `ending`: "png", "pdf" or "gif".
 
-    A png or pdf file shows frame number `frame`, by default the poster. A gif shows all frames,
-    while a progress bar is printed. `width` is in pixels. Equal scenes result in equal files.
+    A png or pdf file shows frame number `frame`, by default the poster. A gif begins with the
+    poster, because some pages show only its first picture, and then shows all frames. While a gif
+    is drawn, a progress bar is printed. `width` is in pixels. Equal scenes result in equal files.
     """
     if ending != "gif":
         metadata = (
@@ -80,7 +82,7 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
     from PIL import Image
     from tqdm import tqdm
 
-    moments = list(_places(len(scene.frames)))
+    moments = [(None, None), *_places(len(scene.frames))]
     pictures = []
     for frame_number, progress in tqdm(moments, desc=path.name, unit="picture", leave=False):
         drawn_figure = figure(scene, frame_number, progress, dark)
@@ -88,11 +90,12 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
         drawn_figure.canvas.draw()
         pixels = np.asarray(drawn_figure.canvas.buffer_rgba())[:, :, :3]  # type: ignore[attr-defined]
         pictures.append(Image.fromarray(pixels).quantize(64))
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=180, loop=0)
+    times = [POSTER_TIME] + [PICTURE_TIME] * (len(pictures) - 1)
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """Yield `(frame, progress)` for each picture of a gif file.
+    """Yield `(frame, progress)` for each moving picture of a gif file.
 
     If there are too many frames, the gif shows only the ends of evenly spaced frames.
     """

@@ -104,7 +104,7 @@ class View:
 
         - html: a page in a single file, with the live picture.
         - svg, png, pdf: frame number `frame`, by default the poster.
-        - gif: all frames.
+        - gif: the poster, and then all frames.
 
         matplotlib draws png, pdf and gif files. For these, `width` is in pixels, by default 1,080
         for a png and 720 for a gif, and `dark` selects the colours of a dark page. html and svg
