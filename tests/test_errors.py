@@ -926,17 +926,17 @@ VERTICES: list[Case] = [
           where: Tensor('alien', FLOAT, shape (3,))
           next:  use one graph throughout."""),
     ("tensor for state", lambda w: w.add(Scale, x=w.v, factor=w.s), GraphConnectionError, r"""
-        Scale.factor is state, which takes a number, and was given a tensor.
+        Scale.factor is a state field, which takes a number, and was given a tensor.
           where: Tensor('s', FLOAT, shape ())
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("text for state", lambda w: w.add(Scale, x=w.v, factor="two"), TensorCreationError, r"""
         Scale.factor: 'two' is not a number.
           next:  give numbers that FLOAT holds."""),
     ("several values for state", lambda w: w.add(Scale, x=w.v, factor=[1, 2]), GraphObjectCreationError, r"""
-        Scale.factor is state, a single FLOAT, and was given 2 values.
+        Scale.factor is a state field, a single FLOAT, and was given 2 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("connecting to state", lambda w: w.graph.connect(w.add(Scale)["factor"], w.v), GraphConnectionError, r"""
-        Scale.factor is state, which takes a number, and was given a tensor.
+        Scale.factor is a state field, which takes a number, and was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("connecting nothing", lambda w: w.graph.connect(w.add(Scale)["x"], None), GraphConnectionError, r"""
@@ -1028,10 +1028,10 @@ VERTICES_IN_BULK: list[Case] = [
           where: add_vertices() of Bump
           next:  give whole numbers."""),
     ("bulk state matrix", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=np.ones((4, 2))), GraphObjectCreationError, r"""
-        Scale.factor is state, a single FLOAT, and was given 8 values.
+        Scale.factor is a state field, a single FLOAT, and was given 8 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("bulk state tensor", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=w.v), GraphConnectionError, r"""
-        Scale.factor is state, which takes a number, and was given a tensor.
+        Scale.factor is a state field, which takes a number, and was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("bulk state text", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=["a", "b", "c", "d"]), TensorCreationError, r"""

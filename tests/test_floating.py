@@ -128,10 +128,9 @@ def test_the_error_names_the_place(options: dict[str, bool], more: dict[str, boo
     assert str(caught.value) == (
         f"A floating-point exception stopped the run: {what}.\n  where: test_floating.py, line "
         f"{number} (Narrow.compute), vertex 0 (Narrow, tile 2) of compute set 'narrow'; fields x, "
-        "single; single[2] becomes inf\n  next:  check the inputs of the vertex; without "
-        "debug.floatPointOpException and debug.nanOverflowException, or with "
-        "set_floating_point_behaviour before the compute set, the run continues with infinity or "
-        "NaN."
+        "single; single[2] becomes inf\n  next:  check the inputs of the vertex. To let the run "
+        "continue with infinity or NaN, leave out debug.floatPointOpException and "
+        "debug.nanOverflowException, or call set_floating_point_behaviour before the compute set."
     )
 
 

@@ -453,7 +453,7 @@ def test_the_best_scale_is_the_smallest_that_holds_all(form: QuarterFormat) -> N
             lambda: histogram([1.0], INT),
             PoplarTypeError,
             """\
-histogram() was given INT, which is not a dtype of numbers with powers of two.
+histogram() was given INT, which is not a floating-point dtype.
   next:  give FLOAT, HALF, or QUARTER with a format and a scale, as QUARTER[QuarterFormat.F143, 0].""",
         ),
         (

@@ -193,9 +193,9 @@ def test_what_stops_a_run_is_what_the_program_said_last() -> None:
         "A floating-point exception stopped the run: divide by zero encountered in divide.\n  "
         f"where: test_registers.py, line {number} (Divide.compute), vertex 0 (Divide, tile 0) of "
         "compute set 'last'; fields x, out; out[0] becomes inf\n  next:  check the inputs of the "
-        "vertex; without debug.floatPointOpException and debug.nanOverflowException, or with "
-        "set_floating_point_behaviour before the compute set, the run continues with infinity or "
-        "NaN."
+        "vertex. To let the run continue with infinity or NaN, leave out "
+        "debug.floatPointOpException and debug.nanOverflowException, or call "
+        "set_floating_point_behaviour before the compute set."
     )
 
 

@@ -532,7 +532,7 @@ def test_sizes_that_cannot_be() -> None:
         "a single element."
     )
     assert said(lambda: bench.add(Table, table=5, out=out), GraphObjectCreationError) == (
-        "Table.table is state, declared as Vector[UNSIGNED_INT], and was given shape ().\n  next:  "
+        "Table.table is a state field, declared as Vector[UNSIGNED_INT], and was given shape ().\n  next:  "
         "give a list of numbers."
     )
     assert said(lambda: bench.add(Table, table=out, out=out), GraphConnectionError) == (
@@ -959,7 +959,7 @@ def test_templates_used_wrongly() -> None:
     assert said(lambda: bench.add(Scale), VertexDefinitionError) == text
     assert said(lambda: Scale.call(x=[1], k=1), VertexDefinitionError) == text
     assert said(lambda: Scale[FLOAT, HALF], VertexDefinitionError) == (
-        "Scale[…] was given 2 dtypes for 1: T.\n  next:  give one for each, as in Scale[FLOAT]."
+        "Scale[…] was given 2 dtypes, but the template has 1 parameter: T.\n  next:  give one dtype for each, as in Scale[FLOAT]."
     )
     assert said(lambda: Increment[FLOAT], VertexDefinitionError) == (  # type: ignore[index]
         "Increment is not a template.\n  next:  use it as it is: Increment, without brackets."

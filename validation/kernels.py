@@ -52,9 +52,10 @@ PRODUCTS = (
 
 
 def libraries() -> list[Row]:
-    """Return the table rows for popops.scaled_add_to on a tile, and for products by AMP units.
+    """Return the table rows for popops.scaled_add_to on a tile, and for matrix products.
 
-    The products are of HALF. The figures of scaled_add_to include the sync of the step.
+    The products multiply HALF matrices with the AMP units. The figures of scaled_add_to include
+    the sync of the step.
     """
     target = machine("ipu2")
     rows = []

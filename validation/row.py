@@ -78,7 +78,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """A publication with figures of one kind; it creates the rows of these figures.
+    """A publication with measured numbers of one kind. `row` makes a table row of such a number.
 
     `set_up` describes the measurements, and each row's name begins with it.
     """

@@ -83,7 +83,7 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[object], name: str
         )
     except Broken as found:
         return Found(Kind.ERROR, found.rows_in(name))
-    except InvalidPerfEstimateError as error:  # the report calls the learner's cycles()
+    except InvalidPerfEstimateError as error:  # from cycles() of the learner's vertices
         return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:

@@ -971,7 +971,7 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 EXPOSED = 0.05  # The device may wait for this share of the time at most.
 MOST_READY = 16  # The maximum number of ready transfers, which limits the host's memory.
-# (batches that a read returns, steps that the next read takes)
+# (number of batches that a read returns, number of training steps that the next read lasts)
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 

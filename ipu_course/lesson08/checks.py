@@ -375,7 +375,8 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
-    # Four layers for which saving all four needs 29, and three of them 23. Then short chains.
+    # Four layers of which three should be saved: that takes 23 units of memory, and saving all
+    # four takes 29. After them come all short chains.
     short = [([9, 6, 6, 8], 4)]
     short += [
         (draw(np.arange(2, 10))[:n].tolist(), k) for n in range(2, 6) for k in range(1, n + 1)

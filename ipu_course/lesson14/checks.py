@@ -945,10 +945,10 @@ def _judged_deals(
     answer: Callable[[list[int], int], Pieces],
     graphs: Sequence[tuple[str, list[list[int]], int]],
 ) -> tuple[Bars, list[Pieces]]:
-    """Return (modelled cycles next to their budget, results) for all graphs together.
+    """Return (modelled cycles and their budget as bars, results) for all graphs together.
 
-    `graphs` is as `_stars` returns it. The cycles of graphs without a description are not counted,
-    only their edges.
+    `graphs` is as `_stars` returns it. In graphs without a description only the edges are checked:
+    their cycles are left out of the sum.
 
     :raises NotYet: if a result is wrong, or if it takes too many cycles.
     """

@@ -108,7 +108,8 @@ class Accesses:
 
     def _touched(self, start: Array, stop: Array) -> Array:
         is_nonempty = stop > start
-        # Most fields of a compute set are inside one variable, which is faster to find.
+        # Most fields of a compute set are inside a single variable. This case is tried first,
+        # because the search below takes longer.
         if is_nonempty.all() and len(is_nonempty):
             contains_all: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
             if contains_all.any():

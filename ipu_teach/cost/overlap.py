@@ -87,8 +87,8 @@ class Overlap:
         external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        # If an IPU takes no part in a step that it begins together with others, it waits for the
-        # first IPU that does. `_first` (int64[steps, ipus]) has the number of that IPU.
+        # Some IPUs begin a step together with others but do nothing in it. Such an IPU waits for
+        # the first IPU that works: `_first` (int64[steps, ipus]) is the index of that IPU.
         self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
         for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
             self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()

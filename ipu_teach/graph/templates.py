@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ipu_teach.errors import VertexDefinitionError
+from ipu_teach.errors import VertexDefinitionError, counted
 from ipu_teach.graph.vertex import Vertex, template
 from ipu_teach.types import DType, as_dtype
 
@@ -33,9 +33,10 @@ def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
         raise VertexDefinitionError(f"""{codelet.__name__} is not a template.
             next:  use it as it is: {codelet.__name__}, without brackets.""")
     if len(dtypes) != len(wanted):
-        raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes for
-            {len(wanted)}: {", ".join(p.__name__ for p in wanted)}.
-            next:  give one for each, as in
+        raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes, but
+            the template has {counted(len(wanted), "parameter")}:
+            {", ".join(p.__name__ for p in wanted)}.
+            next:  give one dtype for each, as in
             {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
     element_types = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
     if element_types not in codelet._instances:

@@ -136,7 +136,7 @@ class VertexTable:
         field = self.state[name]
         subject = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
-            raise GraphConnectionError(f"""{subject} is state, which takes
+            raise GraphConnectionError(f"""{subject} is a state field, which takes
                 {"numbers" if field.depth else "a number"}, and was given a tensor.
                 where: {value!r}
                 next:  give {"an array" if field.depth else "a number"}, or declare the field as
@@ -144,13 +144,13 @@ class VertexTable:
         array = to_host_array(value, field.dtype, subject)
         if field.depth:
             if array.ndim != 1:
-                raise GraphObjectCreationError(f"""{subject} is state, declared as
+                raise GraphObjectCreationError(f"""{subject} is a state field, declared as
                     {field.declaration()}, and was given shape {array.shape}.
                     next:  give a list of numbers.""")
             return array
         if array.size != 1:
-            raise GraphObjectCreationError(f"""{subject} is state, a single {field.dtype.__name__},
-                and was given {array.size:,} values.
+            raise GraphObjectCreationError(f"""{subject} is a state field, a single
+                {field.dtype.__name__}, and was given {array.size:,} values.
                 next:  give one number; for several, connect a tensor to a field
                 Input[Vector[…]].""")
         return array.reshape(())[()]

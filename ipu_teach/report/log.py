@@ -87,7 +87,7 @@ class StepLog:
         self._moving = array("q")  # the numbers of the rows that the current run has copied
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # For each step with measured executions: the number and the cycles of the latest of them.
+        # For each step with measured executions: the index and the cycles of the latest execution.
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 

@@ -61,9 +61,9 @@ class Blocks:
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """Return a mark with the blocks as nested boxes in rows.
+        """Return a flame chart of the blocks: a shape of the scene with nested boxes in rows.
 
-        `codes` are all codes of the scene, which contain the colours of the blocks.
+        `codes` lists all colours of the scene. It must contain those of the blocks.
         """
         boxes = list[tuple[int, int, int, str, int]]()
         first_row = 0

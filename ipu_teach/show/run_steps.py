@@ -231,10 +231,10 @@ class RecordedSteps:
     def _touches(
         self, phase: Phase, does: Step, messages: tuple[Message, ...]
     ) -> dict[str, tuple[Array, Array]]:
-        """Return `{"board": (cells, written)}`: the cells that a phase marks.
+        """Return `{"board": (read, written)}`, the cells of the picture that are highlighted.
 
-        `cells` are the drawn cells that the phase reads or sends, and `written` are the drawn cells
-        that its step writes. If a phase without messages is not a compute phase, the result is {}.
+        `read` are the drawn cells that the phase reads or sends, and `written` are the drawn cells
+        that its step writes. A sync phase and an exchange phase without messages return {}.
         """
         if phase.kind == COMPUTE:
             return {"board": (self.cells.drawn(does.reads), self.cells.drawn(does.writes))}

@@ -1032,5 +1032,8 @@ def _messages(items: Sequence[Message]) -> list[Any]:
 
 
 def _listed(items: Array) -> Any:
-    """Return an array for the player: its only item, or else [number of items, packed items]."""
+    """Return an array as the player in the browser reads it.
+
+    An array of one item becomes this item, and any other becomes [number of items, packed items].
+    """
     return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

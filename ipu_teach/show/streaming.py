@@ -204,9 +204,10 @@ class _Run:
 def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
-    """Put lanes, given by their labels and the (code, start, length) of their bars.
+    """Add a panel of lanes to `panels`.
 
-    The lengths in the texts about the lanes exclude waiting.
+    `rows` maps the label of each lane to its bars, each given as (code of its colour, start,
+    length). The alternative text of a lane gives the length of its bars without those of waiting.
     """
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(

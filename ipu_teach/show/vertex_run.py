@@ -142,8 +142,8 @@ def _execution(
         step_text = "" if step is None else f" in step {shown(step)}"
         raise InvalidOptionError(f"""show.turns() was given the vertex {shown(vertex)}, which did
             not run{step_text} during the recording.
-            next:  give a vertex of the graph, or (name of a compute set, number), and leave out
-            step= or give a step that executes it.""")
+            next:  give a vertex that ran: a vertex of the graph, or (name of a compute set, index).
+            Leave out step=, or give a step in which this vertex ran.""")
     [(table, row, cycles)] = matches
     last_step = int(step_indices[candidate_places[-1]])
     return _Execution(name, vertex_number, table, row, candidate_places, last_step, cycles)

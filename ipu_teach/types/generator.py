@@ -51,9 +51,9 @@ def worker_states(seed: int, tiles: int, workers: int) -> Array:
     """Return the states of all workers of a machine: uint64[tiles, workers, 2].
 
     `workers` is the number of workers on each tile: six on every IPU. Worker w of tile t starts
-    (workers t + w) * 2**64 draws after the first worker. So no two streams overlap, and the stream
-    of a worker does not depend on the number of tiles. The start of each stream is the kit's
-    choice, because that of PopLibs is not published.
+    (workers * t + w) * 2**64 draws after the first worker. So no two streams overlap, and the
+    stream of a worker does not depend on the number of tiles. PopLibs does not publish where its
+    streams start, so they differ from these.
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)

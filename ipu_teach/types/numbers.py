@@ -62,8 +62,8 @@ def grid_of(dtype: type[DType], subject: str) -> tuple[Grid, int]:
         return (FLOAT_GRID if dtype is FLOAT else HALF_GRID), 0
     if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
         return dtype.metadata.format.grid, dtype.metadata.scale
-    raise PoplarTypeError(f"""{subject} was given {shown(dtype)}, which is not a dtype of numbers
-        with powers of two.
+    raise PoplarTypeError(f"""{subject} was given {shown(dtype)}, which is not a floating-point
+        dtype.
         next:  give FLOAT, HALF, or QUARTER with a format and a scale, as
         QUARTER[QuarterFormat.F143, 0].""")
 

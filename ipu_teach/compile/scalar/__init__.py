@@ -134,9 +134,10 @@ def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, 
 
 
 def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
-    """Translate a codelet, and return (the code, the values that it used from outside the source).
+    """Translate a codelet, and return (its scalar code, the outside values that it depends on).
 
-    These values map (owner, name) to (value, the items of a list).
+    An outside value is a global or an attribute of the class. The dict maps (owner, name) to
+    (value, items): `items` is a copy of the items if the value is a list, and () otherwise.
     """
     compute = codelet.compute
     walk = _Walk(codelet, lists)

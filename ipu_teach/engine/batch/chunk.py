@@ -40,8 +40,8 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        # If the results of operations get the layout of a region (`placement.model`), this is the
-        # memory order of its axes. Otherwise it is empty: each result has the layout of its sample.
+        # The memory order of the axes of the region `placement.model`, if the results of operations
+        # get its layout. Otherwise the list is empty, and each operation chooses its layout.
         self.order: list[int] = []
         if self.placement.model is not None:
             self.order = by_stride(

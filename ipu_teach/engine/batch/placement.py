@@ -205,7 +205,7 @@ def _nested(
             if nests_with_root is not None:
                 chosen = [*chosen, root]
                 nests = nests_with_root
-    # This is a single nest of all vertices, in which no region takes part.
+    # If there are no nests, all vertices form a single nest without a region.
     single_nest = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
     return nests or [single_nest], {
         root: column_number for column_number, root in enumerate(chosen)

@@ -233,9 +233,9 @@ def trap_error(
     )
     return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
         where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{details}
-        next:  check the inputs of the vertex; without debug.floatPointOpException and
-        debug.nanOverflowException, or with set_floating_point_behaviour before the compute
-        set, the run continues with infinity or NaN.""")
+        next:  check the inputs of the vertex. To let the run continue with infinity or NaN, leave
+        out debug.floatPointOpException and debug.nanOverflowException, or call
+        set_floating_point_behaviour before the compute set.""")
 
 
 def _first_not_finite(before: FieldArrays, after: FieldArrays) -> str:

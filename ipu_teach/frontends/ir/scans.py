@@ -372,14 +372,13 @@ class _Backward:
     A state is a carried value of the scan. Only float states have gradients. A shared input is an
     input of the scan's body that is the same in all steps.
 
-    - `graph`: the graph. Its outputs are the gradients of the float states before the step, the
-      sums of the gradients of `shared` including this step, and the gradients of `by_step`, in this
-      order.
+    - `shared`: the shared inputs that have a gradient.
+    - `by_step`: the inputs of the scan's body that differ from step to step and have a gradient.
     - `out_gradients`: the inputs for the gradients of the step's outputs.
     - `state_gradients`: the inputs for the gradients of the float states after the step.
-    - `shared`: the shared inputs that have a gradient.
     - `sums`: the inputs for the gradients of `shared`, summed over the steps so far.
-    - `by_step`: the inputs of the scan's body that differ from step to step and have a gradient.
+    - `graph`: the graph. Its outputs are the gradients of the float states before the step, then
+      the gradients of `shared`, summed up to this step, and then the gradients of `by_step`.
     """
 
     def __init__(

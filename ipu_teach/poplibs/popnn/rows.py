@@ -92,8 +92,9 @@ class RowPartColumns:
     """The operands of a compute set with one vertex for each part of each row of a matrix.
 
     `shape` is the shape (rows, columns) of the matrix, and each row is divided into `parts` parts.
-    The methods `elements`, `cells` and `rows` return a `Column`: a list of tensors to which one
-    field of all these vertices is connected, in the order of the vertices.
+    Each method returns a `Column`, which connects one field of every vertex to a tensor:
+    `elements` to the vertex's part of a matrix, `cells` to an element for each part, and `rows` to
+    an element for each row.
     """
 
     def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:

@@ -407,10 +407,11 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
             next:  give a dimension of indices, or {indices.rank} if each number is a start.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
-        raise refused(f"""needs starts of {counted(count, "number")}, one for each indexed dimension
-            of x, but dimension {dim} of indices has the length {index_rows.shape[dim]:,}.
+        raise refused(f"""needs {counted(count, "index", "indices")} for each slice, one for each
+            indexed dimension of x, but dimension {dim} of indices has the length
+            {index_rows.shape[dim]:,}.
             where: {indices!r}
-            next:  give each start a number for each indexed dimension of x.""")
+            next:  make dimension {dim} of indices {count} long.""")
     batch_dims = [d for d in range(index_rows.rank) if d != dim]
     batch_shape = tuple(index_rows.shape[d] for d in batch_dims)
     return batch_shape, index_rows.dim_shuffle([*batch_dims, int(dim)]).reshape(

@@ -157,7 +157,7 @@ class XMinusAXPlusBY(AXPBY[A, B]):
 
 
 class XMinusAXPlusBYTensor(XMinusAXPlusBY[A, B]):
-    """Replace a by (a - ka a) + kb b, for factors that are tensors, with the cycles of AXPBY."""
+    """Replace a by (a - ka a) + kb b, where ka and kb are tensors. It takes as long as AXPBY."""
 
     ka: Input[A]
     kb: Input[A]
@@ -282,7 +282,7 @@ def axpby_to(
         for name, factor in (("ka", ka), ("kb", kb))
     }
     has_tensors = any(isinstance(factor, Tensor) for factor in factors.values())
-    if has_tensors:  # The codelet needs two tensors, so a number becomes a constant.
+    if has_tensors:  # The codelet takes two tensors: turn a number into a constant tensor.
         for name, factor in factors.items():
             factors[name] = scalar(graph, a.dtype, factor, f"{debug_context}/{name}")
     base_codelet: type[Vertex]

@@ -179,7 +179,7 @@ def embedding_plan(
             raise as_given(size, name, "give a whole number of 1 or more.")
     if not is_list_valid:
         raise as_given(
-            num_lookups, "num_lookups", "give a list of whole numbers of 1 or more, as in [100]."
+            num_lookups, "num_lookups", "give a list of whole numbers, each 1 or more, as in [100]."
         )
     settled_options = settled(OPTIONS, options)
     if not settled_options["usedForSlice"] and not settled_options["usedForUpdate"]:
