@@ -852,7 +852,10 @@ class Ran:
             )
 
     def refuse_own_prices(self) -> None:
-        """Raise `NotYet` if the answer declares the cost of a vertex, which must be traced."""
+        """Raise `NotYet` if a vertex of the graph has a stated cost instead of a traced one.
+
+        The answer may have stated it, or a library function that the answer called.
+        """
         for table in (
             table
             for compute_set in self.graph.compute_sets

@@ -428,8 +428,8 @@ def _refuse_known_error(answer: MapsB, rows: int, columns: int) -> None:
 def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
     """Raise `NotYet` if the answer confused the intervals of a tile with the rows of `a`.
 
-    This is the case if a column of `b` is unmapped, and the row of `a` with the same index shares
-    an interval with another row on its tile.
+    Then exactly those columns of `b` are mapped that have the index of the first row of an interval
+    of `a`.
     """
     columns = a.shape[1]
     mapping = graph.get_tile_mapping(a)

@@ -67,7 +67,10 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
 
 
 def _by_step(run: Ran) -> list[Array]:
-    """Return int[tiles] for each step with vertices: the number of its vertices on each tile."""
+    """Return int[tiles] for each step that executes a compute set: its vertices on each tile.
+
+    Executions with the same cycles are one step.
+    """
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]

@@ -189,10 +189,11 @@ def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) 
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
-    """Yield `(place in the code, number of executions)` of each statement of a trace.
+    """Yield `(place in the code, number of executions)` of each statement that has operations.
 
-    A new execution of a statement begins after a different statement, or where the position in the
-    code goes back or an instruction repeats.
+    Statements that only make views or local arrays are left out. A new execution of a statement
+    begins after a different statement of the same function, or where the position in the code goes
+    back or an instruction repeats.
     """
     naming = naming_of(trace.codelet)
     first_spots = dict[tuple[Statement, str], Spot]()

@@ -230,8 +230,8 @@ def _compact(positions: Array) -> Array:
 class Form:
     """A layout of elements of one dtype in one graph: a tensor without its offset.
 
-    Equal forms are the same object, like equal layouts. The form of a view of a tensor depends only
-    on the form of the tensor and on the selection, so each form caches the forms of its views:
+    Tensors that were made in the same way share one form. The form of a view of a tensor depends
+    only on the form of the tensor and on the selection, so each form caches the forms of its views:
 
     * `row`: the form of one row
     * `rows[n]`: the form of n rows, which are `stride` elements apart

@@ -81,7 +81,8 @@ def compute_set_line(compute_set: ComputeSet) -> str:
 def compute_set_table(compute_set: ComputeSet) -> str:
     """Return an HTML table of the codelets of a compute set.
 
-    For each codelet it shows the numbers of vertices and tiles, and the fields.
+    For each codelet that has vertices it shows the numbers of vertices and tiles, and the fields.
+    A table has at most 15 rows; its last row then counts the other codelets.
     """
     rows = []
     for codelet, vertices in compute_set.tables.items():

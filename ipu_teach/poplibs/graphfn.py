@@ -282,7 +282,7 @@ class VoidFunction(_GraphFunction):
     true, calls share no body: each call builds programs for its own tensors, which takes more code
     but no copies.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
     @library

@@ -62,7 +62,7 @@ class _Step:
     `numbers` maps the names of numeric arguments to their values, which are checked. `state_names`
     are the names of the state's tensors. `restored` is the state from an earlier call, or None.
 
-    :raises PoplibsError: if an argument is invalid.
+    :raises IPUTeachError: if an argument is invalid; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
@@ -198,7 +198,8 @@ def sgd(
     as in Keras; apart from rounding, the results differ only if the rate changes. The returned
     state contains "velocity" (v), and is empty without momentum.
 
-    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if `state` does
+        not fit.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
@@ -384,7 +385,8 @@ def adam() -> None:
     `scaled_square`, the square of the gradient g is computed as ((1 - beta2) g) g, as in torch,
     instead of (1 - beta2) (g g).
 
-    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if `state` does
+        not fit.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
@@ -396,7 +398,8 @@ def adamw() -> None:
     The parameter is multiplied by 1 - rate * `weight_decay` (default 0.01) before the step, as in
     torch.optim.AdamW. The step, the state and the other parameters are those of `adam`.
 
-    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if `state` does
+        not fit.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
 
@@ -423,7 +426,8 @@ def lars(
     squares over all elements, so a parameter should be one layer. The returned state contains
     "velocity" (v). torch has no such optimiser.
 
-    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if `state` does
+        not fit.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     decay = weight_decay

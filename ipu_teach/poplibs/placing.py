@@ -72,7 +72,7 @@ def split_regions(
     over all regions, stay together, and the sizes of the parts differ by at most one group. A part
     has at least `min_elements_per_part` elements, unless there are fewer in total.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     valid_regions = (
         [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
@@ -123,7 +123,7 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
     mostly begin on different tiles, instead of all on tile 0. The hash is that of PopLibs: a 64-bit
     MurmurHash step for each size (poputil/TileMapping.hpp).
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     sizes = check_shape(shape)
     for argument_name, argument, minimum in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
@@ -145,7 +145,8 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
     6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2
     block are neighbours.
 
-    :raises PoplibsError: if an argument is wrong, or if a factor does not divide its dimension.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or if a factor does
+        not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -191,7 +192,8 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
     num_dims + i, which becomes the inner one. For example, shape (4, 3, 1, 2, 4) with num_dims 2
     from dimension 0 becomes (4, 6, 4).
 
-    :raises PoplibsError: if an argument is wrong, or if the tensor has too few dimensions.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or if the tensor has
+        too few dimensions.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -269,7 +271,7 @@ class TensorUseTracker:
         of `grain_size` elements. A tile gets none of these elements or at least
         `min_elements_per_tile`, unless there are fewer.
 
-        :raises PoplibsError: if an argument is wrong.
+        :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """
         for users, use_runs in self._by_users().items():
             run_bounds = [(0, end - begin_in_tensor) for _, begin_in_tensor, end in use_runs]
@@ -337,7 +339,7 @@ def create_broadcast_operand(
     The variable has the shape [full_tensor.shape[dim]]. Each of its elements is mapped to a tile
     that has elements of `full_tensor` with the same index in that dimension.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     axis = full_tensor._axis(dim)
     operand_dtype = as_dtype(dtype, "create_broadcast_operand()")

@@ -351,7 +351,7 @@ def set_seed(
     on the number of tiles. It is extremely improbable that two workers have the same stream. Cycles
     are PopLibs' estimate for SetSeed.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
@@ -378,7 +378,7 @@ def uniform(
     below `max_val`, but rounding can turn a number into `max_val`. Integers are from `min_val` to
     `max_val`, both included. The result has the shape and tile mapping of `reference`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
@@ -408,7 +408,7 @@ def log_uniform(
     Both bounds are above 0. `out_type` is FLOAT or HALF; the numbers are generated in FLOAT and
     rounded at the end. The result has the shape and tile mapping of `reference`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
@@ -438,7 +438,7 @@ def normal(
     number from the mean is a multiple of 1/32 of the standard deviation, and at most 5.8125
     standard deviations. The result has the shape and tile mapping of `reference`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
@@ -466,7 +466,7 @@ def truncated_normal(
     bounds are generated again, until at most 1 in 10,000 is outside. The remaining numbers are
     replaced by numbers with a triangular distribution.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
@@ -492,7 +492,7 @@ def bernoulli(
     `out_type` is FLOAT, HALF or INT. The probability is rounded to a multiple of 1 / 65,536. The
     result has the shape and tile mapping of `reference`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
@@ -520,7 +520,7 @@ def dropout(
     The mask depends only on the seed, the modifier, the probability and the tile mapping of
     `reference`, so the backward pass can generate the same mask again.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
@@ -552,7 +552,7 @@ def shaped_dropout(
     mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for the
     product.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=f"{debug_context}/mask")

@@ -93,7 +93,7 @@ def calc_linear_tile_mapping(
     elements (default: 128 bytes), or an even share of all tiles if that is more. Small tensors
     therefore use fewer tiles.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     mapping = _linear_mapping(
         graph, check_shape(shape), dtype, min_elements_per_tile, grain_size=grain_size

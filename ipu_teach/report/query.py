@@ -646,7 +646,11 @@ class Execution(WithoutSome):
 
     @property
     def steps(self) -> Steps:
-        """The steps in order, with start and end cycles. A step is computed when it is indexed."""
+        """The steps in order, with start and end cycles. A step is computed when it is indexed.
+
+        A report records the order of the first 4,194,304 (2**22) steps. Later steps are counted,
+        but they are not in this sequence.
+        """
         return Steps(self._report)
 
     @property

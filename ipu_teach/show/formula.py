@@ -164,8 +164,8 @@ class Formula:
 def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula | None:
     """Return the formula for a library's vertex whose fields have the given shapes, or None.
 
-    It is None if the codelet is not of a library, if its cycles do not come from a single call of
-    an estimator, or if the expression is too long to read.
+    It is None if the codelet is not of a library, or if the expression is too long to read. It is
+    also None if the cycles do not come from a single call of an estimator that adds up terms.
     """
     if not of_library(codelet) or not hasattr(codelet, "cycles"):
         return None

@@ -421,7 +421,8 @@ class IPUWait:
     Attributes:
         last: the names of the IPUs that the others wait for.
         waiting: the number of IPUs that wait.
-        begin, end: the first and the last cycle of the waiting, from the beginning of the stretch.
+        begin, end: the first cycle of the waiting, and the first cycle after it, from the beginning
+            of the stretch.
         longest: the longest wait of one IPU, in cycles.
         cycles: the sum of the waits, in cycles.
         name: the kind and name of the step that the last IPU executes in this time; "" if there are

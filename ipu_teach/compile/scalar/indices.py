@@ -69,12 +69,12 @@ class Indices(VariableWalk):
         return index_name
 
     def _checked_ahead(self, counter: str, extra: int, axis_length: str, node: ast.AST) -> bool:
-        """Return whether an index is checked once for all iterations of a loop.
+        """Return whether an index needs no check in the iterations of a loop.
 
-        The index is `counter` + `extra`, on an axis of length `axis_length`. A compiler can then
-        vectorise the loop. This is possible only if every iteration uses the index: otherwise, an
-        element that the vertex never accesses could stop the numba code, and the Python code is
-        slow.
+        The index is `counter` + `extra`, on an axis of length `axis_length`. It needs no check if
+        the range of the loop is within the axis, or if one check before the loop suffices. The
+        latter is done only outside branches, so that the check rarely concerns an element that the
+        vertex does not access. A compiler can vectorise a loop without checks.
         """
         range_start, range_end = self.ranges.get(counter, ("", ""))
         check = f"if {range_end} > {range_start} and {range_end} + {extra} > {axis_length}:"

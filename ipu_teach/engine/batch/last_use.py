@@ -201,9 +201,10 @@ def along_an_axis(trace: Trace, op: Op) -> bool:
 
 
 def by_rows(trace: Trace, op: Op) -> bool:
-    """Return whether one call of an op's function, with a row per vertex, gives the same bits.
+    """Return whether one call of an op's function for all vertices certainly gives the same bits.
 
-    The argument of the op must be a single contiguous row in each vertex.
+    The call gets a matrix with a row for each vertex. The result is False for functions that were
+    not examined. The argument of the op must be a single contiguous row in each vertex.
     """
     value = op.args[0]
     if op.kind != "each" or op.fn not in _BY_ROWS or len(op.args) > 1 or not isinstance(value, Ref):

@@ -19,9 +19,9 @@ LEAST_SHARE = 256  # A share with fewer vertices is not worth a thread.
 
 
 def shares(site: Site) -> list[Site]:
-    """Return one site for each thread, with an equal share of the vertices.
+    """Return one site for each thread; their numbers of vertices differ by at most one.
 
-    Return [site] if the group is too small for several threads.
+    Return [site] if a thread would get fewer than 256 vertices.
     """
     group = site.group
     threads = site.mode.threads

@@ -47,7 +47,7 @@ class _Identity:
 
 
 class _Equality:
-    """A fingerprint that is equal to the fingerprints of equal objects: it compares with ==."""
+    """A fingerprint that compares objects of one type by identity, and then with ==."""
 
     def __init__(self, value: object) -> None:
         self.value = value

@@ -70,8 +70,8 @@ def lowering(name: str) -> Callable[[Lowering], Lowering]:
             return graph.op("max", x, graph.op("mul", x, slope))
 
     `graph` is an `ipu_teach.frontends.ir.Ir`. Tensors are passed as its values, and numbers as
-    Python numbers. The function returns a value that operations of the graph compute, so its
-    gradient is known.
+    Python numbers. The function returns a value that operations of the graph compute. The operation
+    has a gradient if these have one.
     """
 
     def add(function: Lowering) -> Lowering:

@@ -132,7 +132,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Like:
-    """The shape, strides, dtype and memory address of a tensor.
+    """The shape, strides and dtype of a tensor, and the identity of its storage.
 
     The object does not refer to the tensor, so that the tensor can be freed.
     """

@@ -93,7 +93,7 @@ def all_reduce_cross_replica() -> None:
     is a list. On a ring of R replicas, n bytes take 2 (R - 1) rounds, or 2 (R // 2) with the
     method "meet_in_middle_ring". Each link transfers 2 (R - 1) / R * n bytes.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -103,7 +103,7 @@ def all_reduce_in_place_cross_replica() -> None:
 
     The arguments and rounds are those of `all_reduce_cross_replica`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -115,7 +115,7 @@ def reduce_scatter_cross_replica() -> None:
     last shares are padded with zeros. There are R - 1 rounds, or R // 2 with the method
     "meet_in_middle_ring".
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -125,7 +125,7 @@ def all_gather_cross_replica() -> None:
 
     There are R - 1 rounds, or R // 2 with the method "meet_in_middle_ring".
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -147,7 +147,7 @@ def broadcast_cross_replica() -> None:
 
     The values are copied in one exchange.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -159,7 +159,7 @@ def all_reduce_within_replica() -> None:
     such lists. For a group of R IPUs there are 2 (R - 1) rounds, or 2 (R // 2) with the method
     "meet_in_middle_ring".
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -169,7 +169,7 @@ def all_reduce_in_place_within_replica() -> None:
 
     The arguments and rounds are those of `all_reduce_within_replica`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -181,7 +181,7 @@ def reduce_scatter_within_replica() -> None:
     shares are padded with zeros. There are R - 1 rounds, or R // 2 with the method
     "meet_in_middle_ring".
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -191,7 +191,7 @@ def all_gather_within_replica() -> None:
 
     There are R - 1 rounds, or R // 2 with the method "meet_in_middle_ring".
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
 
@@ -213,5 +213,5 @@ def broadcast_within_replica() -> None:
 
     The values are copied in one exchange.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """

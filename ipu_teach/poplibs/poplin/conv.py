@@ -153,7 +153,8 @@ def plan_convolution(
     convolution. `options` are the options of `mat_mul`; the keywords `partials_type` and
     `available_memory_proportion` set two of these options.
 
-    :raises PoplibsError: if an argument is invalid, or if no plan fits on a tile.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if no plan fits
+        on a tile.
     :raises InvalidOptionError: if an option is invalid.
     """
     check_sizes(target, 0)

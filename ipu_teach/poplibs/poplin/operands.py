@@ -183,7 +183,8 @@ def mat_mul_report_plan() -> None:
     `plan_mat_mul` returns the same plan as a value. `file` is an open text file; by default, the
     plan is printed on the screen.
 
-    :raises PoplibsError: if an argument is invalid, or if no plan fits on a tile.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if no plan fits
+        on a tile.
     :raises InvalidOptionError: if an option is invalid.
     """
 

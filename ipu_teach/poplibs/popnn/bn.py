@@ -35,7 +35,8 @@ def batch_norm_statistics() -> None:
     differences is divided by the number of elements minus 1. `partials_type` is the dtype in which
     partial sums are sent from tile to tile if x is HALF.
 
-    :raises PoplibsError: if an argument is invalid, or if x has no elements.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if x has no
+        elements.
     """
 
 
@@ -120,7 +121,8 @@ def distributed_batch_norm_statistics(
     tensor over `replicas` replicas, and returns a list of the sums. Without it, gcl adds over
     consecutive replicas. The other parameters are those of `batch_norm_statistics`.
 
-    :raises PoplibsError: if an argument is invalid, or if x has no elements.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if x has no
+        elements.
     """
     over = _over(graph, x, prog, reduce_callback, samples=norm_batch_size)
     return _n._statistics(
@@ -156,7 +158,7 @@ def distributed_batch_norm_gradients(
     `norm_batch_size` must be equal to those that you passed to that function. The other parameters
     are those of `batch_norm_gradients`.
 
-    :raises PoplibsError: if an argument is invalid.
+    :raises IPUTeachError: if an argument is invalid; usually it is a PoplibsError.
     """
     over = _over(graph, whitened, prog, reduce_callback, samples=norm_batch_size)
     return _n._gradients(

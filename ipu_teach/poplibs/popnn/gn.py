@@ -17,7 +17,8 @@ def group_norm_statistics() -> None:
     % num_groups. With "correct", as in torch, a group consists of neighbouring channels. Pass the
     same `grouping` to all calls that take it.
 
-    :raises PoplibsError: if an argument is invalid, or if x has no elements.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if x has no
+        elements.
     """
 
 

@@ -13,7 +13,8 @@ def instance_norm_statistics() -> None:
     x is [batch, channels, …], and both results are tensors [batch * channels] of x's dtype. The
     other parameters are those of `bn.batch_norm_statistics`.
 
-    :raises PoplibsError: if an argument is invalid, or if x has no elements.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if x has no
+        elements.
     """
 
 
@@ -56,7 +57,8 @@ def instance_norm_param_gradients() -> None:
 def instance_norm_gradients() -> None:
     """Return the gradient of the input x of the norm, in the shape of x [batch, channels, …].
 
-    The gradient takes into account that mean and variance depend on x. `whitened` is the second
+    The gradient takes into account that mean and variance depend on x. It belongs to statistics
+    that were computed with `unbiased_var_estimate=False`. `whitened` is the second
     result of `instance_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is
     the second result of `instance_norm_statistics`, with one element per channel of each sample.
     `gamma` has one element per channel. If x is HALF, `partials_type` is the dtype of intermediate

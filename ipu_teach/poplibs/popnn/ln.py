@@ -13,7 +13,8 @@ def layer_norm_statistics() -> None:
     Both results are tensors [batch] of x's dtype. The other parameters are those of
     `bn.batch_norm_statistics`.
 
-    :raises PoplibsError: if an argument is invalid, or if x has no elements.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if x has no
+        elements.
     """
 
 

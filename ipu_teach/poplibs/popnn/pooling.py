@@ -76,7 +76,8 @@ class PoolParams:
     never the maximum. AVG divides by the number of elements of the field in the window, as in
     PopLibs; torch's average also counts padding, unless `count_include_pad=False`.
 
-    :raises PoplibsError: if an argument is invalid, if a window does not fit, or if a window
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, if a window does not
+        fit, or if a window
         contains only padding.
     """
 
@@ -250,8 +251,8 @@ class SumPooling(_Windows):
 class SelectiveScaling(SupervisorVertex):
     """Set `out` to x / counts, element by element.
 
-    PopLibs has no cycle estimate for this vertex; it costs as much as SumPooling with windows of
-    one element.
+    PopLibs' own cycle estimate for this vertex is a placeholder of 10 cycles. Here it costs as much
+    as SumPooling with windows of one element.
     """
 
     x: Input[Vector[FLOAT]]

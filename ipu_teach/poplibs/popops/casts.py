@@ -131,7 +131,8 @@ def cast(
     Infinities always become NaN. Stochastic rounding, if enabled, applies to conversions to HALF
     and to 8-bit floats.
 
-    :raises PoplibsError: if an argument is wrong, or there is no such conversion.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or there is no such
+        conversion.
     """
     dtype = as_dtype(dtype, "cast()")
     vertex = _codelet(x, dtype)
@@ -148,7 +149,8 @@ def cast_with_output(
 
     `cast` describes how values are converted.
 
-    :raises PoplibsError: if an argument is wrong, or there is no such conversion.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or there is no such
+        conversion.
     """
     check_output(out, x.shape, out.dtype)
     _write(graph, _codelet(x, out.dtype), x, out, prog=prog, name=debug_context)

@@ -64,7 +64,7 @@ class CircBuf:
     buffer is mapped like a tensor of `create_sliceable_tensor`. If the added tensor has the same
     tile mapping, `add` and `prev` exchange only the index.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
     @library
@@ -95,7 +95,7 @@ class CircBuf:
 
         `tensor` must have the shape and dtype of the entries. The call adds two compute sets.
 
-        :raises PoplibsError: if an argument is wrong.
+        :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """
         advice = "give a tensor of the shape for which the buffer was created."
         check_same("shapes", tensor.shape, self._shape, repr(tensor), advice=advice)

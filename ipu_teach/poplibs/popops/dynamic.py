@@ -60,7 +60,8 @@ def create_sliceable_tensor(
     other dimensions are distributed linearly over the tiles. With a `plan` from `embedding_plan`,
     the plan determines the tile of each element instead.
 
-    :raises PoplibsError: if an argument is wrong, or the plan is for another shape.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or the plan is for
+        another shape.
     """
     valid_shape = check_shape(shape)
     are_dims_valid = isinstance(dims, (list, tuple)) and all(
@@ -93,12 +94,15 @@ def create_slice_tensor(
     num_slices: int,
     debug_context: str = "slices",
 ) -> Tensor:
-    """Return a variable for `num_slices` slices of `tensor`, on the tiles of the sliced elements.
+    """Return a mapped variable for `num_slices` slices of `tensor`.
 
     Its shape is [num_slices, *slice_shape]. `slice_shape` is the shape of `tensor`, but with size
-    `sizes[i]` in dimension `dims[i]`.
+    `sizes[i]` in dimension `dims[i]`. Elements that have the same position in all other dimensions
+    form a column. If each column of `tensor` is on one tile, the columns of the slices are mapped
+    to these tiles; otherwise, the variable is distributed linearly.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
+    :raises PoplarIndexError: if a number in `dims` is not a dimension of `tensor`.
     """
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
@@ -132,7 +136,7 @@ def dynamic_slice(
     An element of the result is on the tile of the elements of x with the same indices in the other
     dimensions, provided that these are all on one tile.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     return _sliced(graph, x, offset, along, lengths=lengths, prog=prog, name=debug_context)
@@ -154,7 +158,7 @@ def dynamic_slice_with_output(
     `out` must have the shape of the slice and the dtype of x. The tile mapping of `out` does not
     change.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
@@ -178,7 +182,7 @@ def dynamic_update(
     n - 1 compute sets. The first n - 1 read slices along all dimensions except the last; the other
     n write `update` and these slices back.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     shape = sliced(x, along, lengths)

@@ -96,7 +96,7 @@ def fill(
     For FLOAT and HALF, `value` may be NaN or infinite. x must not have an 8-bit float dtype. The
     modelled cycles are those of PopLibs' Fill, which uses one worker of each tile.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     number = check_number("value", value, x.dtype)
@@ -112,7 +112,7 @@ def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> No
     x must not have an 8-bit float dtype. The modelled cycles are those of PopLibs' Fill, which uses
     one worker of each tile.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context=debug_context)
 
@@ -124,7 +124,7 @@ def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = O
     Numbers that are too large for the dtype wrap around. The call adds a constant with the position
     of each element, on the element's tile.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
@@ -151,7 +151,7 @@ def encode_one_hot(
     `MASKED_LABEL_CODE`), its whole row is `off`. `encoded` has any dtype except 8-bit floats, and
     keeps its tile mapping; each tile receives the indices of the rows of which it has elements.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     check_dtype("indices", indices, INT, UNSIGNED_INT)

@@ -50,7 +50,7 @@ def checked(graph: Graph, operation: ElementwiseOperation, *operands: Operand) -
     """Return the checked operands; numbers are converted to the dtype of the tensors.
 
     :raises PoplibsError: unless at least one operand is a tensor, and all tensors have the same
-        dtype, which the operation accepts.
+        dtype, which the operation accepts. The codelets refuse QUARTER tensors later.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     if operation.arity == 1:

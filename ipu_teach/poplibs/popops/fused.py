@@ -236,7 +236,7 @@ def map(
     a separate library call with its own compute set and intermediate tensor. The results have the
     same bits, and the profile shows how much time and memory fusing saves.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
@@ -262,7 +262,7 @@ def map_in_place(
     The value and the arguments are those of `map`. The value must have the dtype and shape of the
     first tensor.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
@@ -302,7 +302,7 @@ def map_with_output(
     The value and the arguments are those of `map`. `out` must have the shape and dtype of the
     value.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """

@@ -72,7 +72,7 @@ def gather(
     are those of `indices` without `index_vector_dim`. One compute set computes the numbers of the
     slices, and another one reads them.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     check_base(x)
     indexed_dims = _axes("start_index_map", start_index_map, x.rank)
@@ -131,7 +131,7 @@ def scatter(
     and its update. It appends to `prog`, and returns a tensor of the same shape and dtype. It is
     called once; a loop then executes its program for each slice.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     check_base(x)
     indexed_dims = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
@@ -335,7 +335,7 @@ def select_scalar_from_rows(
     reduction adds each row. PopLibs' SelectFromInterval reads only the selected elements; it is
     cheaper if a row is on one tile.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     _check_rows(x, indices)
     column_numbers = np.arange(x.shape[1])
@@ -367,7 +367,7 @@ def update_scalar_in_rows(
     nothing. One compute set evaluates a fused expression for every element; PopLibs'
     UpdateIntervalDEC reads only the indexed elements.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     _check_rows(x, indices)
     column_numbers = np.arange(x.shape[1])

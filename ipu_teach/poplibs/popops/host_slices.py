@@ -36,7 +36,7 @@ def create_host_sliceable_tensor(
     `Target.host_packet_bytes` bytes. Otherwise, each row is distributed as evenly as 64-bit words
     allow. All rows have the same tile mapping.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     valid_shape = check_shape(shape)
     if len(valid_shape) != 2:
@@ -66,7 +66,7 @@ def create_host_transferable_tensor(
     `is_read` is true if the device reads the variable from the host; a tile then gets whole packets
     of `Target.host_packet_bytes` bytes.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     valid_shape = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), valid_shape, debug_context)

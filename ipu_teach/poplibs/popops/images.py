@@ -30,7 +30,7 @@ def normalise_image(
     is UNSIGNED_CHAR and is cast first. A fused expression computes the result, [..., 4], in the
     dtype of the offsets.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     for name, tensor in (("offsets", offsets), ("scales", scales)):

@@ -28,7 +28,8 @@ def counted_loop(
     of one element on tile 0, which the body may read but must not write. `body` is called once,
     immediately, and returns a program. Each iteration costs an addition on tile 0.
 
-    :raises PoplibsError: if an argument is wrong, or if the step is 0 or leads away from `end`.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or if the step is 0 or
+        leads away from `end`.
     """
     check_name(debug_context)
     for name, argument in (("begin", begin), ("end", end), ("step", step)):
@@ -65,7 +66,7 @@ def counted_for_loop(
     `counter` and `limit` are tensors of one element, both INT or both UNSIGNED_INT. The limit is
     read before every iteration, so the program may compute and change it.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     check_name(debug_context)
     for tensor in (counter, limit):

@@ -56,7 +56,7 @@ def multi_slice(
     rows are sliced; create x with this plan, too. `options` are those of `embedding_plan`. They are
     checked, but have no effect here.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
@@ -122,7 +122,7 @@ def multi_update() -> None:
     slices overlap, the last slice overwrites the others. The simulator runs the vertices of this
     function one by one, because the data determines where they write.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
     """
 
@@ -133,7 +133,7 @@ def multi_update_max() -> None:
 
     The arguments are those of `multi_update`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
     """
 
@@ -161,7 +161,7 @@ def multi_update_add(
     be FLOAT. Sums of HALF are accumulated in FLOAT and rounded once. The other arguments are those
     of `multi_update`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
     """
     if scale is None:

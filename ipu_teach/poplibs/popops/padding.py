@@ -51,7 +51,7 @@ def pad(
     would be sent through one exchange port. EDGE and REFLECT repeat elements of x, so the result
     can be read but not written.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     margins = [_checked(name, amounts, x) for name, amounts in (("lower", lower), ("upper", upper))]

@@ -48,7 +48,7 @@ def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -
 
     The call adds a reduction by LOGICAL_AND. If x has no elements, the result is true.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     if x.dtype is not BOOL:
         raise refused(
@@ -67,7 +67,7 @@ def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
     The call adds a compute set with a vertex per tile, and a reduction of the vertices' results.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     return _some(graph, x, False, prog, name=debug_context)
 
@@ -78,7 +78,7 @@ def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = 
 
     The call adds a compute set with a vertex per tile, and a reduction of the vertices' results.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     return _some(graph, x, True, prog, name=debug_context)
 

@@ -166,7 +166,7 @@ def plan_reduce(
     The cost model assumes that every element is received from another tile. `reduce` knows the
     tiles of its elements, and may therefore find a cheaper plan. `options` are those of `reduce`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
     """
     check_sizes(target, 0, rows=rows, columns=columns)

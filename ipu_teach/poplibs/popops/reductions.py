@@ -157,7 +157,7 @@ def reduce(
     this case the call adds no program: add an Execute of each compute set, in order. Several
     reductions with the same list run in parallel.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
@@ -186,7 +186,7 @@ def reduce_with_output(
     HALF or FLOAT, `out` may have either of the two. With `ReduceParams(update=True)`, the result is
     added to the values of `out`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
@@ -210,7 +210,7 @@ def reduce_many(
     tensor for each reduction, like `out` of `reduce_with_output`; by default, new tensors are
     created. `prog` and `options` are those of `reduce`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """

@@ -540,7 +540,7 @@ def check_slice(
 
     The dimensions in the first list are not negative.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
@@ -558,7 +558,7 @@ def check_slices(
 
     The dimensions in the first list are not negative.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):

@@ -183,7 +183,7 @@ def scaled_add_to(
     * "scaleFloatToHalfTolerance" (default 1e-6): if a is HALF, and HALF represents k with a larger
       relative error than this, the sum is computed in FLOAT and rounded once, which is slower.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
@@ -233,7 +233,7 @@ def scaled_subtract_from(
     element of a's dtype. `options` are those of `scaled_add_to`; "scaleFloatToHalfTolerance" has no
     effect here.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """
@@ -271,7 +271,7 @@ def axpby_to(
     X_MINUS_AX_PLUS_BY, the formula is (a - ka * a) + kb * b. `options` are those of
     `scaled_subtract_from`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     :raises InvalidOptionError: if an option is wrong.
     """

@@ -85,7 +85,7 @@ def sequence_slice(
     must have been written before. The call adds one compute set, in which each tile works on its
     columns of t_out.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     check_base(t_in)
     check_base(t_out)

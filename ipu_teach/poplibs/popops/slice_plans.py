@@ -165,7 +165,7 @@ def embedding_plan(
       limit by default);
     * "indicesDistribution" and "indicesAreSorted", which have no effect.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
     """
     table_dtype = as_dtype(dtype, f"{calling()}()")
@@ -491,7 +491,7 @@ def create_indices_tensor(
 
     The variable is mapped linearly; `plan` has no effect.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
         raise refused(f"""was given dims={shown(dims)} and num_indices={shown(num_indices)}.

@@ -80,7 +80,7 @@ def top_k(
     floats. `params` contains k, whether the largest or smallest elements are selected, and their
     order. The result is on the tiles that compute it.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog=prog, name=debug_context)[0]
@@ -101,7 +101,7 @@ def top_k_key_value(
     `values` at the same positions. `values` has the shape of `keys`, and any dtype except 8-bit
     floats.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     _check_params(params, "keys", keys)
     _check_values(keys, values)
@@ -117,7 +117,7 @@ def top_k_with_permutation(
     The first tensor is the result of `top_k` for x. The second contains the positions of these
     elements in their rows, as UNSIGNED_INT.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog=prog, name=debug_context, with_places=True)
@@ -154,7 +154,7 @@ def sort_key_value(
 
     `values` has the shape of `keys`, and any dtype except 8-bit floats.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     return _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)[1]
 
@@ -168,7 +168,7 @@ def sort_key_value_in_place(
     `values` has the shape of `keys`, and any dtype except 8-bit floats. Both results are copied
     back to the two tensors.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     ordered, moved = _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))

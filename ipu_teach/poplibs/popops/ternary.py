@@ -43,7 +43,7 @@ def select(
     tile, as in `map`. The call adds one compute set, with the cycles of PopLibs' Select, or of a
     fused expression if an operand is a number.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, name=debug_context)
@@ -57,7 +57,7 @@ def select_in_place(
 
     The requirements on the operands are those of `select`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _in_place(graph, "SELECT", (a, b, mask), prog, name=debug_context)
@@ -77,7 +77,7 @@ def select_with_output(
 
     The requirements on the operands are those of `select`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _with_output(graph, "SELECT", (a, b, mask), out, prog=prog, name=debug_context)
@@ -94,7 +94,7 @@ def clamp(
     has the fewest elements on its fullest tile, as in `map`. The call adds one compute set, with
     the cycles of PopLibs' Clamp, or of a fused expression if a bound is a number.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     return _new(graph, "CLAMP", (x, low, high), prog, name=debug_context)
@@ -108,7 +108,7 @@ def clamp_in_place(
 
     The requirements on the operands are those of `clamp`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _in_place(graph, "CLAMP", (x, low, high), prog, name=debug_context)
@@ -128,7 +128,7 @@ def clamp_with_output(
 
     The requirements on the operands are those of `clamp`.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     _with_output(graph, "CLAMP", (x, low, high), out, prog=prog, name=debug_context)

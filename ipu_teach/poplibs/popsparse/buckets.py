@@ -62,7 +62,7 @@ class MatMulParams:
 
         `nz_ratio` is above 0 and at most 1. The number of values is rounded up to whole blocks.
 
-        :raises PoplibsError: if an argument is wrong.
+        :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """
         return _params(m, k, n, nz_ratio, num_nz=None, block=block)
 
@@ -75,7 +75,7 @@ class MatMulParams:
 
         The number is rounded up to whole blocks.
 
-        :raises PoplibsError: if an argument is wrong.
+        :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """
         return _params(m, k, n, None, num_nz=num_nz, block=block)
 
@@ -320,7 +320,7 @@ class Partitioner:
 
     `cut` is the partition of the product.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
 
     @library

@@ -228,7 +228,7 @@ def create_sparse_dense_mat_mul_lhs(
 
     Its tensors have no initial values: write them before a program reads them.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     cut = Partitioner(params, dtype, graph.target).cut
     words_per_bucket = PLACES * cut.slots
@@ -255,7 +255,7 @@ def create_sparse_dense_mat_mul_rhs(
     The product divides the columns of the sparse matrix, and with them the rows of the variable,
     into parts. The rows of a part are distributed over the tiles that multiply them.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     cut = Partitioner(params, dtype, graph.target).cut
     tensor = graph.add_variable(dtype, (params.k, params.n), name)
@@ -294,7 +294,7 @@ def sparse_dense_mat_mul(
     the number of iterations is the first number in `lhs.meta_info`. Finally, the sums of the tiles
     are added ("reduce").
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     return _multiplied(
         graph, _checked(graph, lhs), x, bool(transpose_lhs), prog=prog, name=debug_context
@@ -313,7 +313,7 @@ def fully_connected_fwd(
 
     n is the batch size. `sparse_dense_mat_mul` computes the product.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, activations.T, False, prog=prog, name=debug_context).T
@@ -328,7 +328,7 @@ def fully_connected_grad_a(
     `gradients` are those of the layer's output, and n is the batch size. `sparse_dense_mat_mul`
     computes the product.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, gradients.T, True, prog=prog, name=debug_context).T
@@ -350,7 +350,7 @@ def fully_connected_sparse_grad_w(
     operands move, in the opposite direction to the blocks in `sparse_dense_mat_mul`. The cost is
     that of PopLibs' vertices that do not use the matrix-multiply unit (AMP).
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     lhs = _checked(graph, weights)
     params = lhs.cut.params

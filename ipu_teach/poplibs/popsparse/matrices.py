@@ -48,7 +48,7 @@ class SparseMatrix:
     ) -> None:
         """Check the arguments, and set all attributes of the matrix.
 
-        :raises PoplibsError: if an argument is wrong.
+        :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """
         self.shape, self.block = checked_sizes(shape, block)
         self.rows = rows
@@ -262,7 +262,8 @@ def checked_sizes(
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return `(shape, block)` as pairs of integers.
 
-    :raises PoplibsError: if an argument is wrong, or the block does not divide the shape.
+    :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or the block does not
+        divide the shape.
     """
     valid_shape = check_shape(shape)
     is_pair = isinstance(block, (list, tuple)) and len(block) == 2

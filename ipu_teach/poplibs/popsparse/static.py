@@ -212,7 +212,7 @@ def sparse_dense_mat_mul(
     "zero" for rows without blocks, "multiply", and "reduce" if a row's products are on several
     tiles or `partials_type` is not the dtype of x.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     check_types(x.dtype, partials_type)
     valid_plan = plan

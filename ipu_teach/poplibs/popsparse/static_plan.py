@@ -266,7 +266,7 @@ def plan_sparse_dense(
     dtype of the sums: FLOAT, or HALF if the operands are HALF. Temporary data is limited to the
     share `available_memory_proportion` (0 to 1) of a tile's memory.
 
-    :raises PoplibsError: if an argument is wrong.
+    :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
     check_sizes(target, 1, n=n)
     block = square(csr.block)
