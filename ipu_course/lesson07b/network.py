@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 
 import numpy as np
-from tqdm import tqdm
 
 from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, IPUModel, Tensor
 from ipu_teach.poplibs import optim, poplin, popnn, popops, poputil
@@ -196,6 +195,8 @@ class Counted:
     def __init__(self, cnn: Cnn, steps: int) -> None:
         self.cnn, self.batch, self.keep, self.read = cnn, cnn.batch, cnn.keep, cnn.read
         self.losses = list[float]()
+        from tqdm import tqdm  # here, because Python in a browser has no tqdm
+
         self.bar = tqdm(total=steps, desc="step", mininterval=4)
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
