@@ -1156,10 +1156,23 @@ def _fetched(callback: StreamCallback, description: str, size: int, rounds: int)
         graph, Repeat(rounds, Sequence(Copy(stream, batch), Copy(batch, back))), description
     )
     engine.connect_stream_to_callback("check", lambda values: received.append(values.copy()))
-    with answering(description):
-        engine.connect_stream_to_callback("numbers", _Marked(callback))
-        engine.run()
+    try:
+        with answering(description):
+            engine.connect_stream_to_callback("numbers", _Marked(callback))
+            engine.run()
+    except Broken as broken:
+        _refuse_unset(broken, callback, description)
+        raise
     return received
+
+
+def _refuse_unset(broken: Broken, callback: StreamCallback, description: str) -> None:
+    """Raise `NotYet` if the error is that the callback reads an attribute that it never set."""
+    cause = broken.error.__cause__
+    if isinstance(cause, AttributeError) and cause.obj is callback:
+        why = f"`self.{cause.name}` has no value when fetch is called for the first time."
+        advice = f"give it one in the class, before fetch: {cause.name} = 0."
+        raise NotYet(description, f"AttributeError: {cause}", why=why, next_step=advice) from None
 
 
 def _counted_up(callback: StreamCallback, description: str) -> list[float]:

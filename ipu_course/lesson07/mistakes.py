@@ -1460,7 +1460,7 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: never begun
-# error in the answer: self.number += 1 next: correct that line
+# not yet: `self.number` has no value when fetch is called for the first time
 class Counting(StreamCallback):
     def fetch(self, array):
         self.number += 1

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import combinations_with_replacement, product
 from types import EllipsisType
-from typing import Protocol
 
 import numpy as np
 
@@ -26,7 +25,8 @@ from ipu_course.checking.quoting import difference, name_of, plain, quoted, retu
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, appends, linearly, narrowed
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed
-from ipu_teach import FLOAT, HALF, Engine, Graph, Report, Tensor, datasets
+from ipu_course.lesson07b.network import Cnn, small
+from ipu_teach import FLOAT, HALF, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
 from ipu_teach.poplibs import gcl, poplin, popops
@@ -83,7 +83,8 @@ def _patches(answer: Callable[..., Tensor]) -> Passed:
         arguments = ", ".join(map(str, options))
         description = f"{name_of(answer)}(x, {arguments}), where x has the shape {tuple(shape)}"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        run = Trial(description, variable, more=options, form=_view).of(answer)
+        trial = Trial(description, variable, more=options, form=_view)
+        run = _built_alike(trial, answer, "07b.1")
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
@@ -161,7 +162,7 @@ def backward_trial(
 def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
-        run = _built_alike(trial, answer)
+        run = _built_alike(trial, answer, "07b.2")
         _refuse_other_order(run, rights)
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
             if where := difference(run.came[0][f"result {n}"], right):
@@ -216,13 +217,13 @@ def _normal(draw: np.random.Generator, shape: Shape) -> Array:
     return draw.standard_normal(shape).astype(np.float32)
 
 
-def _built_alike(trial: Trial, answer: Answer) -> Ran:
-    """Return a run of the answer.
+def _built_alike(trial: Trial, answer: Answer, exercise: str) -> Ran:
+    """Return a run of the answer of an exercise.
 
     :raises NotYet: if a known mistake fails with the same error.
     """
     try:
-        return trial.through(answer, "07b.2")
+        return trial.through(answer, exercise)
     except Broken as broken:
         message = said_by(broken.error)
 
@@ -233,7 +234,7 @@ def _built_alike(trial: Trial, answer: Answer) -> Ran:
                 return said_by(other.error) == message
             return False
 
-        why, advice = first(suspects("07b.2"), fails_alike)
+        why, advice = first(suspects(exercise), fails_alike)
         if why:
             raise NotYet(trial.tried, message, why=why, next_step=advice) from None
         raise
@@ -474,7 +475,6 @@ def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
     Each value of `training` puts the images of a label into another order.
     """
     data = datasets.digits()
-    small = given_to("07b.6")["small"]
     drawn = np.random.default_rng(training).permutation(len(data.train_labels))
     order = drawn[np.argsort(data.train_labels[drawn], kind="stable")]
     data.train_images[:], data.train_labels[:] = data.train_images[order], data.train_labels[order]
@@ -482,29 +482,15 @@ def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
 
 
 @cache
-def _network() -> Network:
+def _network() -> Cnn:
     """Return the network of the lesson, whose initial weights each training loads again."""
-    network: Network = given_to("07b.6")["Cnn"](6, 16, tiles=4)
-    return network
-
-
-class Network(Protocol):
-    """The lesson's Cnn, with the methods that an answer of 07b.6 calls."""
-
-    batch: int
-    engine: Engine
-
-    def learn(self, images: Array, labels: Array, rate: float) -> float: ...
-
-    def keep(self, share: float) -> None: ...
-
-    def read(self, images: Array) -> Array: ...
+    return Cnn(6, 16, tiles=4)
 
 
 class _Watched:
     """The network of the lesson, with a record of an answer's calls."""
 
-    def __init__(self, cnn: Network, allowed: int, training: int) -> None:
+    def __init__(self, cnn: Cnn, allowed: int, training: int) -> None:
         self.cnn = cnn
         self.batch = cnn.batch
         self.allowed = allowed
@@ -896,7 +882,10 @@ LESSON = lesson(
     exercise("07b.4", _pool),
     question(
         "07b.5",
-        tuple(PredictedValue(f"with {g} channels a group", low=0, high=1) for g in (1, 4, 16)),
+        tuple(
+            PredictedValue(f"with {counted(g, 'channel')} a group", low=0, high=1)
+            for g in (1, 4, 16)
+        ),
     ),
     exercise("07b.5", _busy),
     question("07b.6", (PredictedValue("", "of 100", low=0, high=100),)),

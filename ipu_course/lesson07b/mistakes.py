@@ -3,10 +3,8 @@
 
 import numpy as np
 
-from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, IPUModel, concat
-from ipu_teach.poplibs import optim, poplin, popnn, popops, poputil
-from ipu_teach.poplibs.popnn import bn, pooling
-from ipu_teach.program import Sequence
+from ipu_teach import concat
+from ipu_teach.poplibs import poplin, popops, poputil
 
 
 def windows(size, k, stride, padding):
@@ -33,176 +31,6 @@ def zeros_around(graph, x, p):
         graph.set_tile_mapping(zeros, 0)
         x = concat([zeros, x, zeros], axis)
     return x
-
-
-BATCH = 25
-
-
-def variable(graph, shape, value, name):
-    """Return a variable with an initial value, spread over the tiles."""
-    tensor = graph.add_variable(FLOAT, shape, name)
-    poputil.map_tensor_linearly(graph, tensor)
-    graph.set_initial_value(tensor, value)
-    return tensor
-
-
-class Block:
-    """The variables of a 3 x 3 convolution with batch norm and a 2 x 2 pooling."""
-
-    def __init__(self, graph, size, ins, outs, draw):
-        field, one, two, none = (size, size), (1, 1), (2, 2), (0, 0)
-        around = {"padding_lower": one, "padding_upper": one}
-        self.conv = poplin.ConvParams(FLOAT, BATCH, field, (3, 3), ins, outs, **around)
-        self.pool = pooling.PoolParams("MAX", field, two, two, none, none, outs, BATCH, FLOAT)
-        self.kernel = poplin.create_weights(graph, self.conv, "kernel")
-        first = draw.normal(0, (2 / 9 / ins) ** 0.5, self.kernel.shape)
-        graph.set_initial_value(self.kernel, first.astype(np.float32))
-        self.gamma, self.inverse = (variable(graph, outs, 1, n) for n in ("gamma", "inverse"))
-        self.beta, self.mean = (variable(graph, outs, 0, n) for n in ("beta", "mean"))
-
-
-def through(graph, block, x, program, kept=False):
-    """Return the output of a block, with the statistics of the batch or the kept ones."""
-    y = poplin.convolution(graph, x, block.kernel, block.conv, program)
-    statistics = block.mean, block.inverse
-    if not kept:
-        statistics = block.batch = bn.batch_norm_statistics(graph, y, 1e-3, program)
-    y, white = bn.batch_normalise(graph, y, block.gamma, block.beta, *statistics, program)
-    popnn.non_linearity_in_place(graph, "RELU", y, program)
-    out = pooling.pool(graph, block.pool, y, program)
-    if not kept:
-        block.saved = x, white, y, out
-    return out
-
-
-def back_through(graph, block, grad, program, first=False):
-    """Return the gradient of a block's input; store those of its parameters in `block.grads`."""
-    x, white, y, out = block.saved
-    pool, conv = block.pool, block.conv
-    grad = pooling.pool_input_gradient(graph, pool, y, out, grad, program, use_scaled_gradient=True)
-    grad = popnn.non_linearity_input_gradient(graph, "RELU", y, grad, program)
-    gamma, beta = bn.batch_norm_param_gradients(graph, white, grad, program)
-    grad = bn.batch_norm_gradients(graph, white, grad, block.batch[1], block.gamma, program)
-    kernel = poplin.calculate_weight_deltas(graph, grad, x, conv, program)
-    block.grads = (block.kernel, kernel), (block.gamma, gamma), (block.beta, beta)
-    if first:
-        return None  # The gradient of the images is not needed.
-    return poplin.convolution_input_gradient(graph, grad, block.kernel, conv, program)
-
-
-class Net:
-    """All variables of the network, on `tiles` tiles."""
-
-    def __init__(self, first, second, tiles):
-        self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-        self.graph = graph = Graph(self.device)
-        draw = np.random.default_rng(7)
-        self.blocks = [Block(graph, 14, 1, first, draw), Block(graph, 7, first, second, draw)]
-        start = draw.normal(0, (9 * second) ** -0.5, (9 * second, 10)).astype(np.float32)
-        self.dense = variable(graph, start.shape, start, "dense")
-        self.bias = variable(graph, 10, 0, "bias")
-        self.images = poplin.create_input(graph, self.blocks[0].conv, "images")
-        self.labels = graph.add_variable(UNSIGNED_INT, BATCH, "labels")
-        self.rate, self.share = (graph.add_variable(FLOAT, (), n) for n in ("rate", "share"))
-        for tensor in (self.labels, self.rate, self.share):
-            poputil.map_tensor_linearly(graph, tensor)
-
-
-def scores_of(net, program, kept=False):
-    """Return (the output of the blocks as a matrix, the scores of the ten digits)."""
-    first = through(net.graph, net.blocks[0], net.images, program, kept)
-    flat = through(net.graph, net.blocks[1], first, program, kept).flatten(1, 4)
-    scores = poplin.mat_mul(net.graph, flat, net.dense, program, "scores")
-    popops.add_in_place(net.graph, scores, net.bias.expand([0]), program)
-    return flat, scores
-
-
-def learning(net):
-    """Return a program: forward pass, backward pass, and a step of gradient descent."""
-    graph, program = net.graph, Sequence()
-    flat, scores = scores_of(net, program)
-    p = popnn.softmax(graph, scores, program)
-    loss, error = graph.add_variable(FLOAT, BATCH, "loss"), graph.clone(p, "error")
-    poputil.map_tensor_linearly(graph, loss)
-    graph.create_host_read("loss", loss)
-    popnn.calc_loss(graph, p, net.labels, loss, error, program)
-    popops.mul_in_place(graph, error, 1 / BATCH, program)
-    dense = poplin.mat_mul(graph, flat.transpose(), error, program)
-    bias = popops.reduce(graph, error, [0], program)
-    grad = poplin.mat_mul(graph, error, net.dense.transpose(), program)
-    grad = grad.reshape(net.blocks[1].saved[3].shape)
-    grad = back_through(graph, net.blocks[1], grad, program)
-    back_through(graph, net.blocks[0], grad, program, first=True)
-    last = (net.dense, dense), (net.bias, bias)
-    for weights, grad in (*net.blocks[0].grads, *net.blocks[1].grads, *last):
-        optim.sgd(graph, weights, grad, net.rate, program, momentum=0.9)
-    return program
-
-
-def keeping(net):
-    """Return a program that moves kept statistics part of the way to the last batch's."""
-    program = Sequence()
-    for block in net.blocks:
-        for kept, now in zip((block.mean, block.inverse), block.batch, strict=True):
-            difference = popops.sub(net.graph, now, kept, program)
-            popops.scaled_add_to(net.graph, kept, difference, net.share, program)
-    return program
-
-
-def reading(net):
-    """Return a program that computes the scores with the kept statistics."""
-    program = Sequence()
-    _, scores = scores_of(net, program, kept=True)
-    net.graph.create_host_read("scores", scores)
-    return program
-
-
-class Learner:
-    """The network in an engine, with its training step."""
-
-    batch = BATCH
-
-    def __init__(self, first, second, tiles=13):
-        self.net = net = Net(first, second, tiles)
-        programs = [learning(net), keeping(net), reading(net)]
-        for name in ("images", "labels", "rate", "share"):
-            net.graph.create_host_write(name, getattr(net, name))
-        self.engine = Engine(net.graph, programs)
-        self.engine.load(net.device)
-
-    def run(self, number, **values):
-        for name, value in values.items():
-            self.engine.write_tensor(name, value)
-        self.engine.run(number)
-
-    def learn(self, images, labels, rate):
-        """Make a step with one batch; return its mean loss."""
-        self.run(0, images=images[:, None], labels=labels.astype(np.uint32), rate=rate)
-        return float(self.engine.read_tensor("loss").mean())
-
-
-class Cnn(Learner):
-    """The network, with kept statistics and classification."""
-
-    def keep(self, part):
-        """Move the kept statistics by `part` of the way to those of the last batch."""
-        self.run(1, share=part)
-
-    def read(self, images):
-        """Return the digit that the network reads in each image."""
-        digits = []
-        for begin in range(0, len(images), BATCH):
-            batch = images[begin : begin + BATCH]
-            rest = np.zeros((BATCH - len(batch), 14, 14), np.float32)  # The last may be short.
-            self.run(2, images=np.concatenate([batch, rest])[:, None])
-            digits += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
-        return np.array(digits)
-
-
-def small(images):
-    """Return images of 28 x 28 bytes as 14 x 14 numbers from 0 to 1."""
-    mean = images.reshape(-1, 14, 2, 14, 2).mean((2, 4)) / 255
-    return mean.astype(np.float32)
 
 
 # %% 07b.w1: one too few
@@ -443,6 +271,20 @@ def patches(x, k, stride=1):
             piece = x[:, i : i + (down - 1) * stride + 1 : stride]
             seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
     return concat(seen, 3).reshape((batch, down * across, k * k * channels))
+
+
+# %% 07b.1: the end of a slice without the stride
+# why:  a slice ends after `down` rows or `across` columns, but a window moves by `stride`, so the
+#   slice is too short for a stride above 1.
+# next: end the rows at i + (down - 1) * stride + 1, and the columns in the same way.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            seen.append(x[:, i : i + down : stride, j : j + across : stride])
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
 
 
 # %% 07b.1: one window too many
@@ -1452,6 +1294,13 @@ def variance_of(n, total, squares):
 # next: square the mean: (total / n) ** 2.
 def variance_of(n, total, squares):
     return squares / n - total**2 / n
+
+
+# %% 07b.w2: the mean not squared
+# why:  this subtracts the mean itself, but the variance needs the square of the mean.
+# next: subtract (total / n) ** 2.
+def variance_of(n, total, squares):
+    return squares / n - total / n
 
 
 # %% 07b.7: the mean of the variances

@@ -78,6 +78,24 @@ def last_read(steps, layer):
     return steps.index(("backward", layer)) - 1
 
 
+# %% 08.w1: its own recompute step
+# why:  this is the recompute step of the layer, but its backward step reads the input later.
+# next: return the largest index of a step whose layer is `layer`, whatever its kind.
+def last_read(steps, layer):
+    if ("recompute", layer) in steps:
+        return steps.index(("recompute", layer))
+    return steps.index(("backward", layer))
+
+
+# %% 08.w1: the step that recomputes it
+# why:  this step computes the input again, but the backward step of `layer` reads it later.
+# next: return the largest index of a step whose layer is `layer`, whatever its kind.
+def last_read(steps, layer):
+    if ("recompute", layer - 1) in steps:
+        return steps.index(("recompute", layer - 1))
+    return steps.index(("backward", layer))
+
+
 # %% 08.1: only what the step touches
 # clause: In memory are the input that the step reads, the input that it computes
 # why:  this counts only the inputs that the step reads or computes, but inputs that a later step
@@ -101,6 +119,19 @@ def alive(steps, sizes):
             here.add(layer + 1)
         held.append(sum(sizes[i] for i in here))
     return held
+
+
+# %% 08.1: before it is computed, too
+# clause: before it is computed again
+# why:  this counts every input that a later step reads, even if a step computes it in between.
+# next: before you go to the step before it, remove the input that a forward or recompute step
+#   computes.
+def alive(steps, sizes):
+    needed, held = set(), []
+    for _, layer in reversed(steps):
+        needed = needed | {layer}
+        held.append(sum(sizes[i] for i in needed))
+    return held[::-1]
 
 
 # %% 08.1: from first to last
@@ -277,6 +308,30 @@ def price(layers, every):
 # next: count the saved inputs and the other inputs of one segment.
 def price(layers, every):
     return layers, (layers // every - 1) * (every - 1)
+
+
+# %% 08.2: nothing subtracted for the first of a segment
+# why:  the first input of a segment is saved, but the first number counts it twice, and the second
+#   number recomputes one layer too many in each segment.
+# next: use every - 1 in both numbers.
+def price(layers, every):
+    return layers // every + every, (layers // every - 1) * every
+
+
+# %% 08.2: the kept one counted twice, and the last segment again
+# why:  the first number counts the first input of the segment twice, and the second number includes
+#   the last segment, which is still in memory.
+# next: use every - 1 in both numbers, and one segment less in the second one.
+def price(layers, every):
+    return layers // every + every, layers - layers // every
+
+
+# %% 08.2: every layer again
+# why:  the second number counts all layers, but the last segment and the last layer of each other
+#   segment are not recomputed.
+# next: count `every - 1` layers in each of the other `layers // every - 1` segments.
+def price(layers, every):
+    return layers // every + every - 1, layers
 
 
 # %% 08.2: in the other order

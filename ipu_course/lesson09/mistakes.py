@@ -786,6 +786,13 @@ def factor(load, work):
     return max(1, load // work)
 
 
+# %% 09.4: to the nearest, or none
+# why:  this rounds to the nearest whole number, which can be too few micro-batches, and even 0.
+# next: round load / work up, and return at least 1.
+def factor(load, work):
+    return round(load / work)
+
+
 # %% 09.4: rounded down, and 0
 # why:  this rounds down, so the work is shorter than the load, and a short load gives 0
 #   micro-batches.
@@ -905,6 +912,32 @@ def shard_of(numbers, replicas):
 def shard_of(numbers, replicas):
     held = round(numbers / replicas)
     return held, held * replicas - numbers
+
+
+# %% 09.w3: the padding of one shard
+# clause: in all
+# why:  this is the padding if only one shard had padding, but several shards can have it.
+# next: return length * replicas - numbers as the padding.
+def shard_of(numbers, replicas):
+    length = -(-numbers // replicas)
+    return length, -numbers % length
+
+
+# %% 09.w3: a length without its remainder
+# why:  length - numbers % length is the padding of one shard only, and it is `length`, not 0, if no
+#   shard needs padding.
+# next: return length * replicas - numbers as the padding.
+def shard_of(numbers, replicas):
+    length = -(-numbers // replicas)
+    return length, length - numbers % length
+
+
+# %% 09.w3: as many as there are replicas
+# why:  if `numbers` is a multiple of `replicas`, this adds a padding of `replicas` elements, but no
+#   padding is needed.
+# next: return length * replicas - numbers as the padding.
+def shard_of(numbers, replicas):
+    return -(-numbers // replicas), replicas - numbers % replicas
 
 
 # %% 09.5: the sum

@@ -1000,6 +1000,15 @@ def from_where(one, other):
     return max(0, more // less + 1)
 
 
+# %% 10.6: in thousands, and below 0
+# why:  this is n in thousands of numbers, and it can be negative.
+# next: multiply by 1,000, since the second value of a pair is the cost of 1,000 numbers, and return
+#   at least 0.
+def from_where(one, other):
+    more, less = one[0] - other[0], other[1] - one[1]
+    return more // less + 1
+
+
 # %% 10.6: below 0
 # clause: from 0 on
 # why:  if the first method is always faster, this is negative, but n is at least 0.

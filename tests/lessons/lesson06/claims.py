@@ -34,7 +34,7 @@ def the_curves_are_closer(outputs: dict[str, str]) -> None:
 
 
 def the_extra_time_is_exchange(outputs: dict[str, str]) -> None:
-    """One step has become longer, and the extra time is in its exchange."""
+    """The step `blend` has become longer, and the extra time is in its exchange."""
     lines = dict(re.findall(r"(cycles|exchange) +blend +(.*)", outputs["code-33"]))
     (cycles, longer), (none, exchange) = (
         whole_numbers(lines[k])[:2] for k in ("cycles", "exchange")
