@@ -22,9 +22,9 @@ LATER = [question for lesson in catalogue() for question in lesson.later]
 
 def by_hand(name: str, asks: str) -> tuple[float, ...]:
     """The answer from the words of the question alone."""
-    numbers = [int(n) for n in re.findall(r"\d+", asks)]
+    numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=\d),(?=\d)", "", asks))]
     if name == "01.0 again":
-        return (float(numbers[2]),)
+        return (1 + numbers[2] / numbers[1],)
     if name == "01.3 again":
         work = numbers[1:14]
         return work.index(max(work)), round(sum(max(work) - w for w in work) / (13 * max(work)), 3)
