@@ -604,8 +604,16 @@ def countdown(graph, left, ticks):
     popops.add_in_place(graph, ticks, 1, tick)
 
 
+# %% 02.4: Repeat with the tensor
+# not yet: Repeat needs the number of iterations while you write the program
+def countdown(graph, left, ticks):
+    tick = Sequence()
+    popops.sub_in_place(graph, left, 1, tick)
+    popops.add_in_place(graph, ticks, 1, tick)
+    return Repeat(left, tick)
+
+
 # %% 02.4: looks in Python
-# clause: only the machine sees it
 # not yet: while left: why: Python would look at `left` only once
 def countdown(graph, left, ticks):
     tick = Sequence()
@@ -959,6 +967,16 @@ def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
     return If(left, body, Sequence())
+
+
+# %% 02.w3: looks in Python
+# clause: But the host writes the number later, and only the machine sees it
+# not yet: for _ in range(left): why: Python would look at `left` only once
+def to_zero(graph, left):
+    body = Sequence()
+    for _ in range(left):
+        popops.sub_in_place(graph, left, 1, body)
+    return body
 
 
 # %% 02.w3: three times
