@@ -101,9 +101,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 # not yet: this takes the largest sum of exchange and work of a tile. But no tile computes before
 #   the slowest exchange has ended. And the exchange has a fraction of a cycle
 def superstep_cycles(work, bytes_in, bytes_out, sync):
-    return sync + max(
-        w + max(i, o) / 4 for w, i, o in zip(work, bytes_in, bytes_out, strict=True)
-    )
+    return sync + max(w + max(i, o) / 4 for w, i, o in zip(work, bytes_in, bytes_out, strict=True))
 
 
 # %% 01.1: the bytes of all tiles
@@ -413,6 +411,13 @@ def waiting_share(work):
 # next: add up the waiting of all tiles, and divide it by all tile-time: len(work) * max(work).
 def waiting_share(work):
     return (max(work) - min(work)) / (max(work) or 1)
+
+
+# %% 01.3: the work of the slowest
+# why:  this divides the work of the slowest tile by all work. Neither of them is waiting.
+# next: add up how long each tile waits, and divide by all tile-time: len(work) * max(work).
+def waiting_share(work):
+    return max(work) / (sum(work) or 1)
 
 
 # %% 01.3: not divided by the tiles
@@ -854,6 +859,13 @@ culprit = ("thirds", 3, 3)
 # %% 01.5: vertices that are not there
 # not yet: thirds has only the vertices 0 to 4
 culprit = ("thirds", 9, 10)
+
+
+# %% 01.w1: bytes as cycles
+# why:  this counts a cycle for each byte. A tile sends 4 bytes in a cycle.
+# next: divide by 4, and round up.
+def message_cycles(size):
+    return size
 
 
 # %% 01.w1: rounded down

@@ -211,7 +211,7 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
         full = grains.index(max(grains))
         empty = grains.index(min(grains))
         share = -(-sum(grains) // len(grains))
-        each, more = divmod(sum(grains), len(grains))
+        per_tile, remainder = divmod(sum(grains), len(grains))
         why = "the tile with the most grains makes the other tiles wait."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
@@ -225,8 +225,8 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             expected="numbers of grains that differ by at most 1",
             why=why,
-            next_step=f"give {counted(more, 'tile')} {each + 1} of the {sum(grains)} grains each, "
-            f"and the other tiles {each or 'none'}.",
+            next_step=f"give {counted(remainder, 'tile')} {per_tile + 1} of the {sum(grains)} "
+            f"grains each, and the other tiles {per_tile or 'none'}.",
         )
 
 

@@ -825,7 +825,7 @@ def Copying(source, target, graph, values, written):
 
 
 # %% 02.5: target left unmapped
-# clause: map target
+# clause: If both are true, the program must work
 # not yet: came: InvalidTileMappingError: The variable 'target'
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(source, 0)
@@ -870,6 +870,13 @@ def copying(graph, source, target, values, mapped, written):
     if written:
         graph.set_initial_value(source, values)
     return program
+
+
+# %% 02.w1: each remaining element
+# why:  this counts each remaining element as a grain. Together they are one grain, the last one.
+# next: divide by grain, and round up: -(-count // grain).
+def grains_of(count, grain):
+    return count // grain + count % grain
 
 
 # %% 02.w1: without the last
@@ -927,6 +934,13 @@ def grains_of(count, grain):
 # next: round up without floats: -(-count // grain).
 def grains_of(count, grain):
     return int(count / grain + 0.9)
+
+
+# %% 02.w2: the column
+# why:  i is the column of this element in `a`. The exercise asks for a tile.
+# next: look up the tile of row j in `rows`.
+def source_tile(rows, i, j):
+    return i
 
 
 # %% 02.w2: the row of b
