@@ -45,7 +45,7 @@ def test_it_is_asked_until_it_is_answered_and_then_compared() -> None:
     asked = repr(predict("02.0 again", ...))
     assert asked == (
         "02.0 again: what a transpose moves, once it is copied\n  asked: Matrix a has 12 rows and 8 "
-        "columns of FLOATs, with row i on tile i. Matrix b has 8 rows\n         and 12 columns, "
+        "columns of FLOATs, with row i on tile i. Matrix b has 8 rows and\n         12 columns, "
         "also with row i on tile i. How many bytes does Copy(a.transpose(), b) send\n         "
         "between tiles?\n  next:  put your guess in place of the dots: a whole number from 0 "
         "on, such as 7."
