@@ -1096,13 +1096,15 @@ RACES: list[Case] = [
      ComputeSetRaceError, r"""
         In compute set 'cs' element [1, 2] of 'x' is written by one vertex and read by another.
           where: vertex 0 (Bump.x, tile 0) and vertex 1 (Scale.x, tile 2)
-          next:  give each vertex its own element, or put the two into two compute sets, one after the other."""),
+          next:  to read the old value, read a copy, made by a Copy before; to read the new value, put \
+                 the reader into a later compute set."""),
     ("a neighbour in a stencil",
      lambda w: (w.many(Scale, [0, 1, 2], x=w.x[1:], out=w.x[:3]), w.compile()),
      ComputeSetRaceError, r"""
         In compute set 'cs' element [1, 0] of 'x' is written by one vertex and read by another.
           where: vertex 1 (Scale.out, tile 1) and vertex 0 (Scale.x, tile 0)
-          next:  give each vertex its own element, or put the two into two compute sets, one after the other."""),
+          next:  to read the old value, read a copy, made by a Copy before; to read the new value, put \
+                 the reader into a later compute set."""),
     ("own fields overlap", lambda w: (w.add(Scale, x=w.v, out=w.v), w.compile()), ComputeSetRaceError, r"""
         Two fields of one vertex overlap, and one of them is written: 'out' and 'x' share element [0] of 'v'.
           where: vertex 0 (Scale, tile 0) of compute set 'cs'

@@ -70,7 +70,7 @@ The expression contains _2, but the list of tensors has only 1.
 popops.map(graph, expr._1 + expr._2, [x, h], prog)
 Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
   where: in Add(_1, _2)
-  next:  convert one of them: expr.Cast(_1, HALF).
+  next:  convert one of them: expr.Cast(_2, FLOAT).
 
 popops.map(graph, expr.Exp(expr._1), [count], prog)
 Exp works on FLOAT and HALF, but was given INT.

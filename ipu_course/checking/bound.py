@@ -44,14 +44,9 @@ class Bound:
         """Return a sentence that compares the cost `yours` with the bound."""
         if yours <= self.least:
             return f"this is the best that this machine can do: {self.why}."
-        share = (
-            f"{number(round(100 * self.least / yours))} % of what this machine can do. "
-            if self.least
-            else ""
-        )
-        return (
-            f"{share}At least {number(self.least)} {self.unit} remain for any answer: {self.why}."
-        )
+        excess = number(round(100 * (yours / self.least - 1), 1)) if self.least else ""
+        near = f", and yours needs {excess} % more" if yours <= 1.1 * self.least else ""
+        return f"any answer needs at least {number(self.least)} {self.unit}{near}: {self.why}."
 
 
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:

@@ -165,7 +165,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.3: everything on tile 0
-# clause: as evenly as possible
+# clause: the fullest tile gets as few as possible
 # not yet: tile 0 has 347 elements, and tile 1 has 0
 def spread(graph, tensor):
     graph.set_tile_mapping(tensor, 0)

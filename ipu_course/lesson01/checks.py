@@ -225,6 +225,34 @@ def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
             return " And ".join(why for why, _ in message), " Then ".join(
                 advice for _, advice in message
             )
+    return _of_mixed_phases(pairs)
+
+
+def _of_mixed_phases(pairs: Pairs[Superstep, int]) -> Reason:
+    """Return `(why, next step)` if the largest sum of exchange and work of a tile explains all.
+
+    The exchange may have another known mistake.
+    """
+    for (bytes_of, *_), (cycles_of, why, advice), (sync_of, *_) in product(BYTES, CYCLES, SYNCS):
+        if all(
+            not difference(
+                actual,
+                sync_of(sync)
+                + max(
+                    cycles_of(bytes_of([a], [b])) + w for w, a, b in zip(work, i, o, strict=True)
+                ),
+            )
+            for (work, i, o, sync), actual in pairs
+        ):
+            mixed = (
+                "this takes the largest sum of exchange and work of a tile. But no tile computes "
+                "before the slowest exchange has ended."
+            )
+            separate = "add the slowest exchange of all tiles and the longest work of all tiles."
+            return (
+                f"{mixed} And {why}" if why else mixed,
+                f"{separate} Then {advice}" if why else separate,
+            )
     return "", ""
 
 
@@ -771,9 +799,9 @@ def _worked(*works: ByTile) -> Report:
 def _one_slow_tile(draw: np.random.Generator) -> Drawn:
     tiles = int(draw.integers(20, 200))
     cycles = 100 * int(draw.integers(2, 9))
-    times = int(draw.integers(3, 9))
+    extra = cycles * int(draw.integers(2, 8))
     even = [cycles] * tiles
-    uneven = [*even[1:], cycles * times]
+    uneven = [*even[1:], cycles + extra]
 
     def answer() -> tuple[float]:
         even_cycles, uneven_cycles = (
@@ -782,7 +810,7 @@ def _one_slow_tile(draw: np.random.Generator) -> Drawn:
         return (round(uneven_cycles / even_cycles, 2),)
 
     asks = (
-        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much "
+        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {extra:,} cycles more "
         "to do. How many times as long does the work of the whole machine take?"
     )
     return Drawn(asks, answer)

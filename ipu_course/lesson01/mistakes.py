@@ -97,6 +97,13 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     )
 
 
+# %% 01.1: no barrier, and a fraction kept
+# not yet: this takes the largest sum of exchange and work of a tile. But no tile computes before
+#   the slowest exchange has ended. And the exchange has a fraction of a cycle
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return sync + max(w + max(i, o) / 4 for w, i, o in zip(work, bytes_in, bytes_out, strict=True))
+
+
 # %% 01.1: the bytes of all tiles
 # why:  this adds the bytes of all tiles. But all tiles send and receive at the same time.
 # next: take the largest number of bytes of a single tile, and divide it by 4, rounded up.
@@ -273,21 +280,21 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 # %% 01.2: round robin
 # clause: the fullest tile has as little work as possible
 # why:  this deals the jobs to the tiles like cards, and ignores how long each job is.
-# next: place the longest job first, and each job on the tile with the least work so far.
+# next: keep the load of each tile in a list, and place each job on the tile with the least work.
 def balance(jobs, tiles):
     return [i % tiles for i in range(len(jobs))]
 
 
 # %% 01.2: all on one tile
 # why:  all jobs are on tile 0, and the other tiles wait for it.
-# next: place the longest job first, and each job on the tile with the least work so far.
+# next: keep the load of each tile in a list, and place each job on the tile with the least work.
 def balance(jobs, tiles):
     return [0] * len(jobs)
 
 
 # %% 01.2: equally many
 # why:  each tile gets about the same number of jobs, but some jobs are much longer than others.
-# next: place the longest job first, and each job on the tile with the least work so far.
+# next: keep the load of each tile in a list, and place each job on the tile with the least work.
 def balance(jobs, tiles):
     return [i * tiles // len(jobs) for i in range(len(jobs))]
 
@@ -318,7 +325,7 @@ def balance(jobs, tiles):
 # %% 01.2: shortest first
 # why:  the short jobs are placed first, so the long jobs come at the end and make some tiles much
 #   fuller.
-# next: place the longest job first, and each job on the tile with the least work so far.
+# next: place the longest job first.
 def balance(jobs, tiles):
     load, out = [0] * tiles, [0] * len(jobs)
     for k in sorted(range(len(jobs)), key=lambda k: jobs[k]):
@@ -331,7 +338,7 @@ def balance(jobs, tiles):
 # clause: This exercise has a budget of cycles
 # why:  each job goes to the emptiest tile, which is right. But a long job that comes late makes its
 #   tile much fuller.
-# next: place the longest job first, and each job on the tile with the least work so far.
+# next: place the jobs in another order: the longest first.
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
     for j in jobs:
@@ -404,6 +411,13 @@ def waiting_share(work):
 # next: add up the waiting of all tiles, and divide it by all tile-time: len(work) * max(work).
 def waiting_share(work):
     return (max(work) - min(work)) / (max(work) or 1)
+
+
+# %% 01.3: the work of the slowest
+# why:  this divides the work of the slowest tile by all work. Neither of them is waiting.
+# next: add up how long each tile waits, and divide by all tile-time: len(work) * max(work).
+def waiting_share(work):
+    return max(work) / (sum(work) or 1)
 
 
 # %% 01.3: not divided by the tiles
@@ -845,6 +859,13 @@ culprit = ("thirds", 3, 3)
 # %% 01.5: vertices that are not there
 # not yet: thirds has only the vertices 0 to 4
 culprit = ("thirds", 9, 10)
+
+
+# %% 01.w1: bytes as cycles
+# why:  this counts a cycle for each byte. A tile sends 4 bytes in a cycle.
+# next: divide by 4, and round up.
+def message_cycles(size):
+    return size
 
 
 # %% 01.w1: rounded down

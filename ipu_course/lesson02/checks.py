@@ -211,6 +211,7 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
         full = grains.index(max(grains))
         empty = grains.index(min(grains))
         share = -(-sum(grains) // len(grains))
+        per_tile, remainder = divmod(sum(grains), len(grains))
         why = "the tile with the most grains makes the other tiles wait."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
@@ -224,7 +225,8 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             expected="numbers of grains that differ by at most 1",
             why=why,
-            next_step="map grains t * grains // tiles up to (t + 1) * grains // tiles to tile t.",
+            next_step=f"give {counted(remainder, 'tile')} {per_tile + 1} of the {sum(grains)} "
+            f"grains each, and the other tiles {per_tile or 'none'}.",
         )
 
 
@@ -507,27 +509,7 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
     try:
         run = trial.of(answer)
     except Broken as broken:
-        device = isinstance(broken.error, DeviceValueError)
-        looked = device and re.search(
-            r"in (a condition|tensor [!=<>]=?)[: ]", " ".join(str(broken.error).split())
-        )
-        if not looked:
-            raise
-        why = (
-            "Python would look at `left` only once, while you write the program. The host writes "
-            "the number later, and only the device sees it."
-        )
-        advice = (
-            "use a loop that looks at `left` on the device: RepeatWhileTrue(Sequence(), left, "
-            "body)."
-        )
-        line = dict(broken.rows).get("line", "")
-        raise NotYet(
-            "a countdown",
-            f"Python looked at `left`, in {line}" if line else "",
-            why=why,
-            next_step=advice,
-        ) from None
+        raise _looked_early(broken) from None
     wrong = [
         (start, MOST_ROUNDS + 1 if endless else int(actual["ticks"]), int(actual["left"]))
         for start, actual, endless in zip(STARTS, run.came, run.endless, strict=True)
@@ -548,6 +530,39 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
     _refuse_ticks_at_once(answer)
     description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
     return Passed(description, evidence=run.engine.report)
+
+
+def _looked_early(broken: Broken) -> Exception:
+    """Return the error as `NotYet` if Python or Repeat needs the number in `left` too early.
+
+    Any other error is returned unchanged.
+    """
+    error = " ".join(str(broken.error).split())
+    repeated = "Repeat was given the count Tensor('left'" in error
+    looked = isinstance(broken.error, DeviceValueError) and re.search(
+        r"in (a condition|place of a whole number|tensor [!=<>]=?)[:. ]", error
+    )
+    if not (looked or repeated):
+        return broken
+    why = (
+        "Python would look at `left` only once, while you write the program. The host writes "
+        "the number later, and only the device sees it."
+    )
+    if repeated:
+        why = (
+            "Repeat needs the number of iterations while you write the program. The host writes "
+            "the number in `left` later, and only the device sees it."
+        )
+    line = dict(broken.rows).get("line", "")
+    return NotYet(
+        broken.tried,
+        f"{'Repeat needs' if repeated else 'Python looked at'} `left`, in {line}" if line else "",
+        why=why,
+        next_step=(
+            "use a loop that looks at `left` on the device: RepeatWhileTrue(Sequence(), left, "
+            "body)."
+        ),
+    )
 
 
 def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
@@ -943,8 +958,8 @@ def _transposed(draw: np.random.Generator) -> Drawn:
         return (int(received.sum()),)
 
     asks = (
-        f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has "
-        f"{columns} rows and {rows} columns, also with row i on tile i. How many bytes does "
+        f"Matrix a has {rows} rows and {columns} columns of FLOATs, with row i on tile i. Matrix b "
+        f"has {columns} rows and {rows} columns, also with row i on tile i. How many bytes does "
         "Copy(a.transpose(), b) send between tiles?"
     )
     return Drawn(asks, answer)
@@ -954,7 +969,10 @@ BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
 def _to_zero(answer: Answer) -> Passed:
-    run = DOWN.of(answer)
+    try:
+        run = DOWN.of(answer)
+    except Broken as broken:
+        raise _looked_early(broken) from None
     starts = [int(value) for value in LEFT["left"].given]
     taken = [start - int(came["left"]) for start, came in zip(starts, run.came, strict=True)]
     if not run.steps[RepeatWhileTrue.__name__] and len(set(taken)) == 1 and taken[0] > 1:

@@ -604,8 +604,16 @@ def countdown(graph, left, ticks):
     popops.add_in_place(graph, ticks, 1, tick)
 
 
+# %% 02.4: Repeat with the tensor
+# not yet: Repeat needs the number of iterations while you write the program
+def countdown(graph, left, ticks):
+    tick = Sequence()
+    popops.sub_in_place(graph, left, 1, tick)
+    popops.add_in_place(graph, ticks, 1, tick)
+    return Repeat(left, tick)
+
+
 # %% 02.4: looks in Python
-# clause: only the machine sees it
 # not yet: while left: why: Python would look at `left` only once
 def countdown(graph, left, ticks):
     tick = Sequence()
@@ -817,7 +825,7 @@ def Copying(source, target, graph, values, written):
 
 
 # %% 02.5: target left unmapped
-# clause: map target
+# clause: If both are true, the program must work
 # not yet: came: InvalidTileMappingError: The variable 'target'
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(source, 0)
@@ -862,6 +870,13 @@ def copying(graph, source, target, values, mapped, written):
     if written:
         graph.set_initial_value(source, values)
     return program
+
+
+# %% 02.w1: each remaining element
+# why:  this counts each remaining element as a grain. Together they are one grain, the last one.
+# next: divide by grain, and round up: -(-count // grain).
+def grains_of(count, grain):
+    return count // grain + count % grain
 
 
 # %% 02.w1: without the last
@@ -921,6 +936,13 @@ def grains_of(count, grain):
     return int(count / grain + 0.9)
 
 
+# %% 02.w2: the column
+# why:  i is the column of this element in `a`. The exercise asks for a tile.
+# next: look up the tile of row j in `rows`.
+def source_tile(rows, i, j):
+    return i
+
+
 # %% 02.w2: the row of b
 # clause: from which b[i, j] gets its number
 # why:  this is the tile of row i of `a`. But b[i, j] gets a[j, i], which is in row j.
@@ -959,6 +981,16 @@ def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
     return If(left, body, Sequence())
+
+
+# %% 02.w3: looks in Python
+# clause: But the host writes the number later, and only the machine sees it
+# not yet: for _ in range(left): why: Python would look at `left` only once
+def to_zero(graph, left):
+    body = Sequence()
+    for _ in range(left):
+        popops.sub_in_place(graph, left, 1, body)
+    return body
 
 
 # %% 02.w3: three times

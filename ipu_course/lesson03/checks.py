@@ -11,7 +11,7 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
-from ipu_course.checking.calling import Answer, call_made
+from ipu_course.checking.calling import Answer, Broken, call_made
 from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.precision import Precision
@@ -284,7 +284,7 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 actual,
                 expected=f"at most {2 * share}",
                 why=why,
-                next_step="number the pairs a[i, j], a[j, i], and map pair k to tile k % tiles.",
+                next_step="compute the tile from a number that i, j and j, i share: their sum.",
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
@@ -461,6 +461,23 @@ def _refuse_many_sets(description: str, report: Report) -> None:
         )
 
 
+def _one_in_half(broken: Broken) -> Exception:
+    """Return the error as `NotYet` if an operation got HALF and FLOAT; otherwise unchanged."""
+    error = " ".join(str(broken.error).split())
+    if not ("given two dtypes" in error and "HALF" in error and "FLOAT" in error):
+        return broken
+    line = dict(broken.rows).get("line", "")
+    return NotYet(
+        broken.tried,
+        f"HALF and FLOAT in one operation{', in ' + line if line else ''}",
+        why="one operand of this operation is FLOAT, and another one is still HALF.",
+        next_step=(
+            "use FLOAT for both: it is the last argument of SingleReduceOp, and out_type of "
+            "popops.reduce; popops.cast converts a tensor."
+        ),
+    )
+
+
 def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
     reports = []
     tolerance = MOMENTS.tolerance
@@ -472,16 +489,19 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
             verb = "is" if rows == 1 else "are"
             special = f"there {verb} only {counted(rows, 'row')} of {per_row} on {TILES} tiles"
         right = [np.asarray(x.mean(dtype=float)), np.asarray(x.astype(float).var())]
-        report = _right(
-            answer,
-            "03.4",
-            description,
-            inputs={"x": x},
-            results=right,
-            tolerance=tolerance,
-            special=special,
-            dtype=HALF,
-        ).report
+        try:
+            report = _right(
+                answer,
+                "03.4",
+                description,
+                inputs={"x": x},
+                results=right,
+                tolerance=tolerance,
+                special=special,
+                dtype=HALF,
+            ).report
+        except Broken as broken:
+            raise _one_in_half(broken) from None
         crossing = _crossing(report)
         _refuse_many_sets(description, report)
         reports.append(report)

@@ -437,6 +437,17 @@ def mean_and_variance(graph, x, program):
     return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
 
 
+# %% 03.4: one of two in HALF
+# not yet: one operand of this operation is FLOAT, and another one is still HALF
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    both = [popops.SingleReduceOp(x, [0, 1], each, FLOAT)]
+    both.append(popops.SingleReduceOp(x, [0, 1], squared))
+    mean, square = popops.reduce_many(graph, both, program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+
+
 # %% 03.4: mean of the rows' variances
 # why:  this is the mean of the variances of the rows. It leaves out how far the means of the rows
 #   are apart.

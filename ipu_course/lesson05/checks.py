@@ -15,7 +15,7 @@ from ipu_course.checking.bound import least_cycles
 from ipu_course.checking.calling import call
 from ipu_course.checking.comparing import compare, compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
 from ipu_course.checking.quoting import quoted, returned
 from ipu_course.checking.trial import (
@@ -427,7 +427,23 @@ def _parts_by_hand(answer: tuple[int, int, int, int]) -> Passed:
     right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
     about = "3 rows of 8, each split into 4, on 4 tiles"
     advice = "compute the four parts of the plan for tile 0, with its pieces 0, 1 and 2."
-    return compare_value(answer, right, "05.w1", about=about, advice=advice)
+
+    def explains_the_first(mistake: tuple[int, ...]) -> bool:
+        """Return whether `answer` has all wrong parts of `mistake`, among them its first one."""
+        parts = list(zip(answer, mistake, right, strict=True))
+        value, wrong, _ = next(part for part in parts if part[0] != part[2])
+        return value == wrong and all(
+            value == wrong for value, wrong, correct in parts if wrong != correct
+        )
+
+    try:
+        return compare_value(answer, right, "05.w1", about=about, advice=advice)
+    except NotYet as refused:
+        rows = dict(refused.rows)
+        _, known = first(suspects("05.w1"), explains_the_first)
+        if not known or rows["next"] != advice:
+            raise
+        raise NotYet(about, rows["came"], why=rows["why"], next_step=known) from None
 
 
 # --- 05.3 -----------------------------------------------------------------------------------------

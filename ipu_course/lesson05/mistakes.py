@@ -1902,6 +1902,11 @@ four_parts = 8, 42, 4, 54
 four_parts = 2, 7, 4, 9
 
 
+# %% 05.w1: two mistakes at once
+# not yet: value 1 of 4 is wrong: 8. next: count 2 cycles
+four_parts = 8, 42, 4, 9
+
+
 # %% 05.w1: three of four
 # clause: each of the four parts
 # not yet: the exercise asks for 4 values

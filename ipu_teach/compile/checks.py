@@ -348,13 +348,20 @@ def _race(
             next:  use one InOut field for what is both read and written, or let the other field
             have a copy, made by a Copy before.""")
     problem = "written twice"
+    advice = (
+        "give each vertex its own element, or put the two into two compute sets, one after the "
+        "other."
+    )
     if second_access == "read":
         problem = "written by one vertex and read by another"
+        advice = (
+            "to read the old value, read a copy, made by a Copy before; to read the new value, put "
+            "the reader into a later compute set."
+        )
     return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {problem}.
         where: {name_a} and {name_b}
         line:  {line}
-        next:  give each vertex its own element, or put the two into two compute sets, one after the
-        other.""")
+        next:  {advice}""")
 
 
 def _check_aliases(

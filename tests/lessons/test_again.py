@@ -22,9 +22,9 @@ LATER = [question for lesson in catalogue() for question in lesson.later]
 
 def by_hand(name: str, asks: str) -> tuple[float, ...]:
     """The answer from the words of the question alone."""
-    numbers = [int(n) for n in re.findall(r"\d+", asks)]
+    numbers = [int(n) for n in re.findall(r"\d+", re.sub(r"(?<=\d),(?=\d)", "", asks))]
     if name == "01.0 again":
-        return (float(numbers[2]),)
+        return (1 + numbers[2] / numbers[1],)
     if name == "01.3 again":
         work = numbers[1:14]
         return work.index(max(work)), round(sum(max(work) - w for w in work) / (13 * max(work)), 3)
@@ -44,10 +44,10 @@ def test_the_engine_answers_what_is_asked(question: Any, seed: int | None) -> No
 def test_it_is_asked_until_it_is_answered_and_then_compared() -> None:
     asked = repr(predict("02.0 again", ...))
     assert asked == (
-        "02.0 again: what a transpose moves, once it is copied\n  asked: a is a FLOAT matrix of 12 "
-        "rows and 8 columns, with row i on tile i. b has 8 rows and 12\n         columns, also "
-        "with row i on tile i. How many bytes does Copy(a.transpose(), b) send between\n         "
-        "tiles?\n  next:  put your guess in place of the dots: a whole number from 0 "
+        "02.0 again: what a transpose moves, once it is copied\n  asked: Matrix a has 12 rows and 8 "
+        "columns of FLOATs, with row i on tile i. Matrix b has 8 rows and\n         12 columns, "
+        "also with row i on tile i. How many bytes does Copy(a.transpose(), b) send\n         "
+        "between tiles?\n  next:  put your guess in place of the dots: a whole number from 0 "
         "on, such as 7."
     )
     assert repr(predict("02.0 again")) == asked and learned().record("02.0 again") == {}

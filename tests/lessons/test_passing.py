@@ -98,9 +98,9 @@ def test_a_bound_by_hand() -> None:
 
 def test_how_near_an_answer_comes_is_said() -> None:
     bound = Bound(76, "modelled cycles", "one sync")
-    assert bound.said(100) == (
-        "76 % of what this machine can do. At least 76 modelled cycles remain for any answer: one "
-        "sync."
+    assert bound.said(100) == "any answer needs at least 76 modelled cycles: one sync."
+    assert bound.said(79.8) == (
+        "any answer needs at least 76 modelled cycles, and yours needs 5 % more: one sync."
     )
     assert bound.said(76) == "this is the best that this machine can do: one sync."
     assert "%" not in Bound(0, "bytes", "nothing").said(8)
@@ -133,7 +133,7 @@ def test_passing_shows_the_budget_the_bound_and_one_more_thought() -> None:
     )
     # 9,257 cycles of jobs are 712.1 on each of 13 tiles.
     assert (
-        "99 % of what this machine can do. At least 713 modelled cycles remain" in text
+        "any answer needs at least 713 modelled cycles, and yours needs 0.7 % more: all" in text
         and "further: " in text
     )
     html = verdict._repr_html_()
@@ -156,7 +156,7 @@ def test_a_program_is_measured_against_the_machine(
     text = " ".join(repr(check("01.4", *solution("01.4"))).split())
     assert make_target("ipu2", tiles_per_ipu=13).internal_sync_cycles == 100
     assert "2 syncs (200), 52 bytes to exchange (1), 26 floating-point operations (1)." in text
-    assert "At least 202 modelled cycles remain" in text
+    assert "any answer needs at least 202 modelled cycles: 2 syncs" in text
 
 
 def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(

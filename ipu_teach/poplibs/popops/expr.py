@@ -21,6 +21,7 @@ from ipu_teach.poplibs.popops.operations import OPERATIONS
 from ipu_teach.types import (
     BOOL,
     FLOAT,
+    HALF,
     INT,
     LONGLONG,
     QUARTER,
@@ -271,10 +272,13 @@ class Operator(Expr):
         ]
         for other_operand, other_dtype in typed_operands[1:]:
             if other_dtype is not typed_operands[0][1]:
+                dtypes = typed_operands[0][1], other_dtype
+                wide = next((dtype for dtype in (FLOAT, HALF) if dtype in dtypes), other_dtype)
+                narrow = typed_operands[0][0] if other_dtype is wide else other_operand
                 raise PoplibsError(f"""{self.node} was given two dtypes: {typed_operands[0][0]} is
                     {typed_operands[0][1].__name__}, and {other_operand} is {other_dtype.__name__}.
                     where: in {self}
-                    next:  convert one of them: expr.Cast(_1, HALF).""")
+                    next:  convert one of them: expr.Cast({narrow}, {wide.__name__}).""")
         return typed_operands[0][1] if typed_operands else None
 
     def _check(self, dtype: type[DType]) -> None:
