@@ -74,8 +74,8 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         "sequence.gather(-1, sorter)",
     ),
     "range": (
-        lambda x: torch.randint_like(x, 2**25), (X,), "more than a 32-bit float can",
-        "a range of at most 16,777,216",
+        lambda x: torch.randint_like(x, 2**40), (X,), "has integers of more than 32 bits",
+        "from -2**31 to 2**31 - 1",
     ),
     "bag": (
         lambda x, i: f.embedding_bag(i, x, max_norm=1.0), (X, INTEGERS % 3), "was given max_norm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 
 import torch
 
@@ -11,6 +12,7 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import is_own, is_torchs
 from ipu_teach.graph.source import in_words
 
+_DISTRIBUTIONS = str(Path(torch.distributions.__file__).parent)
 _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
 
 
@@ -28,6 +30,15 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
     if isinstance(error, IPUTeachError):
         return error
     if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
+        if distribution := _checked_distribution(error):
+            return ModelError(
+                f"torch checks the arguments of {distribution}, but the device's program is "
+                "compiled before their elements are known.",
+                where=path or name,
+                line=line,
+                next_step=f"turn the check off: {distribution}(…, validate_args=False), or for all "
+                "distributions torch.distributions.Distribution.set_default_validate_args(False).",
+            )
         return ModelError(
             f"{name} uses the value of a tensor's element in Python, for example in an if. But the "
             "device's program is compiled before the elements are known.",
@@ -46,3 +57,12 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         next_step="check that the module runs in plain torch with these arguments, and that it "
         "uses tensors only in torch's functions.",
     )
+
+
+def _checked_distribution(error: Exception) -> str:
+    """Return the class of the torch.distributions object that raised an error, or ""."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        is_inside = frame.f_code.co_filename.startswith(_DISTRIBUTIONS)
+        if is_inside and isinstance(frame.f_locals.get("self"), torch.distributions.Distribution):
+            return type(frame.f_locals["self"]).__name__
+    return ""

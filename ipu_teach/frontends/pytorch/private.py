@@ -22,9 +22,11 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = [
+    "CAPTURE_SEED",
     "PLAIN_RESULTS",
     "VALUE_NEEDED",
     "Argument",
@@ -48,8 +50,10 @@ __all__ = [
     "is_composite",
     "is_mutable",
     "memory",
+    "next_random_state",
     "note_step",
     "operation_name",
+    "own_random_numbers",
     "pytree",
     "recurrent",
     "respell",
@@ -69,6 +73,7 @@ PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
 Target: TypeAlias = "Operation | Function"  # the callable that a node of torch.fx calls
+CAPTURE_SEED = 0x1C0FFEE5EED  # the seed of torch's random generator during a capture
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -108,6 +113,31 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
     """
     with mode, enable_python_dispatcher():
         yield
+
+
+@contextmanager
+def own_random_numbers() -> Iterator[None]:
+    """Seed torch's random generator with a seed that no program uses, in a `with` block.
+
+    At the end, the generator gets its old state back.
+    """
+    old_state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(CAPTURE_SEED)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(old_state)
+
+
+def next_random_state() -> bytes:
+    """Return the state of torch's random generator, and draw a number from it.
+
+    The number is drawn without the modes that are on, so that they do not record it.
+    """
+    with _disable_current_modes():
+        state = torch.default_generator.get_state().numpy().tobytes()
+        torch.rand(())
+    return state
 
 
 @cache
