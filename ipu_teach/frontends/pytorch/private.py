@@ -28,6 +28,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 __all__ = [
     "CAPTURE_SEED",
     "PLAIN_RESULTS",
+    "SHAPE_NEEDED",
     "VALUE_NEEDED",
     "Argument",
     "FakeTensor",
@@ -74,6 +75,7 @@ Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
 Target: TypeAlias = "Operation | Function"  # the callable that a node of torch.fx calls
 CAPTURE_SEED = 0x1C0FFEE5EED  # the seed of torch's random generator during a capture
+SHAPE_NEEDED = DynamicOutputShapeException
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -135,9 +137,9 @@ def next_random_state() -> bytes:
     The number is drawn without the modes that are on, so that they do not record it.
     """
     with _disable_current_modes():
-        state = torch.default_generator.get_state().numpy().tobytes()
+        state = torch.default_generator.get_state()
         torch.rand(())
-    return state
+        return bytes(state.numpy())
 
 
 @cache

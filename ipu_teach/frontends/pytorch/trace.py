@@ -18,7 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.pytorch import losses, private, respelled, whole
+from ipu_teach.frontends.pytorch import losses, masks, private, respelled, whole
 from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
@@ -49,6 +49,7 @@ def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 
 _SPELLINGS = {
+    **masks.MASKED,
     **respelled.RESPELLED,
     **whole.SPELLED,
     torch.Tensor.data.__set__: _set_data,

@@ -35,6 +35,7 @@ def random_numbers(
     results: Results,
     kind: str,
     dtype: Kind = FLOAT,
+    *,
     shape: Ints | None = None,
     **options: float,
 ) -> Value:
@@ -164,8 +165,8 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
             f"the range from {low:,} to {high - 1:,} has integers of more than 32 bits",
             "choose integers from -2**31 to 2**31 - 1.",
         )
-    bounds = {"least": low, "most": high - 1}
-    return as_dtype(graph, random_numbers(graph, results, "uniform", INT, **bounds), results.dtype)
+    integers = random_numbers(graph, results, "uniform", INT, least=low, most=high - 1)
+    return as_dtype(graph, integers, results.dtype)
 
 
 @row("random")
