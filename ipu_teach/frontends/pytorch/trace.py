@@ -18,7 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.pytorch import losses, masks, private, respelled, whole
+from ipu_teach.frontends.pytorch import branches, losses, masks, private, respelled, whole
 from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
@@ -151,6 +151,7 @@ class Tracer:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
+            stack.enter_context(branches.conditions_computed())
             self.labels = labels = Labels(self.module, marks, _SPELLINGS)
             joint = JointGraph(self.states, self.names, calls)
             function = self._function(joint, labels, marks, scale if training else None)
