@@ -363,7 +363,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "mask": (
         lambda: Around(lambda net, x, y: (net.first(x), x[x > 0].mean())),
-        ("uses the value of a tensor's element in Python", "x[x > 0]"),
+        (
+            "uses the result of x[mask] or nonzero(), whose size depends on",
+            "x[x > 0]",
+            "torch.where(mask, x, 0)",
+        ),
     ),
     "shapes": (
         lambda: Around(multiplying),

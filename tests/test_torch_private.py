@@ -140,3 +140,16 @@ def test_results_of_a_subclass_are_plain_tensors() -> None:
     marked = private.as_instance(torch.ones(2), Marked)
     assert type(marked.detach_()) is Marked
     assert type(marked + 1) is type(marked.detach()) is type(marked[0]) is torch.Tensor
+
+
+def test_the_state_of_random_numbers_identifies_a_draw() -> None:
+    """Without it what a checkpoint computes again would draw other random numbers."""
+    before = torch.get_rng_state()
+    with private.own_random_numbers():
+        start = torch.get_rng_state()
+        with private.tracing_on(private.fake_mode()):
+            first, second = private.next_random_state(), private.next_random_state()
+            torch.set_rng_state(start)
+            assert private.next_random_state() == first != second
+            assert torch.initial_seed() == private.CAPTURE_SEED
+    assert torch.equal(torch.get_rng_state(), before)

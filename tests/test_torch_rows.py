@@ -26,10 +26,6 @@ FIELD = torch.ones(1, 1, 4, 4)
 f = torch.nn.functional
 # a call, its tensors, what the error says, and what it advises
 REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
-    "product": (
-        lambda x: x @ x.t(), (INTEGERS,), "only matrices of floats, not of INT",
-        "x.float() @ y.float()",
-    ),
     "conv": (
         lambda x: f.conv2d(x.int(), torch.ones(1, 1, 2, 2, dtype=torch.int32)),
         (FIELD,), "convolutions only of floats, not of INT",
@@ -39,17 +35,21 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         lambda x: f.avg_pool2d(x.int(), 2), (FIELD,), "pools only floats, not INT",
         "convert the input to floats: x.float()",
     ),
-    "scatter": (
-        lambda x, i: x.scatter(0, i, 2.0, reduce="multiply"), (X, INTEGERS[:, :2]),
-        "the argument reduce is 'multiply'", "use reduce='add'",
-    ),
     "scatter_reduce": (
-        lambda x, i: x.scatter_reduce(0, i, x, "prod"), (X, INTEGERS[:, :2] % 3),
-        "the argument reduce is 'prod'", "use reduce='sum', 'mean', 'amax' or 'amin'",
+        lambda x, i: (x > 2).scatter_reduce(0, i, x > 3, "prod"), (X, INTEGERS[:, :2] % 3),
+        "the device does not multiply booleans", "convert them with x.int()",
     ),
     "mask": (
-        lambda x: x.index_put((x > 2,), torch.arange(9.0)), (X,), ": the index is a mask, so the size of the result",
-        "torch.where(mask, x, 0)",
+        lambda x: x.index_put((x > 2,), torch.arange(9.0)), (X,), "is assigned 9 rows of values",
+        "x = torch.where(mask, values, x)",
+    ),
+    "two masks": (
+        lambda x: x.index_put((x[:, 0] > 0, x[0] > 1), torch.tensor(1.0)), (X,),
+        ": the index is a mask, so the size of the result", "torch.where(mask, x, 0)",
+    ),
+    "masked_scatter": (
+        lambda x: x.masked_scatter(x > 2, torch.arange(9.0)), (X,),
+        "a source with 9 elements and a mask with 12", "F.pad(source.flatten(), (0, 3))",
     ),
     "strides": (
         lambda x: x.t().as_strided((2, 3), (1, 2)), (X,), "x is not contiguous",
@@ -74,8 +74,8 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         "sequence.gather(-1, sorter)",
     ),
     "range": (
-        lambda x: torch.randint_like(x, 2**25), (X,), "more than a 32-bit float can",
-        "a range of at most 16,777,216",
+        lambda x: torch.randint_like(x, 2**40), (X,), "has integers of more than 32 bits",
+        "from -2**31 to 2**31 - 1",
     ),
     "bag": (
         lambda x, i: f.embedding_bag(i, x, max_norm=1.0), (X, INTEGERS % 3), "was given max_norm",

@@ -338,6 +338,8 @@ for _order in (0, 0.5, 1, 1.5, 2, 3, INF, -INF):
 for _order in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF):
     case(f"cdist {_order}", lambda a, b, p=_order: torch.cdist(a, b, p),
          torch.tensor([[1.0, 2], [0, 0], [3, -1]]), torch.tensor([[1.0, 2], [2, 1]]))  # fmt: skip
+    case(f"pdist {_order}", lambda a, p=_order: f.pdist(a, p),
+         torch.tensor([[1.0, 2], [0, 0], [3, -1], [1, 2]]))  # fmt: skip
 case("normalize", lambda a: f.normalize(a, dim=1), torch.tensor([[1.0, 2, -2], [0, 0, 0]]))
 
 # --- pools and layers -----------------------------------------------------------------------------
@@ -399,6 +401,15 @@ case(
     torch.tensor([[INF, 1], [NAN, 0]]),
     torch.ones(2, 2),
 )
+case(
+    "products of integers",
+    lambda a, b: (a @ b, a[0] @ b, a[1] @ a[2], torch.addmm(a @ b, a, b, beta=2, alpha=-3)),
+    torch.tensor([[2**14, -3], [7, 0], [-1, 5]]),
+    torch.tensor([[4, -1, 2**11], [3, 2, -2]]),
+)
+case("batches of integers", lambda a, b: (torch.bmm(a, b), torch.einsum("bij,bjk->ik", a, b)),
+     torch.arange(12).reshape(2, 2, 3) - 5, torch.arange(12).reshape(2, 3, 2) - 7)  # fmt: skip
+case("products of bytes", lambda a: a @ a, torch.tensor([[100, 3], [7, 200]], dtype=torch.uint8))
 case("product of nothing", lambda a, b: a @ b, torch.ones(2, 0), torch.ones(0, 3))
 case(
     "addmm without beta",
@@ -426,6 +437,65 @@ def _written(x: Any, index: Any) -> Any:
 case("subscripts", lambda x, i: (x[i], x[i, i], x[[0, -1]]), TABLE, SEVERAL)
 case("subscripts apart", lambda x, i: x[i, :, i], drawn(3, 2, 3), SEVERAL)
 case("subscripts that are written", _written, TABLE, SEVERAL)
+
+
+def _masked(*index: Any) -> Callable[..., Any]:
+    """Return a function that writes values to `x[index]`; "mask" in the index is its second argument."""
+
+    def write(x: Any, mask: Any, values: Any) -> Any:
+        y = x.clone()
+        y[tuple(mask if isinstance(item, str) else item for item in index)] = values
+        return y
+
+    return write
+
+
+EVEN = torch.tensor([[True, False, True, False], [False] * 4, [True] * 4])
+SEVEN = torch.tensor(7.0)
+case("x[x < 0] = 0", lambda x: _masked("mask")(x, x < 0, 0), X)
+case("x[isnan] = 0", lambda x: _masked("mask")(x, x.isnan(), 0.0), X)
+case("x[mask] = a tensor", _masked("mask"), ROWS[:3], EVEN, SEVEN)
+case("x[mask] = x.mean()", lambda x: _masked("mask")(x, x > 0, x.mean()), TABLE)
+case("x[mask] = a row", _masked("mask"), ROWS[:3], EVEN[:, 0], floats(1, 2, 3, 4))
+case("x[mask] = one row", _masked("mask"), TABLE, EVEN[:, 0], floats(1, 2, 3, 4)[None])
+case("x[:, mask] = a column", _masked(slice(None), "mask"), TABLE, EVEN[0], drawn(3, 1))
+case("x[..., mask] = a number", _masked(..., "mask"), drawn(2, 3, 4), EVEN[0], SEVEN)
+case("x[mask, ..., 1] = a number", _masked("mask", ..., 1), drawn(3, 4, 2), EVEN, SEVEN)
+case("x[0, :, None, mask] = a row", _masked(0, slice(None), None, "mask"), drawn(2, 3, 4, 2), EVEN[0],
+     floats(1, 2))  # fmt: skip
+case("x[mask, 1:] = numbers", _masked("mask", slice(1, None)), TABLE, EVEN[:, 0], drawn(1, 3))
+case("x[mask] of integers", lambda x: _masked("mask")(x, x < 0, 2.9), I)
+case("x[mask] of booleans", lambda x: _masked("mask")(x, ~x, True), MASK)
+case(
+    "x[mask] where nothing is true",
+    _masked("mask"),
+    TABLE,
+    torch.zeros(3, 4, dtype=torch.bool),
+    SEVEN,
+)
+for _sum in (False, True):
+    case(
+        f"index_put with a mask, {_sum}",
+        lambda x, m, v, s=_sum: x.index_put((m,), v, s),
+        TABLE,
+        EVEN[:, 0],
+        drawn(4),
+    )
+case("masked_scatter", lambda x, m, s: x.masked_scatter(m, s), ROWS[:3], EVEN, drawn(12))
+case(
+    "masked_scatter that broadcasts",
+    lambda x, m, s: (x * 1).masked_scatter_(m, s),
+    TABLE,
+    EVEN[0],
+    drawn(20),
+)
+case(
+    "masked_fill",
+    lambda x, m, v: (x.masked_fill(m, v), x.masked_fill(x != x, 0)),
+    ROWS[:3],
+    EVEN,
+    SEVEN,
+)
 case("take", lambda x, i: x.take(i), TABLE, torch.tensor([0, -1, 5]))
 case("index_put that adds", lambda x, i, v: x.index_put((i,), v, accumulate=True),
      TABLE, torch.tensor([0, 0, -1]), drawn(3, 4))  # fmt: skip
@@ -433,13 +503,26 @@ _places = torch.tensor([[0, 3], [1, 1], [2, 0]])
 case("gather", lambda x, i: x.gather(1, i), TABLE, _places)
 case("scatter", lambda x, i: x.scatter(1, torch.sort(i).values[:, :1], 9.0), TABLE, _places)
 case("scatter_add", lambda x, i, s: x.scatter_add(1, i, s), TABLE, _places, drawn(3, 4))
-for _kind in ("sum", "mean", "amax", "amin"):
+for _kind in ("sum", "mean", "amax", "amin", "prod"):
     for _self in (True, False):
         case(f"scatter_reduce {_kind} {_self}", lambda x, i, s, k=_kind, n=_self: x.scatter_reduce(
             1, i, s, k, include_self=n), TABLE, _places, drawn(3, 2))  # fmt: skip
         case(f"scatter_reduce {_kind} {_self} of integers", lambda x, i, s, k=_kind, n=_self: (
             x.scatter_reduce(0, i, s, k, include_self=n)), torch.tensor([5, -7, 2, -2]),
             torch.tensor([0, 1, 1, 2]), torch.tensor([-4, 3, -6, 1]))  # fmt: skip
+    for _self in (True, False):
+        case(f"scatter_reduce {_kind} {_self} of equal numbers", lambda x, i, s, k=_kind, n=_self: (
+            x.scatter_reduce(1, i, s, k, include_self=n)), torch.ones(3, 4),
+            torch.tensor([[0, 0, 0], [1, 1, 2]]), torch.ones(2, 3))  # fmt: skip
+        case(f"scatter_reduce {_kind} {_self} with zeros", lambda x, i, s, k=_kind, n=_self: (
+            x.scatter_reduce(0, i, s, k, include_self=n)), floats(1, 0, 2, 0),
+            torch.tensor([0, 0, 1, 1, 2, 3]), floats(0, 3, 0, 0, -2, 5))  # fmt: skip
+        if _kind != "sum":  # index_add
+            case(f"index_reduce {_kind} {_self}", lambda x, i, s, k=_kind, n=_self: x.index_reduce(
+                1, i, s, k, include_self=n), TABLE, torch.tensor([2, 0, 2]), drawn(3, 3))  # fmt: skip
+for _source in (2.0, drawn(3, 2)):
+    case(f"scatter that multiplies, {type(_source).__name__}", lambda x, i, s=_source: x.detach().scatter(
+        1, i, s, reduce="multiply"), TABLE, torch.tensor([[1, 1], [0, 3]]))  # fmt: skip
 case("scatter_reduce with NaN", lambda x, i, s: x.scatter_reduce(0, i, s, "amax"),
      floats(1, 2, NAN, 4), torch.tensor([0, 1, 2, 3]), floats(NAN, 1, 0, INF))  # fmt: skip
 case(

@@ -857,25 +857,32 @@ def _dropout(
     return low.call(poprand.dropout, seed, modifier, ones, ones, keep, 1 / keep)
 
 
-def _random(call: Callable[..., Tensor]) -> Row:
-    """Return the definition of an operation whose random numbers the poprand function `call` draws.
+def _uniform(
+    low: Lowering,
+    seed: Tensor,
+    shape: Shape,
+    modifier: int,
+    dtype: Kind = FLOAT,
+    least: float = 0.0,
+    most: float = 1.0,
+) -> Tensor:
+    """Return uniform random numbers. Integers include `most`, but floats do not."""
+    reference = low.constant(dtype, shape, 0.0)
+    return low.call(poprand.uniform, seed, modifier, reference, dtype, least, most)
 
-    The parameters of the distribution are 0 and 1. They are the limits of uniform numbers, or the
-    mean and the standard deviation of normal numbers.
-    """
 
-    def lower(
-        low: Lowering, seed: Tensor, shape: Shape, modifier: int, dtype: Kind = FLOAT
-    ) -> Tensor:
-        return low.call(call, seed, modifier, low.constant(dtype, shape, 0.0), dtype, 0.0, 1.0)
-
-    return Row(_random_shape, lower, no_gradients)
+def _normal(
+    low: Lowering, seed: Tensor, shape: Shape, modifier: int, dtype: Kind = FLOAT
+) -> Tensor:
+    """Return normal random numbers with a mean of 0 and a standard deviation of 1."""
+    reference = low.constant(dtype, shape, 0.0)
+    return low.call(poprand.normal, seed, modifier, reference, dtype, 0.0, 1.0)
 
 
 OPS |= {
     "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # The elements are 1 / keep or 0.
-    "uniform": _random(poprand.uniform),
-    "normal": _random(poprand.normal),
+    "uniform": Row(_random_shape, _uniform, no_gradients),
+    "normal": Row(_random_shape, _normal, no_gradients),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 
 import torch
 
@@ -11,6 +12,30 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import is_own, is_torchs
 from ipu_teach.graph.source import in_words
 
+_DISTRIBUTIONS = str(Path(torch.distributions.__file__).parent)
+_KEPT = (
+    "keep all elements, and set the others to 0: torch.where(mask, x, 0). Divide their sum by "
+    "mask.sum() for a mean, and write x = torch.where(mask, y, x) instead of x[mask] = y[mask]."
+)
+_COUNTED = (
+    "count into a tensor of a fixed size: torch.zeros(n).scatter_add(0, x, torch.ones_like(x))."
+)
+# For operations whose results have a size that depends on elements: the call, and the next step.
+_SIZED = {
+    "aten::index": ("x[mask]", _KEPT),
+    "aten::masked_select": ("masked_select", _KEPT),
+    "aten::nonzero": ("x[mask] or nonzero()", _KEPT),
+    "aten::bincount": ("bincount", _COUNTED),
+    "aten::_unique2": (
+        "unique",
+        "compute the unique elements on the host, and pass them as an input.",
+    ),
+    "aten::repeat_interleave": (
+        "repeat_interleave with a tensor of repeats",
+        "compute the positions on the host, pass them as an input, and take x[positions].",
+    ),
+}
+_CONTROL_FLOW = "no rule registered for HigherOrderOperator "
 _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
 
 
@@ -28,6 +53,24 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
     if isinstance(error, IPUTeachError):
         return error
     if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
+        if isinstance(error, private.SHAPE_NEEDED):
+            call, advice = _SIZED.get(private.operation_name(error.func), _SIZED["aten::index"])
+            return ModelError(
+                f"{name} uses the result of {call}, whose size depends on the values of a tensor's "
+                "elements. But the device's program is compiled before the elements are known.",
+                where=path or name,
+                line=line,
+                next_step=advice,
+            )
+        if distribution := _checked_distribution(error):
+            return ModelError(
+                f"torch checks the arguments of {distribution}, but the device's program is "
+                "compiled before their elements are known.",
+                where=path or name,
+                line=line,
+                next_step=f"turn the check off: {distribution}(…, validate_args=False), or for all "
+                "distributions torch.distributions.Distribution.set_default_validate_args(False).",
+            )
         return ModelError(
             f"{name} uses the value of a tensor's element in Python, for example in an if. But the "
             "device's program is compiled before the elements are known.",
@@ -35,6 +78,16 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
             line=line,
             next_step="compute both results and select with torch.where(condition, a, b), or let "
             "the if depend only on shapes and Python numbers.",
+        )
+    if _CONTROL_FLOW in text:
+        operation = text.partition(_CONTROL_FLOW)[2].split()[0]
+        return ModelError(
+            f"{name} calls torch's operation {operation} for control flow, which the device does "
+            "not implement.",
+            where=path or name,
+            line=line,
+            next_step="write a loop with a fixed number of steps, for step in range(10), and a "
+            "branch as torch.cond(…), with the name of the module.",
         )
     if frames and not is_torchs(frames[-1].filename):
         return error
@@ -46,3 +99,12 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         next_step="check that the module runs in plain torch with these arguments, and that it "
         "uses tensors only in torch's functions.",
     )
+
+
+def _checked_distribution(error: Exception) -> str:
+    """Return the class of the torch.distributions object that raised an error, or ""."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        is_inside = frame.f_code.co_filename.startswith(_DISTRIBUTIONS)
+        if is_inside and isinstance(frame.f_locals.get("self"), torch.distributions.Distribution):
+            return type(frame.f_locals["self"]).__name__
+    return ""

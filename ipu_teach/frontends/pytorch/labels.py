@@ -101,7 +101,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     While the mode is on, each torch function that the module calls sets `label`, the label of the
     operations that are recorded next. The mode also stores a label for each node of autograd's
     graph, and uses it again in the backward pass. `spellings` maps torch functions to the functions
-    that are called instead.
+    that are called instead. If one returns NotImplemented, torch's function is called.
     """
 
     def __init__(
@@ -142,6 +142,8 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
             self._note_checkpoint()
             with self:  # torch has turned the mode off, but the calls in `spelling` need labels too
                 result = spelling(*args, **kwargs)
+            if result is NotImplemented:
+                result = func(*args, **kwargs)
         else:
             result = func(*args, **kwargs)
         self.note(result)

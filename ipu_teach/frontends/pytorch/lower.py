@@ -16,14 +16,14 @@ from ipu_teach.frontends.pytorch import private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
 from ipu_teach.frontends.pytorch.private import Argument, pytree
-from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, Saved, wrap_to_width
+from ipu_teach.frontends.pytorch.record import RANDOM
+from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Drawn, Results, Saved, wrap_to_width
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.frontends.pytorch.trace import JointGraph
 from ipu_teach.graph.source import NOWHERE, in_words
 from ipu_teach.types import INT
 
 aten = torch.ops.aten
-_RANDOM = torch.Tag.nondeterministic_seeded
 # Operations whose names begin with these prefixes only check their arguments.
 _CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")
 # Operations whose names begin with these prefixes return uninitialised elements.
@@ -91,6 +91,7 @@ class Lowerer:
         self.values: dict[torch.fx.Node, Argument] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
         self.saved: Saved = {}
+        self.drawn = Drawn(joint.states_of_draws)
         self.swaps: Swaps = {}
         *_, output = self.nodes
         returned_nodes = iter(output.args[0])
@@ -201,7 +202,7 @@ class Lowerer:
             )
             if has_values and _is_empty(node):
                 return _zeros(node)
-            if not has_values and _RANDOM not in node.target.tags:
+            if not has_values and RANDOM not in node.target.tags:
                 with torch.no_grad():
                     return node.target(*args, **kwargs)
             return self._lowered(node, name, self._lift(args), self._lift(kwargs))
@@ -218,13 +219,19 @@ class Lowerer:
         :raises ModelError: if the node cannot be lowered, or if the result's shape or dtype differs
             from torch's result.
         """
-        results = Results(node, dtype_of)
+        results = Results(node, dtype_of, self.drawn)
+        has_generator = kwargs.get("generator") is not None
         kwargs = {
             keyword: argument
             for keyword, argument in kwargs.items()
             if keyword not in _IGNORED_KEYWORDS
         }
         try:
+            if has_generator:
+                raise Unfit(
+                    "it was given a generator, but the device draws from its own seed",
+                    "leave generator out, and set the device's seed: options.randomSeed(0).",
+                )
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
                 if dtype is None and tensor is not None:
                     raise Unfit(

@@ -22,10 +22,13 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = [
+    "CAPTURE_SEED",
     "PLAIN_RESULTS",
+    "SHAPE_NEEDED",
     "VALUE_NEEDED",
     "Argument",
     "FakeTensor",
@@ -48,8 +51,10 @@ __all__ = [
     "is_composite",
     "is_mutable",
     "memory",
+    "next_random_state",
     "note_step",
     "operation_name",
+    "own_random_numbers",
     "pytree",
     "recurrent",
     "respell",
@@ -69,6 +74,8 @@ PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
 Target: TypeAlias = "Operation | Function"  # the callable that a node of torch.fx calls
+CAPTURE_SEED = 0x1C0FFEE5EED  # the seed of torch's random generator during a capture
+SHAPE_NEEDED = DynamicOutputShapeException
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -108,6 +115,31 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
     """
     with mode, enable_python_dispatcher():
         yield
+
+
+@contextmanager
+def own_random_numbers() -> Iterator[None]:
+    """Seed torch's random generator with a seed that no program uses, in a `with` block.
+
+    At the end, the generator gets its old state back.
+    """
+    old_state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(CAPTURE_SEED)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(old_state)
+
+
+def next_random_state() -> bytes:
+    """Return the state of torch's random generator, and draw a number from it.
+
+    The number is drawn without the modes that are on, so that they do not record it.
+    """
+    with _disable_current_modes():
+        state = torch.default_generator.get_state()
+        torch.rand(())
+        return bytes(state.numpy())
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import getitem
 
 import torch
@@ -24,6 +24,7 @@ from ipu_teach.frontends.pytorch.private import (
 from ipu_teach.graph.source import Line, in_words
 
 aten = torch.ops.aten
+RANDOM = torch.Tag.nondeterministic_seeded
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
@@ -32,18 +33,27 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     - `graph`: the recorded graph.
     - `constants`: the tensors that no node computes, by the names of their `get_attr` nodes.
     - `labels`: the label of each node: the result of `label()` when the node was added.
+    - `states`: for each node that draws random numbers, the result of `random_state()` when the
+      node was added. Nodes with equal states draw equal numbers.
 
     The argument `label` returns the label of the operation that is running. The argument `table`
     maps operations to the functions that compute them from other operations.
     """
 
-    def __init__(self, table: Mapping[Target, Function], label: Callable[[], Label]) -> None:
+    def __init__(
+        self,
+        table: Mapping[Target, Function],
+        label: Callable[[], Label],
+        random_state: Callable[[], Hashable] = private.next_random_state,
+    ) -> None:
         super().__init__()
         self.graph = torch.fx.Graph()
         self.constants: dict[str, torch.Tensor] = {}
         self.labels: dict[torch.fx.Node, Label] = {}
+        self.states: dict[torch.fx.Node, Hashable] = {}
         self._table = table
         self._label = label
+        self._random_state = random_state
         self._nodes = WeakTensorKeyDictionary()
 
     def record(
@@ -55,7 +65,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         with self:
             results = function(*tensors)
         self.graph.output(tuple(map(self._node, results)))
-        self._label = Label  # release the previous function, which may keep tensors alive
+        # Release the functions, which may keep tensors alive.
+        self._label = Label
+        self._random_state = private.next_random_state
         for node in self.graph.nodes:
             if "like" in node.meta:
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
@@ -95,7 +107,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         inner_args, inner_kwargs = pytree.tree_map_only(
             torch.Tensor, self._node, (tuple(args), kwargs)
         )
-        self._note(self.graph.call_function(func, inner_args, inner_kwargs), result)
+        node = self.graph.call_function(func, inner_args, inner_kwargs)
+        if RANDOM in func.tags:
+            self.states[node] = self._random_state()
+        self._note(node, result)
         return result
 
     def _node(self, tensor: torch.Tensor) -> torch.fx.Node:

@@ -22,10 +22,20 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 
 
 def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
-    """Return the distances between all rows of `a` and `b`; the gradient at distance 0 is 0."""
-    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    """Return the distances between all rows of `a` and `b`."""
+    return _norms(a.unsqueeze(-2) - b.unsqueeze(-3), p)
+
+
+def _pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Return the distances between all pairs of rows of `input`."""
+    first, second = torch.triu_indices(input.shape[0], input.shape[0], 1)
+    return _norms(input[first] - input[second], p)
+
+
+def _norms(difference: Tensor, p: float) -> Tensor:
+    """Return the p-norms of `difference` along the last dimension; the gradient at 0 is 0."""
     if p == 0:
-        return (difference != 0).to(a.dtype).sum(-1) + 0 * difference.sum(-1).nan_to_num()
+        return (difference != 0).to(difference.dtype).sum(-1) + 0 * difference.sum(-1).nan_to_num()
     difference = difference.abs()
     if p == 1:
         return difference.sum(-1)
@@ -199,9 +209,11 @@ def _multi_margin_loss(
 RESPELLED: dict[Target, Callable[..., Tensor]] = {
     torch._weight_norm: _weight_norm,
     torch.cdist: _cdist,
+    torch.pdist: _pdist,
     torch.dropout: _dropout,
     functional.dropout: _dropout,
     functional.embedding_bag: _embedding_bag,
     functional.grid_sample: _grid_sampled,
+    functional.pdist: _pdist,
     functional.multi_margin_loss: _multi_margin_loss,
 }

@@ -8,7 +8,7 @@ changes of parameters and buffers are at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.pytorch import losses, private, respelled, whole
+from ipu_teach.frontends.pytorch import branches, losses, masks, private, respelled, whole
 from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
@@ -49,6 +49,7 @@ def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 
 _SPELLINGS = {
+    **masks.MASKED,
     **respelled.RESPELLED,
     **whole.SPELLED,
     torch.Tensor.data.__set__: _set_data,
@@ -72,6 +73,8 @@ class JointGraph:
     graph: torch.fx.Graph = None
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
+    # For each node that draws random numbers: nodes with equal states draw equal numbers.
+    states_of_draws: dict[torch.fx.Node, Hashable] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
     # The flattened output of forward, with `_RESULT` in place of each tensor, and its structure.
     form: tuple[list[Argument], pytree.TreeSpec] = ([], None)
@@ -148,10 +151,12 @@ class Tracer:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
+            stack.enter_context(branches.conditions_computed())
             self.labels = labels = Labels(self.module, marks, _SPELLINGS)
             joint = JointGraph(self.states, self.names, calls)
             function = self._function(joint, labels, marks, scale if training else None)
-            self._record(joint, function, lambda: labels.label)
+            stack.enter_context(private.own_random_numbers())
+            self._record(joint, function, lambda: labels.label, lambda: self._drawn(labels.label))
             labels.forget()
         return joint
 
@@ -160,21 +165,42 @@ class Tracer:
         joint: JointGraph,
         function: Callable[..., list[torch.Tensor]],
         label: Callable[[], Label],
+        random_state: Callable[[], Hashable],
     ) -> None:
         """Record the torch operations that `function` runs, and store their graph in `joint`.
 
         `function` is called with the module's parameters, buffers and inputs, as fake tensors.
-        `label` returns the label of the operation that is running.
+        `label` returns the label of the operation that is running, and `random_state` the state
+        from which it draws random numbers.
         """
         tensors = [*self.states.values(), *(self._flat[position] for position in self._places)]
         fakes = [private.fake_of(self.fake, tensor) for tensor in tensors]
-        recorder = Recorder(_table(), label)
+        recorder = Recorder(_table(), label, random_state)
         self.recorders.append(recorder)
         with private.tracing_on(self.fake):
             recorder.record(function, fakes)
         joint.graph = recorder.graph
         joint.constants = recorder.constants
         joint.labels = recorder.labels
+        joint.states_of_draws = recorder.states
+
+    def _drawn(self, label: Label) -> Hashable:
+        """Return the state of torch's random generator, from which an operation draws.
+
+        A checkpoint restores the state before it computes a part of the module again.
+
+        :raises ModelError: if forward has set the seed of the generator.
+        """
+        if torch.initial_seed() != private.CAPTURE_SEED:
+            raise ModelError(
+                f"{type(self.module).__name__}.forward sets the seed of torch's random numbers, "
+                "but the device draws random numbers from its own seed.",
+                where=label.path or type(self.module).__name__,
+                line=in_words(label.line),
+                next_step="leave torch.manual_seed out of forward, and set the seed of the device "
+                "once: options.randomSeed(0).",
+            )
+        return private.next_random_state()
 
     def _function(
         self, joint: JointGraph, labels: Labels, marks: Marks, scale: float | None
@@ -279,7 +305,7 @@ class Tracer:
         """
         run = _Rerun(joint)
         with torch.no_grad():
-            self._record(joint, torch.func.functionalize(run), lambda: run.label)
+            self._record(joint, torch.func.functionalize(run), lambda: run.label, run.random_state)
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
@@ -371,7 +397,13 @@ class _Rerun:
         self.graph = joint.graph
         self.constants = joint.constants
         self.labels = joint.labels
+        self.states = joint.states_of_draws
         self.label = Label()
+        self._state: Hashable = None
+
+    def random_state(self) -> Hashable:
+        """Return the state from which the node that is running draws random numbers."""
+        return self._state
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         """Return the results of the recorded graph.
@@ -382,6 +414,7 @@ class _Rerun:
         values: dict[torch.fx.Node, Argument] = {}
         for node in self.graph.nodes:
             self.label = self.labels.get(node, self.label)
+            self._state = self.states.get(node)
             if node.op == "placeholder":
                 values[node] = next(inputs)
             elif node.op == "get_attr":

@@ -29,6 +29,14 @@ from ipu_teach.frontends.pytorch.rows import (  # noqa: F401
     views,
 )
 from ipu_teach.frontends.pytorch.rows.integers import wrap_to_width
-from ipu_teach.frontends.pytorch.rows.registry import KEPT, KEPT_IF, ROWS, SAVING, Results, Saved
+from ipu_teach.frontends.pytorch.rows.registry import (
+    KEPT,
+    KEPT_IF,
+    ROWS,
+    SAVING,
+    Drawn,
+    Results,
+    Saved,
+)
 
-__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Results", "Saved", "wrap_to_width"]
+__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Drawn", "Results", "Saved", "wrap_to_width"]

@@ -21,6 +21,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     along_axis,
     as_dtype,
+    concatenate,
     expand,
     first_elements,
     move_dimension,
@@ -313,17 +314,15 @@ def _scatter(
     graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Operand,
     reduce: str | None = None,
 ) -> Value:  # fmt: skip
-    if reduce is not None:
-        if reduce != "add":
-            raise Unfit(
-                f"the argument reduce is {reduce!r}",
-                "use reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax' or 'amin'.",
-            )
+    if reduce == "add":
         return _scatter_add(graph, results, x, dim=dim, index=index, source=source)
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
     source = _source(graph, source, x, index)
+    if reduce is not None:
+        factors = _factors(graph, x, index, source=source, dim=dim)
+        return reshape(graph, graph.op("mul", x, factors), results.shape)
     if _is_one_per_row(x, index, dim):
         y = _written_once(graph, x, index, source=source, dim=dim)
     else:
@@ -400,9 +399,6 @@ def _scatter_reduce(
     graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Value, reduce: str,
     include_self: bool = True,
 ) -> Value:  # fmt: skip
-    if reduce not in ("sum", "mean", "amax", "amin"):
-        problem = f"the argument reduce is {reduce!r}"
-        raise Unfit(problem, "use reduce='sum', 'mean', 'amax' or 'amin'.")
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
@@ -426,6 +422,12 @@ def _scatter_reduce(
             )
             num_updates = graph.cast(num_updates, x.dtype)
             y = graph.op("div", y, num_updates) if x.floating else _floored(graph, y, num_updates)
+    elif reduce == "prod":
+        initial_values = _initial_values(
+            graph, num_updates, rows, otherwise=1, include_self=include_self
+        )
+        factors = _factors(graph, x, index, source=reshape(graph, updates, index.shape), dim=dim)
+        y = graph.op("mul", reshape(graph, initial_values, x.shape), factors)
     else:
         if x.dtype is BOOL:
             raise Unfit(
@@ -443,6 +445,59 @@ def _scatter_reduce(
         y = graph.op("scatter_max", initial_values, element_places, updates)
         y = _negated(graph, y) if is_minimum else y
     return reshape(graph, y, results.shape)
+
+
+def _factors(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
+    """Return, for each element of `x`, the product of the elements of `source` scattered to it.
+
+    Each position along `dim` is compared with all indices of its row, and elements of `source` for
+    other positions are replaced by 1.
+
+    :raises Unfit: if the dtype is BOOL.
+    """
+    if x.dtype is BOOL:
+        raise Unfit(
+            "the device does not multiply booleans",
+            "convert them with x.int(), and compare the result with 0.",
+        )
+    length = x.shape[dim]
+    index = move_dimension(graph, unsigned(graph, index, length), dim, -1)
+    source = move_dimension(graph, source, dim, -1)
+    shape = (*index.shape[:-1], length, index.shape[-1])
+    index, source = (
+        expand(graph, reshape(graph, v, (*v.shape[:-1], 1, v.shape[-1])), shape)
+        for v in (index, source)
+    )
+    is_here = graph.op("eq", index, _constant_places(graph, shape, len(shape) - 2))
+    one = graph.constant(1, x.dtype)
+    factors = graph.op(
+        "reduce_prod", graph.op("select", is_here, source, one), dims=[len(shape) - 1]
+    )
+    factors = move_dimension(graph, factors, -1, dim)
+    for axis, size in enumerate(x.shape):  # elements beyond the index are multiplied by 1
+        margin = (*factors.shape[:axis], size - factors.shape[axis], *factors.shape[axis + 1 :])
+        if margin[axis]:
+            ones = graph.constant(1, x.dtype, margin)
+            factors = concatenate(graph, [factors, ones], axis)
+    return factors
+
+
+@row("index_reduce")
+def _index_reduce(
+    graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Value, reduce: str,
+    include_self: bool = True,
+) -> Value:  # fmt: skip
+    if not source.size or not x.size:
+        return x
+    x, index, source = _at_least_1d(graph, x, index, source)
+    rank = len(source.shape)
+    places = reshape(
+        graph, index, [index.size if axis == dim % rank else 1 for axis in range(rank)]
+    )
+    return _scatter_reduce(
+        graph, results, x, dim=dim, index=expand(graph, places, source.shape), source=source,
+        reduce=reduce, include_self=include_self,
+    )  # fmt: skip
 
 
 def _negated(graph: Ir, x: Value) -> Value:

@@ -13,12 +13,21 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, first_eleme
 @row("mm", "bmm")
 def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
     a, b = in_dtype(graph, results, a, b)
-    if not a.floating:
-        why = f"the device multiplies only matrices of floats, not of {a.dtype.__name__}"
-        raise Unfit(why, "convert the matrices to floats: x.float() @ y.float().")
     if not a.size or not b.size:
-        return graph.constant(0.0, a.dtype, (*a.shape[:-1], b.shape[-1]))
+        return graph.constant(0, a.dtype, (*a.shape[:-1], b.shape[-1]))
+    if not a.floating:
+        return _integer_product(graph, a, b)
     return _by_transposes(graph, a, b) or graph.op("matmul", a, b)
+
+
+def _integer_product(graph: Ir, a: Value, b: Value) -> Value:
+    """Return `a @ b` of integers, as the sums of all products of an element of each matrix.
+
+    The device has no units for matrices of integers.
+    """
+    columns = reshape(graph, a, (*a.shape, 1))
+    rows = reshape(graph, b, (*b.shape[:-2], 1, *b.shape[-2:]))
+    return graph.op("sum", graph.op("mul", columns, rows), dims=[len(a.shape) - 1])
 
 
 def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:

@@ -1,13 +1,16 @@
 """Lowering functions of random numbers.
 
 All operations of a graph draw from one seed. They are numbered from 1, and the number is the
-attribute `modifier` of the operation, so that different operations draw different numbers.
+attribute `modifier` of the operation, so that different operations draw different numbers. Only an
+operation that a checkpoint computes again has the number of the first one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import log1p, pi
+
+import torch
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
@@ -24,27 +27,36 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 )
 from ipu_teach.types import BOOL, FLOAT, INT
 
-DRAWN = ("dropout_mask", "uniform", "normal")
 SMALLEST = 2.0**-26  # The operation "uniform" returns 0 or numbers larger than this.
 
 
 def random_numbers(
-    graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = None
+    graph: Ir,
+    results: Results,
+    kind: str,
+    dtype: Kind = FLOAT,
+    *,
+    shape: Ints | None = None,
+    **options: float,
 ) -> Value:
     """Return random numbers of the operation `kind`: "uniform", "normal" or "dropout_mask".
 
-    `keep` is the probability with which a dropout mask keeps an element.
+    If `shape` is None, the numbers have the shape of the result. `options` are attributes of the
+    operation, such as `keep`, the probability with which a dropout mask keeps an element.
     """
-    modifier = sum(op.kind in DRAWN for op in graph.ops) + 1
-    options = {} if keep is None else {"keep": keep}
     return graph.op(
-        kind, ir.seed(graph), **options, shape=tuple(shape), modifier=modifier, dtype=dtype
+        kind,
+        ir.seed(graph),
+        **options,
+        shape=results.shape if shape is None else tuple(shape),
+        modifier=results.next_draw(graph),
+        dtype=dtype,
     )
 
 
 def uniform(graph: Ir, results: Results) -> Value:
     """Return uniform FLOAT random numbers in [0, 1), in the shape of the result."""
-    return random_numbers(graph, "uniform", results.shape, FLOAT)
+    return random_numbers(graph, results, "uniform")
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
@@ -71,7 +83,7 @@ def _rand(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
 
 @row("randn", "randn_like")
 def _randn(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
-    return random_numbers(graph, "normal", results.shape, results.dtype)
+    return random_numbers(graph, results, "normal", results.dtype)
 
 
 @row("normal_functional", "normal")
@@ -81,7 +93,7 @@ def _normal(
     if "functional" not in str(results.node.target):  # the operation is normal(mean, std)
         std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
         mean = x
-    normal_numbers = random_numbers(graph, "normal", results.shape, results.dtype)
+    normal_numbers = random_numbers(graph, results, "normal", results.dtype)
     scaled_numbers = graph.op("mul", normal_numbers, as_dtype(graph, std, results.dtype))
     return graph.op("add", scaled_numbers, as_dtype(graph, mean, results.dtype))
 
@@ -139,23 +151,40 @@ row("geometric")(_from_uniform(_geometric, 0.5))
 def _log_normal(
     graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: Argument
 ) -> Value:
-    numbers = random_numbers(graph, "normal", results.shape, results.dtype)
+    numbers = random_numbers(graph, results, "normal", results.dtype)
     return graph.op("exp", graph.op("add", graph.op("mul", numbers, std), mean))
 
 
 def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
     """Return random integers i with `low` <= i < `high`.
 
-    :raises Unfit: if the range contains more than 2**24 integers.
+    :raises Unfit: if an integer needs more than 32 bits.
     """
-    if high - low > 2**24:
-        why = (
-            f"the range has {high - low:,} integers, more than a 32-bit float can represent exactly"
+    if low < -(2**31) or high > 2**31:
+        raise Unfit(
+            f"the range from {low:,} to {high - 1:,} has integers of more than 32 bits",
+            "choose integers from -2**31 to 2**31 - 1.",
         )
-        raise Unfit(why, f"choose a range of at most {2**24:,} integers.")
-    integers_from_0 = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))
-    integers_from_0 = graph.op("min", integers_from_0, float(high - low - 1))
-    return as_dtype(graph, graph.op("add", graph.cast(integers_from_0, INT), low), results.dtype)
+    integers = random_numbers(graph, results, "uniform", INT, least=low, most=high - 1)
+    return as_dtype(graph, integers, results.dtype)
+
+
+@row("random")
+def _random(graph: Ir, results: Results, x: Value, *bounds: int | None, **_: Argument) -> Value:
+    """Return random integers, as `x.random_(low, high)`, `x.random_(high)` or `x.random_()`.
+
+    Without `high`, the highest integer is the largest one up to which the dtype represents all
+    integers.
+    """
+    low = bounds[0] if len(bounds) == 2 else 0
+    high = bounds[-1] if bounds else None
+    if high is None:
+        dtype = results.tensors[0].dtype
+        if dtype.is_floating_point:
+            high = round(2 / torch.finfo(dtype).eps) + 1
+        else:
+            high = 2 if dtype is torch.bool else torch.iinfo(dtype).max + 1
+    return _between(graph, results, low or 0, high)
 
 
 @row("randint")
@@ -192,8 +221,64 @@ def _dropout(graph: Ir, results: Results, x: Value, p: float, train: bool | None
         return [x, graph.constant(True, BOOL, x.shape)]
     if p == 1:
         return [graph.op("mul", x, 0.0), graph.constant(False, BOOL, x.shape)]
-    mask = random_numbers(graph, "dropout_mask", x.shape, x.dtype, keep=1 - p)
+    mask = random_numbers(graph, results, "dropout_mask", x.dtype, keep=1 - p)
     return [graph.op("mul", x, mask), graph.op("gt", mask, 0.0)]
+
+
+@row("rrelu_with_noise_functional")
+def _rrelu(
+    graph: Ir,
+    results: Results,
+    x: Value,
+    noise: Value,
+    low: float = 1 / 8,
+    high: float = 1 / 3,
+    training: bool = False,
+    **_: Argument,
+) -> list[Value]:
+    """Return [y, slopes]: the elements of `x` multiplied by their slopes, and the slopes.
+
+    The slope is random where x <= 0, and 1 elsewhere.
+    """
+    if not training:
+        slope = graph.constant((low + high) / 2, x.dtype)
+        return [graph.op("select", graph.op("gt", x, 0.0), x, graph.op("mul", x, slope)), noise]
+    slopes = as_dtype(graph, _scaled(graph, uniform(graph, results), low, high), x.dtype)
+    one = graph.constant(1.0, x.dtype)
+    slopes = graph.op("select", graph.op("lteq", x, 0.0), slopes, one)
+    return [graph.op("mul", x, slopes), slopes]
+
+
+@row("rrelu_with_noise_backward")
+def _rrelu_backward(
+    graph: Ir,
+    results: Results,
+    gradient: Value,
+    x: Value,
+    slopes: Value,
+    low: float,
+    high: float,
+    training: bool,
+    is_result: bool,
+) -> Value:
+    """Return `gradient` multiplied by the slopes that `_rrelu` has used."""
+    if not training or high - low <= 1e-6:
+        slope = graph.constant((low + high) / 2, x.dtype)
+        is_positive = graph.op("gt", x, 0.0)
+        return graph.op("select", is_positive, gradient, graph.op("mul", gradient, slope))
+    return graph.op("mul", gradient, slopes)
+
+
+@row("poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
+def _rejected(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
+    """Refuse a distribution that is sampled by drawing until a sample is accepted.
+
+    :raises Unfit: always.
+    """
+    raise Unfit(
+        "torch draws numbers until it accepts one, and the device draws a fixed number of them",
+        "draw the samples on the host, and pass them to the module as an input.",
+    )
 
 
 @row("multinomial")
@@ -213,7 +298,7 @@ def _multinomial(
     log_weights = graph.op("log", graph.cast(weights, FLOAT))
     if not replacement:
         shape = weights.shape
-        noise = _gumbel(graph, shape)
+        noise = _gumbel(graph, results, shape)
         classes_drawn = graph.emit("top_k", graph.op("add", log_weights, noise), k=count)[1]
     else:
         *leading_shape, classes = weights.shape
@@ -221,13 +306,15 @@ def _multinomial(
         repeated_logs = expand(
             graph, reshape(graph, log_weights, (*leading_shape, 1, classes)), shape
         )
-        classes_drawn = graph.op("arg_max", graph.op("add", repeated_logs, _gumbel(graph, shape)))
+        classes_drawn = graph.op(
+            "arg_max", graph.op("add", repeated_logs, _gumbel(graph, results, shape))
+        )
     classes_drawn = graph.op("reinterpret", classes_drawn, dtype=INT)
     return reshape(graph, classes_drawn, results.shape)
 
 
-def _gumbel(graph: Ir, shape: Ints) -> Value:
+def _gumbel(graph: Ir, results: Results, shape: Ints) -> Value:
     """Return Gumbel noise -log(-log(u)), which is finite because 0 < u < 1."""
-    u = graph.op("max", random_numbers(graph, "uniform", shape, FLOAT), SMALLEST)
+    u = graph.op("max", random_numbers(graph, results, "uniform", shape=shape), SMALLEST)
     u = graph.op("min", u, 1 - 2.0**-24)
     return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))

@@ -9,7 +9,7 @@ for promotion or broadcasting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -38,9 +38,34 @@ KEPT: set[str] = set()
 # Functions by operation name. If the function of an operation returns True for the arguments of a
 # call, torch must not decompose the call.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
+# The random operations of `frontends.ir`.
+DRAWN = ("dropout_mask", "uniform", "normal")
 # The names of operations that only move elements. Their results are not wrapped to the width of
 # torch's integer dtypes, because the elements already have this width.
 MOVES: set[str] = set()
+
+
+class Drawn:
+    """The numbers of the random draws of a graph: the attribute `modifier` of their operations.
+
+    `states` contains the state from which each node of torch's graph draws. Nodes with equal states
+    get equal numbers, so that a part of a module which a checkpoint computes again draws the same
+    random numbers again.
+    """
+
+    def __init__(self, states: Mapping[torch.fx.Node, Hashable]) -> None:
+        self.states = states
+        self._numbers: dict[Hashable, list[int]] = {}
+
+    def number(self, graph: Ir, node: torch.fx.Node, draw: int) -> int:
+        """Return the number of the draw `draw` of a node, which draws several times in order.
+
+        A new number is the number of random operations in the graph, plus 1.
+        """
+        numbers = self._numbers.setdefault(self.states.get(node, node), [])
+        if draw == len(numbers):
+            numbers.append(sum(op.kind in DRAWN for op in graph.ops) + 1)
+        return numbers[draw]
 
 
 class Results:
@@ -52,7 +77,12 @@ class Results:
     - `shapes`: the shapes.
     """
 
-    def __init__(self, node: torch.fx.Node, dtype_of: Callable[[torch.dtype], Kind | None]) -> None:
+    def __init__(
+        self,
+        node: torch.fx.Node,
+        dtype_of: Callable[[torch.dtype], Kind | None],
+        drawn: Drawn,
+    ) -> None:
         fake_result = node.meta.get("val")
         self.node = node
         self.tensors = (
@@ -61,6 +91,13 @@ class Results:
         self.dtypes = [dtype_of(t.dtype) if hasattr(t, "dtype") else None for t in self.tensors]
         self.shapes = [tuple(t.shape) if hasattr(t, "shape") else () for t in self.tensors]
         self._dtype_of = dtype_of
+        self._drawn = drawn
+        self._draws = 0
+
+    def next_draw(self, graph: Ir) -> int:
+        """Return the number of the node's next random draw."""
+        self._draws += 1
+        return self._drawn.number(graph, self.node, self._draws - 1)
 
     @property
     def dtype(self) -> Kind:
