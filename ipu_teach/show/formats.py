@@ -134,7 +134,7 @@ def formats(
 
 
 def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
-    """Return the title: what the first dtype loses of the values, unscaled and times 2**`best`."""
+    """Return the title: the values that the first dtype loses, unscaled and times 2**`best`."""
     if best == 0:
         return f"As {unscaled.dtype.__name__} {_lost(unscaled)}"
     name = unscaled.dtype.__name__

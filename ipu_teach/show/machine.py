@@ -233,8 +233,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _figures(target: Target) -> dict[str, str]:
-    """Return a dict from the name of each pipe to a text: the bandwidth of one tile, link or IPU.
-    """
+    """Return a dict from each pipe to a text: the bandwidth of one tile, link or IPU."""
     memory, exchange, *_ = pipes(target, 0)
     rung, rail = _link_rates(target)
     return {
