@@ -3,7 +3,7 @@
 `least_cycles` reads two things from the report of the run: the properties of the machine (number of
 tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the
 floating-point operations of the compute sets that ran. The check states the properties of the task:
-how many supersteps it needs because of its dependencies, how many bytes must move to another tile,
+how many supersteps its dependencies require, how many bytes must move to another tile,
 and how many bytes must be read or written.
 
 The phases of a superstep follow each other, so their lower bounds are added. Within the compute

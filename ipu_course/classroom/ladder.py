@@ -1,5 +1,4 @@
-"""The ladder of a class: shared answers ordered by cost. Each answer runs again, to confirm its
-line.
+"""The ladder of a class: shared answers ordered by cost, each run again to confirm its line.
 
 A shared answer is a program that somebody else wrote. It runs in its own process, for a limited
 time, in an empty folder. The process has the rights of the user who asks for the ladder. So use the

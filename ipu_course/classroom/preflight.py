@@ -120,8 +120,7 @@ def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Yield the remaining seconds of a wait of `limit` seconds, again and again until they are
-    over.
+    """Yield the remaining seconds of a wait of `limit` seconds, until none are left.
 
     Print a dot every `BEAT` seconds.
     """

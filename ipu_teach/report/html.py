@@ -284,7 +284,7 @@ def _section(title: str, body: str) -> str:
 
 
 class _Markup(str):
-    """Text that is already HTML, so it is not escaped again."""
+    """Text that is already HTML. It must not be escaped again."""
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
