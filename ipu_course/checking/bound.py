@@ -6,7 +6,7 @@ floating-point operations of the compute sets that ran. The check states the pro
 how many supersteps its dependencies require, how many bytes must move to another tile,
 and how many bytes must be read or written.
 
-The phases of a superstep follow each other, so their lower bounds are added. Within the compute
+The phases of a superstep follow each other, so their lower bounds are added. In the compute
 phase, arithmetic and memory accesses happen at the same time, so only the larger bound
 counts. Both bounds assume that the work is divided equally among all tiles.
 """

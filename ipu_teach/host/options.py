@@ -200,8 +200,7 @@ def from_environment() -> dict[str, Value]:
     """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
 
     :raises InvalidOptionError: if its text is not a JSON object of options. The error has the name
-        of
-        the variable.
+        of the variable.
     :raises NotOfferedError: if GCL_NUM_IO_TILES is set to anything but 0. This variable of
         Graphcore's
         gcl stands for an option that is not implemented.

@@ -249,8 +249,7 @@ def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int =
     `sink` is one of:
 
     * an array of the stream's dtype. Each transfer fills the next part of it. The part after the
-      last
-      one is the first one again. If `wrap` is False, every transfer fills the first part;
+      last one is the first one again. If `wrap` is False, every transfer fills the first part;
     * a list, to which the data of each transfer is appended;
     * a `StreamCallback`, or a function with one parameter, which gets the data as an array.
 

@@ -49,8 +49,7 @@ class Operation:
     - `bytes_received` are the bytes that tiles receive from other tiles.
     - `flops` is -1 if the floating-point operations of a codelet could not be counted.
     - `code_bytes` is the size of the code for codelets, exchanges and control. If several
-      operations
-      use a codelet, its code counts only in the first of them.
+      operations use a codelet, its code counts only in the first of them.
     - `line` is the learner's line that added the first vertices, or the line of the first step.
     """
 

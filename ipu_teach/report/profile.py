@@ -170,8 +170,7 @@ class ProgramNode:
     - `step` is the number of the compiled step that a leaf executes, and -1 for any other node.
     - `count` is the number of iterations of a Repeat.
     - `predicate` is the name of the tensor that an If, a Switch or a while loop reads to decide
-      what
-      to execute.
+      what to execute.
     - `cases` are the numbers of the cases of a Switch.
     - `children` are the programs inside this program. For a leaf, they are the copies that the
       compiler merged into its step.

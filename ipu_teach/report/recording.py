@@ -131,8 +131,7 @@ class Recording:
 
     - `report` is the report of the last run, or None before the first run.
     - `steps` has the numbers of the compiled steps that were recorded, in order. For each write of
-      the
-      host between two runs, it has `HOST`.
+      the host between two runs, it has `HOST`.
     - `first` is the number of steps that the engine had run before the recording began.
     - `missed` is the number of steps that ran after the recording was full.
 

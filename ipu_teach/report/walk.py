@@ -82,8 +82,7 @@ class Walk:
     children. The walk sets their `runs` and `cycles`. The list `spans` has executions of nodes:
 
     - If `most` is given, the walk ends at that index of the run, and `spans` has all executions of
-      all
-      nodes.
+      all nodes.
     - If `keep` is given, `spans` has only the executions of nodes for which `keep(place)` is True.
     - If neither is given, `spans` is empty.
     """

@@ -205,8 +205,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, call: str, noun: str)
     """Write the file `path`; an existing file is replaced only when the new file is complete.
 
     :raises InvalidOptionError: if the file cannot be written. If `path` is not a path, the message
-        has
-        the name `call`. Otherwise it has `noun`, a word for the contents of the file.
+        has the name `call`. Otherwise it has `noun`, a word for the contents of the file.
     """
     file_path = path_of(path, call)
     try:
