@@ -63,8 +63,8 @@ def sweep(
     Otherwise the work is fixed, and n times the tiles ideally take 1/n of the time. At most 64 runs
     are shown.
 
-    :raises InvalidOptionError: if `found` is neither a sweep nor a dict, if there is no run that
-        fits, or if an entry of the dict is neither a report of a run nor a number of 0 or more.
+    :raises InvalidOptionError: if `found` is neither a sweep nor a dict, or if no run fits. The
+        values of a dict must be reports of runs, or numbers of 0 or more.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
