@@ -1,8 +1,8 @@
 """The command line: `ipu-teach JOB`, or `python -m ipu_teach JOB`. `jobs.py` lists the jobs.
 
 A job is either a subcommand in `build_parser`, or a script of the repository. `lab` opens the
-learner's notebook if there is one. `run` executes the solved notebook, because it runs to its end
-without a learner.
+learner's notebook if there is one. `run` executes the solved notebook, which needs no learner to
+reach its end.
 
 Exit status: 0 for success, 1 if a lesson failed or something is missing, 2 for invalid arguments,
 130 after Ctrl-C.
@@ -34,7 +34,7 @@ STOPPED = 130  # A shell reports this exit status for a program that Ctrl-C ende
 
 
 def golden(words: Sequence[str]) -> int:
-    """Compare the model with published figures; return 0 if all figures are met.
+    """Compare the model with published numbers; return 0 if it is close enough to all of them.
 
     The programs that do this are in the package `validation`. In a checkout it is next to the other
     packages, and in a wheel it is inside `ipu_course`.
@@ -49,7 +49,7 @@ def golden(words: Sequence[str]) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser with every subcommand and its help.
 
-    The parsed arguments have the subcommand's function as `do`. It is called with these arguments.
+    In the parsed arguments, `do` is the function of the subcommand. It takes these arguments.
     """
     parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
@@ -154,7 +154,7 @@ OWN: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def speak_unicode() -> None:
-    """Let the output contain any character.
+    """Make standard output and standard error accept any character.
 
     Files and pipes get UTF-8. A terminal shows "?" for a character that it cannot display.
     """

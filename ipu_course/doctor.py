@@ -17,16 +17,16 @@ from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
 DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
-# The course runs without these packages.
+# The course runs without these packages. The texts are added to the note that one is missing.
 SPARED = {"numba": "; loops over elements run slower without it"}
 # These wheels have no GPU libraries, which would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 
 def check_home() -> DoctorRow:
-    """Check whether the programs that `ipu-teach lab` starts can store files.
+    """Check whether the programs that `ipu-teach lab` starts can store files in the home folder.
 
-    They store files in the home folder, or else in the work folder.
+    Programs that cannot do so store them in the work folder.
     """
     moved = [name for name, folder in homes() if folder == folder_in_work(name)]
     if moved:
@@ -40,7 +40,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_packages() -> Iterator[DoctorRow]:
-    """Yield a row of the report for each package that the lessons or the tests need."""
+    """Yield a row of the report for each package that the lessons or the tests need.
+
+    There is no row for a package that only the tests need and that is not installed.
+    """
     try:
         wanted = importlib.metadata.requires("ipu_teach") or []
     except importlib.metadata.PackageNotFoundError:
@@ -75,7 +78,10 @@ def check_packages() -> Iterator[DoctorRow]:
 
 
 def check_gpu() -> DoctorRow:
-    """Report whether the engine runs on a GPU, and why; note a GPU that cannot be used."""
+    """Report whether the engine runs on a GPU, and why.
+
+    The row is a note if there is a GPU that cannot be used.
+    """
     from ipu_teach.engine.backend import cuda_devices, cupy_module
 
     cupy, text = cupy_module()
@@ -129,7 +135,7 @@ def check_work() -> DoctorRow:
 
 
 def check_memory() -> DoctorRow:
-    """Report how much memory is free, if the system tells."""
+    """Report how much memory is free, if the operating system says it."""
     memory = free_memory()
     if memory is None:
         return "ok", "memory", "cannot tell on this system; 1 GB is enough"

@@ -88,7 +88,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 def answer(program: str, words: Sequence[str]) -> None:
-    """Return if the first word names a job; otherwise print help or an error, and exit."""
+    """Return None if the first word is a job; otherwise print help or an error, and exit."""
     job = words[0] if words else ""
     if job in WORDS or job == "--version":
         return

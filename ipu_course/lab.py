@@ -32,7 +32,7 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Redirect programs to the work folder if they cannot store files in the home folder.
+    """Change where programs store files: in the work folder, if they cannot use the home folder.
 
     It sets environment variables of this process.
     """
@@ -46,9 +46,9 @@ def move_in() -> None:
 
 
 def folder_in_work(name: str) -> Path:
-    """Return the folder to use for the environment variable `name`, inside the work folder.
+    """Return the folder inside the work folder for the environment variable `name`.
 
-    See `homes` for the variables, which say where programs such as Jupyter store files.
+    Such a variable says where a program such as Jupyter stores files. See `homes`.
     """
     return work_path() / ".jupyter" / name.lower()
 
@@ -73,7 +73,7 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the learner's copy of a lesson; return `(command, environment)` to open it."""
+    """Write the learner's copy of a lesson; return `(command, environment)` that opens it."""
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)
@@ -87,7 +87,8 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)),
         IPU_TEACH_WORK=str(copy.parent),
     )
-    # With a URL instead of a file, the address that --no-browser prints opens the lesson, too.
+    # The lesson is given as a URL, not as a file. Then the address that JupyterLab prints with
+    # --no-browser also opens the lesson.
     options = [
         f"--ServerApp.root_dir={copy.parent}",
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
@@ -99,8 +100,8 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
     # A JupyterHub sets the server's address and authenticates users.
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
-        # Use sockets instead of ports: when a class begins, another kernel may take a port after it
-        # was found free and before it is bound.
+        # Kernels use sockets instead of ports. When a class begins, many kernels start, and one may
+        # take a port that another one has just found to be free.
         options.append("--KernelManager.transport=ipc")
         # The path of a socket may have at most 107 characters, so use a short folder.
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))

@@ -17,15 +17,15 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
 
-# In these states the learner has solved the exercise, so the reference answer gives nothing away.
+# In these states the learner has solved the exercise, and may see the reference answer.
 BEYOND = ("solved", "with help")
 
 
 def solution(name: str) -> Panel:
     """Return a panel with your passed answer, the reference answer and why it is right.
 
-    If no answer has passed yet, the panel says how to get there instead. If the solved notebook is
-    not available, the panel says so.
+    If no answer has passed yet, the panel has instead a row with what to do first. If the solved
+    notebook is not available, the heading of the panel says it.
 
     :raises UnknownExerciseError: if there is no such exercise.
     """

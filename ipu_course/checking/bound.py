@@ -1,14 +1,14 @@
-"""Lower bounds on the cost of a task on the simulated machine, for comparison with answers.
+"""Compute the lowest possible cost of a task on the simulated machine, for comparison with answers.
 
 `least_cycles` reads two things from the report of the run: the properties of the machine (number of
 tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the
-floating-point operations of the compute sets that ran. The exercise states the properties of the
-task: how many supersteps its dependencies require, how many bytes must move to another tile, and
-how many bytes must be read or written.
+floating-point operations of the compute sets that ran. The check states the properties of the task:
+how many supersteps its dependencies require, how many bytes must move to another tile,
+and how many bytes must be read or written.
 
-The phases of a superstep follow each other, so their lower bounds are added. Within the compute
-phase, arithmetic and memory accesses overlap, so the larger of the two bounds counts. Both bounds
-assume that the work is divided equally among all tiles.
+The phases of a superstep follow each other, so their lower bounds are added. In the compute
+phase, arithmetic and memory accesses happen at the same time, so only the larger bound
+counts. Both bounds assume that the work is divided equally among all tiles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from math import ceil
 from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
-# In a cycle, a tile accesses this many bytes: two loads and one store of 64 bits.
+# A tile accesses at most this many bytes in a cycle: two loads and one store of 64 bits.
 # `validation/chips.py` has the published rates.
 MEMORY_BYTES_PER_CYCLE = 24
 # An AMP unit (matrix-multiply unit) performs this many multiply-adds in a cycle. The number of
@@ -30,7 +30,7 @@ MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound `least` on a cost, its `unit`, and a text that says why it cannot be lower."""
+    """A lower bound `least` on a cost, its `unit`, and a text with the reason for the bound."""
 
     least: float
     unit: str
@@ -79,9 +79,9 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """Return {what limits the compute phase: its cycles}.
+    """Return a dict with one entry: a text that says what limits the compute phase, and its cycles.
 
-    The one entry is for arithmetic or for memory accesses, whichever takes longer.
+    It is for arithmetic or for memory accesses, whichever takes longer.
     """
     arithmetic = ceil(flops / (tiles * flops_per_cycle))
     memory = ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE))

@@ -22,15 +22,15 @@ from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdicts import Kind, Passed
 
-# `shared.alone` writes only these statements; any other statement means that the text was edited.
+# `shared.alone` writes only these statements. If there is another one, the text was edited.
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
     """Return your answer to the exercise `name` of any lesson, if one has passed.
 
-    If no answer has passed, return `otherwise`, or the reference answer if `otherwise` is None. A
-    printed line says which of them it is. The call changes no progress.
+    Otherwise return `otherwise`, or the reference answer if `otherwise` is None. A printed line
+    says which of them is returned. Your progress does not change.
 
     :raises UnknownExerciseError: if there is no such exercise, or if the reference answer is needed
         and the solved notebook is not available.

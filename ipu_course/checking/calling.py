@@ -33,8 +33,8 @@ from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
 from ipu_teach._support.own_code import is_own_file, is_own_module
 from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
 
-# An answer is a function or a codelet. Its arguments and its result depend on the exercise, so code
-# for all exercises cannot name their types.
+# An answer is a function or a codelet. Code for all exercises cannot name the types of its
+# arguments and of its result, because they depend on the exercise.
 Answer: TypeAlias = Callable[..., Any]
 Result = TypeVar("Result")
 
@@ -66,7 +66,8 @@ class Broken(Exception):
         line = line_of(self.error)
         cause = error.__cause__
         if isinstance(error, IPUTeachError):
-            caller_line = "" if "check(" in error.line else error.line  # skip the call of check()
+            # The call of check() is not the line that the learner has to correct.
+            caller_line = "" if "check(" in error.line else error.line
             advice = (
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
@@ -109,9 +110,9 @@ class Broken(Exception):
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     """Return `(came, why, next step)` for two kinds of `TypeError`, and None for any other error.
 
-    The two kinds are a missing argument of a function of this package, and a numpy function that
-    was applied to a popops expression. Python's messages for them use names that a learner does not
-    know.
+    One is raised if an argument of a function of this package is missing. The other is raised if a
+    numpy function is applied to a popops expression. Python's messages for them use names that a
+    learner does not know.
     """
     if not isinstance(error, TypeError):
         return None
@@ -152,7 +153,7 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     return None
 
 
-# For errors of calls that were given nothing: a part of the message, why, and the next step.
+# Errors of calls whose argument has no items: (a pattern in the message, why, the next step).
 OF_NOTHING = (
     (
         r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",
@@ -168,7 +169,7 @@ OF_NOTHING = (
 
 
 def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
-    """Return `(came, why, next step)` for an error of a call that was given nothing, else None."""
+    """Return `(came, why, next step)` for an error of a call that got no items, else None."""
     if isinstance(error, StopIteration):
         return said_by(error), "next() found no item.", "print the list from which next() chooses."
     for message, why, advice in OF_NOTHING:
@@ -180,8 +181,8 @@ def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
 def _counted(error: MissingPerfEstimateError) -> str:
     """Return advice for code whose cycles cannot be counted.
 
-    The error's own advice may be to estimate the cycles. Exercises accept only counted cycles, so
-    the text returned here never suggests an estimate.
+    The advice of the error itself may be to estimate the cycles. Exercises accept only counted
+    cycles, so the text returned here never suggests an estimate.
     """
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
@@ -202,8 +203,9 @@ def is_interruption(error: BaseException | None) -> bool:
 class answering:
     """Context manager for a call into the learner's code.
 
-    An exception of that code is raised as `Broken`, unless it is a verdict or an interruption.
-    Names that the call rebinds in modules that checks use are restored when the block ends.
+    An exception of that code is raised as `Broken`, unless it is a verdict or an interruption. If
+    the code binds names in modules that checks use to other objects, the end of the block restores
+    them.
     """
 
     def __init__(self, tried: str) -> None:
@@ -264,7 +266,7 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
     names: list[str] = []
     try:
         signature = inspect.signature(answer)
-    except Exception:  # some C functions have no signature, and a fake one may be invalid
+    except Exception:  # Some C functions have no signature, and a fake one may be invalid.
         signature = None
     if signature is not None:
         try:
@@ -295,8 +297,9 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
 def call_all(answer: Callable[..., Result], cases: Sequence[tuple[object, ...]]) -> list[Result]:
     """Call `answer` with copies of the arguments of each case, and return its results.
 
-    Unlike `call`, this restores rebound names only once, because that takes longer than most
-    answers. If anything is wrong with a call, all cases are called again one by one.
+    Unlike `call`, this restores names that the answer bound to other objects only once, because
+    restoring takes longer than most answers. If a call raises an error, returns `...` or changes an
+    argument, all cases are called again with `call`.
 
     :raises Broken: if the answer raises an error.
 
@@ -337,8 +340,7 @@ def _copying(parameter: str, value: object) -> str:
 def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:
     """Call `answer` with the arguments themselves, not with copies, and return its result.
 
-    This is for arguments that cannot be copied, such as a graph. `description` describes the call
-    in words.
+    Use it for arguments that cannot be copied, such as a graph. `description` is the call in words.
 
     :raises Broken: if the answer raises an error.
 

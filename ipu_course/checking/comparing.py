@@ -28,10 +28,10 @@ from ipu_course.checking.verdicts import ORDINARY, NotYet, Passed
 from ipu_teach.errors import counted, shown
 from ipu_teach.types import Array
 
-Value = str | int | float  # a value that a learner writes down, such as a cycle count
+Value = str | int | float  # A value that a learner writes down, such as a cycle count.
 Values = Value | tuple[Value, ...] | list[Value] | Array
-Case = TypeVar("Case", bound=tuple[object, ...])  # the arguments of one call
-Pairs = Sequence[tuple[Case, Result]]  # the arguments and the result of each call
+Case = TypeVar("Case", bound=tuple[object, ...])  # The arguments of one call.
+Pairs = Sequence[tuple[Case, Result]]  # The arguments and the result of each call.
 
 
 def compare_value(answer: Values, right: Values, exercise: str, about: str, advice: str) -> Passed:
@@ -73,11 +73,11 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
 def gives_alike(
     answer: Callable[..., object], *cases: tuple[object, ...]
 ) -> Callable[[Callable[..., object]], bool]:
-    """Return a predicate: whether a function gives the same results as `answer` in all `cases`.
+    """Return a function that says whether another function gives the same results as `answer`.
 
-    The checks apply it to functions with known mistakes. Give at least two cases, because a mistake
-    may give the same result by accident in one. Two calls that raise errors of the same type count
-    as equal.
+    It calls the other function, which is one with a known mistake, in all `cases`. Give at least
+    two cases, because in a single one a mistake may give the same result by accident. Two calls
+    that raise errors of the same type count as equal.
     """
 
     def outcome(function: Callable[..., object], case: tuple[object, ...]) -> object:
@@ -127,16 +127,17 @@ def compare(
     are right.
 
     `suspects` are known mistakes that may explain the results. If none of them gives the same
-    results, `otherwise` is called to find a reason. `draws(*case)` returns a picture of the case in
-    the verdict. `whole` says that the numbers are positions or codes: then floats are refused, even
-    2.0.
+    results, `otherwise` is called to find a reason. `draws(*case)` returns a picture of the case
+    for the verdict. If `whole` is True, the results are positions or codes, and floats are refused,
+    even 2.0.
 
-    `more` has the arguments of further calls, such as all small values of a range. They are judged
-    if all `cases` are right, so that `cases` decide what the verdict shows for common mistakes.
+    `more` has the arguments of further calls, such as all small values of a range. They are called
+    only if all `cases` are right. So a common mistake, which already fails in `cases`, always has
+    the same verdict.
 
     :raises NotYet: if a result is wrong.
 
-    :raises Broken: if a call raises any error that no known mistake explains.
+    :raises Broken: if a call raises an error that no known mistake raises too.
     """
     suspects = tuple(suspects)
     results = _results_of(answer, cases, suspects)
@@ -188,8 +189,8 @@ def _explained(
 ) -> tuple[str, str, str]:
     """Return (what came, why, next step) for the wrong result of the case `fault`.
 
-    `wrong` has the difference in words for each case with a wrong result. The other parameters are
-    those of `compare`.
+    For each case with a wrong result, `wrong` has a text that describes the difference. The other
+    parameters are those of `compare`.
     """
     pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
@@ -270,7 +271,10 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
 
 
 def _size(case: Iterable[object]) -> tuple[int, float]:
-    """Return `(count, total)`: the number of values in a case and the sum of their magnitudes."""
+    """Return `(count, total)`: the number of values in a case and the sum of their sizes.
+
+    The size of a value is its absolute value.
+    """
     count = 0
     total = 0.0
     for part in case:
@@ -298,9 +302,9 @@ def _still_wrong(
     cases: Iterable[Case],
     tolerance: float,
 ) -> str:
-    """Return the first difference from the oracle on float64 arguments; "" if there is none.
+    """Compare an answer with the oracle again, with arrays of floats in the cases as float64.
 
-    Arrays of floats in the cases are converted to float64.
+    Return the first difference in words, or "" if there is none.
     """
     for case in cases:
         wide = tuple(_wider(part) for part in case)
@@ -315,9 +319,10 @@ def _reasons(
     oracle: Callable[..., Result],
     pairs: Pairs[Case, Result],
 ) -> Iterator[Reason]:
-    """Yield reasons for wrong results: a known mistake, the reason of the exercise, and rounding.
+    """Yield possible reasons for wrong results, one from each of three sources.
 
-    A reason that does not apply is `("", "")`.
+    They are the known mistakes, the function `otherwise` of the exercise, and rounding. If a source
+    has no reason, its item is `("", "")`.
     """
 
     def gives_the_same(like: Callable[..., Result]) -> bool:
@@ -336,7 +341,7 @@ KEEP_WIDE = "add up and divide in FLOAT, and round to HALF or float16 only at th
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """Return `ROUNDED` if an answer misses its tolerance only because of rounding, else "".
+    """Return `ROUNDED` if an answer is outside its tolerance only because of rounding, else "".
 
     `again` repeats the comparison with float64 wherever `FLOAT` or `HALF` is declared, and returns
     the remaining difference in words. The result is also "" if this repetition raises an error, or
@@ -347,7 +352,7 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     try:
         with in_float64():
             return "" if again() else ROUNDED
-    except Exception:  # an answer that raises an error in float64 gets no explanation
+    except Exception:  # An answer that raises an error in float64 gets no explanation.
         return ""
 
 

@@ -21,21 +21,22 @@ from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 from ipu_teach.types import Array
 
-REFUSALS = 3  # A puzzle is offered after this many refusals.
+REFUSALS = 3  # A puzzle is offered after this many refused attempts.
 MOST = 1e15  # The largest number that can be predicted.
-Guess = str | int | float  # a valid value of a prediction
+Guess = str | int | float  # A valid value of a prediction.
 NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:e[+-]?\d+)?) ?(%|per ?cent)?")
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise: its name, title, check and prose.
+    """An exercise: its name, its title, the function that checks answers, and its texts.
 
     * `judge` checks the answers and returns `Passed`.
-    * `hints` lead from a nudge to almost the solution. After the last one, the learner only has to
-      write the code.
+    * `hints` are ordered: the first one says little, and the last one almost the whole solution, so
+      that only the code remains to be written.
     * `thought` is a text for learners who have solved the exercise: a question or another approach.
-    * `takes` describes each argument of check() after the exercise's name: usually "a function".
+    * `takes` describes each argument that check() takes after the exercise's name: usually "a
+      function".
     * `precision` is the required floating-point precision, if results are not whole numbers.
     * `decoys` has the wrong lines of the puzzle: pairs of a wrong line and the line of the
       reference answer that it replaces. An exercise without decoys has no puzzle, for example
@@ -56,7 +57,7 @@ class Exercise:
 class PredictedValue:
     """One value of a prediction: its label, its unit and the allowed values.
 
-    `choices` has the allowed words, and is () for a number. `whole` says that only integers are
+    `choices` has the allowed words, and is () for a number. If `whole` is True, only integers are
     allowed. `low` and `high` are the smallest and the largest allowed number.
     """
 
@@ -100,7 +101,7 @@ class PredictedValue:
         return value if isinstance(value, int) else float(value)
 
     def readings(self, answer: object) -> tuple[str, ...]:
-        """Return two texts that make an ambiguous value unambiguous; () if it is not ambiguous.
+        """Return two unambiguous texts, one for each meaning of an ambiguous value; else ().
 
         0.97 is ambiguous if the value is in per cent: the learner may mean 0.97 % or 97 %.
         """
@@ -117,10 +118,10 @@ class PredictedValue:
         return "shares" if self.share else "whole numbers" if self.whole else "numbers"
 
     def example(self, place: int) -> Guess:
-        """Return an allowed value as an example of the form.
+        """Return an allowed value, which a message shows as an example.
 
-        `place` is the index of this value in its prediction, so that the examples of several values
-        differ.
+        `place` is the index of this value in its prediction. The example depends on it, so that the
+        examples of several values differ.
         """
         if self.choices:
             return self.choices[-1 - place % len(self.choices)]
@@ -167,7 +168,7 @@ def _number_in(answer: object, unit: str) -> tuple[int | float | Fraction | None
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction: its question, the values that it asks for, and the reason for the result."""
+    """A prediction: its question, the values that it asks for, and an explanation of the result."""
 
     name: str
     title: str
@@ -191,7 +192,7 @@ class Question:
         return f"{group} ({names}), such as {examples!r}; {kinds}"
 
     def asks(self) -> str:
-        """Return a sentence that tells the learner what to type and which guesses are valid."""
+        """Return a sentence that tells the learner how to answer, and which values are valid."""
         return f"put your guess in place of the dots: {self.form}."
 
     def values(self, answer: object) -> tuple[Guess, ...]:
@@ -243,9 +244,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its numbers filled in: its text, and a function that computes the answer.
+    """A question in which the numbers have been chosen: its text, and a function for the answer.
 
-    The function runs a program on the simulated machine.
+    The function runs a program on the simulated machine and returns the result.
     """
 
     asks: str
@@ -254,7 +255,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Later(Question):
-    """A prediction that is asked again two lessons later, with other numbers.
+    """A prediction that a later lesson asks again, with other numbers.
 
     Its correct answer is not stored: a program on the simulated machine computes it.
     """
@@ -262,7 +263,7 @@ class Later(Question):
     draw: Callable[[np.random.Generator], Drawn]
 
     def drawn(self) -> Drawn:
-        """Return the question with its numbers filled in.
+        """Return the question with chosen numbers.
 
         The random generator is seeded with the name, so the numbers are the same in every process.
         """
@@ -271,9 +272,10 @@ class Later(Question):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson's number, title and minutes, with its exercises and predictions in notebook order.
+    """A lesson: its number, its title, its duration in minutes, and its exercises and predictions.
 
-    `later` has the predictions of this lesson that a later lesson asks again.
+    `items` are in the order of the notebook. `later` has the predictions of this lesson that a
+    later lesson asks again.
     """
 
     number: str
@@ -334,7 +336,7 @@ def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = 
     return Lesson(number, text(entries, "title"), minutes, items=items, later=later)
 
 
-# the numbers of the lessons that have exercises, in order
+# The numbers of the lessons that have exercises, in order.
 NUMBERS = (
     *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
     *("08", "09", "10", "11", "12", "13", "14", "15"),
@@ -369,11 +371,11 @@ Item = TypeVar("Item", bound=Exercise | Question)
 def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
     """Return the exercise or prediction called `name`.
 
-    `kind` is the class to look for, `noun` names it in the error, and `call` is the function that
-    the learner called.
+    `kind` is the class to look for, `noun` is its word in the error message, and `call` is the
+    function that the learner called.
 
     :raises UnknownExerciseError: if there is no item of this kind. The message suggests the nearest
-    name.
+        name.
     """
     items = [item for known in catalogue() for item in (*known.items, *known.later)]
     by_name = {item.name: item for item in items if isinstance(item, kind)}

@@ -1,13 +1,14 @@
 """Find the gaps of a lesson: the places where the learner writes an answer.
 
-The solved notebook has the reference answer of each exercise between two comment lines, the marks:
+In the solved notebook, the reference answer of each exercise is between two comment lines, which
+are called marks:
 
     # BEGIN SOLUTION 01.1: return the modelled cycles of the superstep
     …
     # END SOLUTION
 
-In the learner's notebook, the text after the exercise name replaces the answer as the task. This
-module imports only the standard library and other modules of this project.
+In the learner's notebook, the answer is replaced by the task: the text after the exercise name.
+This module imports only the standard library and other modules of this project.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from ipu_course.checking.naming import EXERCISE, lesson_of
 from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
-Names = dict[str, Any]  # the names that the cells of a notebook have bound
+Names = dict[str, Any]  # The names that the cells of a notebook define, with their objects.
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-# The task in a learner's cell is wrapped at this many characters, to fit on a small screen.
+# The lines of a task in a learner's cell have at most this many characters, to fit on a small
+# screen.
 WIDTH = 88
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
@@ -55,8 +57,8 @@ class Notebook(TypedDict):
 class Gap:
     """One gap of a cell: its exercise, the task for the learner, and its lines.
 
-    `first` and `last` are the indices of the lines with the two marks, counted from 0. `answer` is
-    the text between them.
+    `first` and `last` are the indices of the lines with the two marks. `answer` is the text between
+    them.
     """
 
     exercise: str
@@ -141,7 +143,7 @@ def _as_utf8(value: Cell | Notebook) -> None:
 def parsed(source: str, where: str) -> ast.Module:
     """Return the syntax tree of a cell or of a part of a cell.
 
-    `where` names the cell in the error.
+    `where` is the cell's name, which the error message quotes.
 
     :raises LessonSourceError: if `source` is not valid Python.
     """
@@ -158,10 +160,9 @@ def parsed(source: str, where: str) -> ast.Module:
 def gaps_in(source: str, where: str = "") -> list[Gap]:
     """Return the gaps of one cell, in order.
 
-    `where` names the cell in the error.
+    `where` is the cell's name, which the error message quotes.
 
-    :raises LessonSourceError: if a BEGIN mark has no END mark, or the reverse, or a mark is
-        malformed.
+    :raises LessonSourceError: if a mark is malformed, or a BEGIN or END mark lacks the other one.
     """
     gaps: list[Gap] = []
     lines = source.splitlines()
@@ -206,10 +207,10 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """Return a cell's source with each answer replaced by a comment with the task.
+    """Return a cell's source in which a comment with the task replaces each answer.
 
-    Below the comment is code that runs and does nothing. If the answer assigns a name that is used
-    after the gap, in this cell or in one of the `later` cells, that code binds the name to `...`.
+    Below the comment is code that does nothing. If the answer assigns a name that is used after the
+    gap, in this cell or in one of the `later` cells, that code binds the name to `...`.
     """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
@@ -252,7 +253,7 @@ def _names(source: str) -> set[str]:
 
 
 def without_check(source: str) -> str:
-    """Return a cell's source without its final check(), so that running it submits nothing."""
+    """Return a cell's source without its final check(), so that no attempt is counted."""
     last = parsed(source, "").body[-1:]
     if last and re.match(r"check\(", ast.unparse(last[0])):
         return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()
@@ -261,7 +262,7 @@ def without_check(source: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """The place of an exercise's reference answer: a cell of a solved notebook.
+    """An exercise's reference answer: a cell of a solved notebook.
 
     It has the source of the cell without its check(), and the expressions that the cell passes to
     check().

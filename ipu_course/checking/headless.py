@@ -28,9 +28,10 @@ TEMPLATE = Path(__file__).with_name("page.html")
 class Screen:
     """The terminal output while a notebook runs without a browser.
 
-    The notebook's stdout is printed to stdout line by line, and all progress to stderr. A terminal
-    shows one progress bar that counts the cells. Next to it is the bar that the running cell draws,
-    if any. In a log file, each finished cell and each finished bar is one line.
+    The notebook's stdout is printed to stdout line by line. Its stderr and the progress of the run
+    are printed to stderr. A terminal shows one progress bar that counts the cells. Next to it is
+    the bar that the running cell draws, if any. In a log file, each finished cell and each finished
+    bar is one line.
     """
 
     def __init__(self, name: str, cells: int) -> None:
@@ -47,8 +48,8 @@ class Screen:
             disable=not self.live,
         )
         self.cells = cells
-        self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
-        self.moving = False  # whether the last line of stderr is redrawn, like a progress bar
+        self.pending = {"stdout": "", "stderr": ""}  # The unfinished last line of each stream.
+        self.moving = False  # Whether the last line of stderr is a progress bar, which is redrawn.
 
     def _print(self, text: str, stream: str) -> None:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -87,7 +88,10 @@ class Screen:
             print(f"cell {number} of {self.cells} done", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Remove the progress bar, so that the notebook's own output ends the terminal's text."""
+        """Print the unfinished lines and remove the progress bar.
+
+        The last text in the terminal is then the notebook's own output.
+        """
         self.flush()
         self.bar.close()
 
@@ -95,7 +99,7 @@ class Screen:
 def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
     """Replace `DATA = "digits"` by the data set `data` in the cell tagged `parameters`.
 
-    `name` is the lesson's name for the error.
+    `name` is the lesson's name, which the error message quotes.
 
     :raises LessonError: if no such cell assigns `DATA`.
     """
@@ -213,7 +217,9 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         try:
             return await _run_cells(client, cells, screen, name, env)
         finally:
-            if await manager.is_alive():  # The run was stopped while the kernel started.
+            if (
+                await manager.is_alive()
+            ):  # This happens if the run is stopped while the kernel starts.
                 await manager.shutdown_kernel(now=True)
 
     def handle_interrupts() -> None:
@@ -238,7 +244,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # The handler is not installed yet, or this is Windows.
+    except KeyboardInterrupt:  # Without the handler above: on Windows, and before it is installed.
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:
@@ -257,8 +263,9 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 def settle(notebook: NotebookNode) -> None:
     """Edit the outputs of a notebook so that they are the same in every run.
 
-    Text that was printed in several pieces is joined. The widget view of an output is removed,
-    because its id differs in each run and its model ends with the kernel.
+    Text that was printed in several pieces is joined. The data of widgets is removed from the
+    outputs, because a widget's id differs in each run and a widget does not work after its kernel
+    has ended.
     """
     for cell in notebook.cells:
         settled: list[NotebookNode] = []
@@ -278,7 +285,7 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return the executed notebook as one HTML page, light or dark as the reader's system.
+    """Return the executed notebook as one HTML page, light or dark like the reader's system.
 
     The page works offline, unless the notebook has formulas: then it downloads MathJax. Links to
     other files become text, because these files are not next to the page.
@@ -297,8 +304,8 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     """Run a lesson, or a notebook file of your own, without a browser; return the exit status.
 
     `word` names the lesson or the file. `data` replaces the lesson's choice of data, and `html` is
-    the file for an HTML page of the result. The outputs are written to the notebook file only if
-    `store` is set.
+    the file for an HTML page of the result. If `store` is True, the outputs are written to the
+    notebook file.
 
     :raises LessonError: if there is no such lesson, the file is not a notebook, its data cannot be
         chosen, or the results cannot be written.
@@ -326,7 +333,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
-    except Exception as error:  # nbformat raises many kinds of errors for invalid notebooks
+    except Exception as error:  # Nbformat raises many kinds of errors for invalid notebooks.
         raise LessonError(f"""{path.name} is not a notebook: {shown(str(error))}.
             where: {path}
             next:  open it in JupyterLab and save it again, or take an older copy.""") from None
@@ -337,13 +344,13 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
             # The console shows "?" for a character that it cannot display.
             stream.reconfigure(errors="replace")
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
-        # Running a solved lesson must not mark the learner's exercises as solved. The learner's
-        # own copy uses the current work folder.
+        # Running a solved lesson must not mark the learner's exercises as solved, so it uses an
+        # empty work folder. A notebook file of the learner uses the learner's work folder.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
         if store:  # Use the settings of the tests: one thread, and no GPU.
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
-            # A progress bar of a cell shares a terminal line with the bar of this run.
+            # A cell's progress bar is short, because the bar of this run is on the same line.
             env.setdefault("TQDM_NCOLS", "48")
         status = execute(notebook, path.parent, path.stem, env)
     if target and status == 0:

@@ -20,13 +20,14 @@ from ipu_teach.errors import AnswerKindError, InvalidPerfEstimateError
 def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = "") -> Found:
     """Return the result of the check `judge` of `answers`; `name` is the exercise.
 
-    A check that takes too long is stopped. The only exception that is raised is `KeyboardInterrupt`
-    if the learner interrupts. All texts of the result are built within the time limit, because even
+    A check that takes too long is stopped. `KeyboardInterrupt` is raised if the learner interrupts,
+    and no other exception. All texts of the result are built within the time limit, because even
     `repr()` of an answer may fail or never end.
     """
     began = time_limit.BEGAN.set(time_limit.times())
     try:
-        # Load no compiler within the limit: it takes the check's time, and breaks if it is stopped.
+        # Scalar code runs in Python, so no compiler is loaded within the limit. Loading one takes
+        # much of the check's time, and a compiler that is stopped while it loads does not work.
         with as_it_was(), np.errstate(), scalar_run.chosen(scalar_run.CHOSEN.get() or "python"):
             return within(time_limit.LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
@@ -46,7 +47,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
 def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except BaseException as error:  # The answer has unusual values, or the check has a bug.
+    except BaseException as error:  # The check has a bug or does not expect values of the answer.
         if is_interruption(error):
             raise
         why = (
@@ -83,7 +84,7 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[object], name: str
         )
     except Broken as found:
         return Found(Kind.ERROR, found.rows_in(name))
-    except InvalidPerfEstimateError as error:  # from cycles() of the learner's vertices
+    except InvalidPerfEstimateError as error:  # cycles() of the learner's vertices raised it.
         return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:

@@ -1,6 +1,7 @@
-"""Derive the learner's notebook of each lesson from the solved one, by emptying its gaps.
+"""Make the learner's notebook of each lesson from the solved one, by emptying its gaps.
 
-Outputs are kept up to the first gap; outputs below it would reveal the answers.
+Outputs above the first gap are kept. Those below it are removed, because they would reveal the
+answers.
 """
 
 from __future__ import annotations
@@ -142,8 +143,8 @@ def differences(solved: Path, target: Path) -> list[str]:
 def reset(word: str, progress: bool = False) -> int:
     """Put a fresh copy of a lesson into the work folder, and return 0.
 
-    An edited copy is renamed and kept. With `progress`, the learner's progress in the lesson is
-    deleted, including predictions.
+    An edited copy is renamed and kept. If `progress` is True, the learner's progress in the lesson
+    is deleted, including predictions.
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name

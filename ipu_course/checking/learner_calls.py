@@ -32,9 +32,10 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.verdicts import Kind, Passed
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 
-_passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
-_handed_out: dict[str, Any] = {}  # the reference answers that given() returned
-_shared: dict[str, Shared | None] = {}  # the lines of share() for the answers that passed
+# These dicts have the name of an exercise as key. They last as long as the kernel.
+_passed: dict[str, Any] = {}  # The learner's answers that passed.
+_handed_out: dict[str, Any] = {}  # The reference answers that given() returned.
+_shared: dict[str, Shared | None] = {}  # What share() states about the answers that passed.
 
 
 DONE = ("solved", "with help", "given")  # A further attempt does not change these states.
@@ -50,9 +51,10 @@ SIGNS = {
     Kind.SHOWN: "→",
 }
 
-# the background of the heading of a passed answer, readable on dark and on light pages
+# The background of the heading if the answer passed. The heading is readable on it on dark and on
+# light pages.
 WASH = "#1a985030"
-# the colours of a verdict's left edge, visible on light and on dark pages
+# The colours of a verdict's left edge. They are visible on light and on dark pages.
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
 
 
@@ -78,23 +80,26 @@ class Verdict(Panel):
 def check(name: str, *answers: object) -> Verdict:
     """Check an answer to the exercise `name`, as in `check("01.1", superstep_cycles)`.
 
-    The first of `answers` is the learner's. A few exercises also take an object that the lesson
-    defines.
+    The first of `answers` is the learner's answer. In a few exercises, check() takes as a further
+    argument an object that the lesson defines.
 
-    The result is always a verdict, whatever the answer does, and an answer that does not end is
+    The result is a verdict even if the answer raises an error, and an answer that does not end is
     stopped. Only two exceptions are raised: `KeyboardInterrupt` if you interrupt, and
     `UnknownExerciseError` for an unknown name. A notebook shows the verdict if the call is the last
     line of a cell. A script prints it.
     """
     verdict = _tried(name, answers)
-    # interactive shells, which show the value of a line, define sys.ps1
+    # Interactive shells define sys.ps1. They show the verdict themselves, as the value of the line.
     if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(sys, "ps1"):
         print(verdict)
     return verdict
 
 
 def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
-    """Return the verdict on an answer, and count the attempt in the learner's progress."""
+    """Return the verdict on an answer, and count the attempt in the learner's progress.
+
+    The reference answer from given() and a blank answer are not counted.
+    """
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
@@ -112,7 +117,7 @@ def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
 
 
 def _not_solved(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict on the reference answer from given(); it never counts as solved."""
+    """Return the verdict on the reference answer from given(), which never counts as solved."""
     if not verdict:
         return verdict
     kind = Kind.SHOWN
@@ -124,7 +129,7 @@ def _not_solved(exercise: Exercise, verdict: Verdict) -> Verdict:
 
 
 def refusals(record: Record) -> int:
-    """Return the number of attempts at an exercise that did not pass."""
+    """Return the number of attempts at an exercise that were wrong or had an error."""
     kinds = record.get("kinds")
     return (
         sum(whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR))
@@ -134,7 +139,7 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict, which offers the puzzle after `REFUSALS` refused attempts."""
+    """Return the verdict; after `REFUSALS` refused attempts, with a row that offers the puzzle."""
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -198,8 +203,9 @@ def judged(exercise: Exercise, answers: tuple[object, ...]) -> Verdict:
 def share(name: str) -> Panel:
     """Return a panel with one line about your passed answer, which others can verify.
 
-    The line has the exercise, the cost, and short hashes of the results that the check saw and of
-    your code. Anyone who has the line and your code can verify it: `verify(line, answer)`.
+    The line has the name of the exercise, the cost of your answer, and short hashes of your code
+    and of the results that the check saw. Anyone who has the line and your code can verify it with
+    `verify(line, answer)`.
 
     :raises UnknownExerciseError: if there is no such exercise.
     """
@@ -232,7 +238,7 @@ def _called(answer: object) -> str:
 
 
 def verify(line: str, *answers: object) -> Panel:
-    """Check that a shared answer passes, with the cost, results and code that its line states.
+    """Check that a shared answer passes, and that its cost, results and code are those in `line`.
 
     `line` is the line of `share`, and `answers` are the arguments that check() takes after the
     name. The attempt is not counted.
@@ -283,8 +289,8 @@ def verify(line: str, *answers: object) -> Panel:
 def hint(name: str) -> Panel:
     """Return a panel with the next hint for an exercise and all earlier ones, and count the hint.
 
-    The last hint is the code of the reference answer for the gap. It is missing if the solved
-    notebook is not available.
+    The last hint is the part of the reference answer's code that fills the gap. There is no such
+    hint if the solved notebook is not available.
 
     :raises UnknownExerciseError: if there is no such exercise.
     """
@@ -320,7 +326,7 @@ def hint(name: str) -> Panel:
 
 
 def _code_of_gap(name: str) -> str:
-    """Return the reference answer's code for the gap; "" without the solved notebook."""
+    """Return the reference answer's code that fills the gap; "" without the solved notebook."""
     try:
         (gap,) = gaps_in(reference(name).cell)
     except UnknownExerciseError:
@@ -337,9 +343,9 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     Before the run: `predict("01.0", 250)`. After it: `predict("01.0", actual=cycles)`. If the
     prediction has several values, pass a tuple or separate arguments.
 
-    The first valid prediction is final. Progress counts that you made a prediction, whether or not
-    it is right. If the value is invalid, nothing is stored, and the panel says which values are
-    valid.
+    The first valid prediction is final. For your progress, it does not matter whether the
+    prediction is right. If the value is invalid, nothing is stored, and the panel says which values
+    are valid.
 
     Some predictions of an earlier lesson are asked again with other numbers, as `predict("01.0
     again", …)`. The panel shows the question until you answer it. Then the simulated machine runs
@@ -347,8 +353,8 @@ def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
 
     :raises UnknownExerciseError: if there is no such prediction.
 
-    :raises AnswerKindError: if `actual` has not the form of a result, or is given for a prediction
-        that the machine computes.
+    :raises AnswerKindError: if `actual` does not have the form of a result, or is given for a
+        prediction whose result the machine computes.
     """
     question = find_question(name)
     value = _MISSING if not values else values[0] if len(values) == 1 else values
@@ -417,14 +423,17 @@ def _compared(
     *,
     extra_rows: tuple[tuple[str, str], ...] = (),
 ) -> Panel:
-    """Return a panel with the prediction `locked` and the `actual` values, below `extra_rows`."""
+    """Return a panel with the prediction `locked` and the `actual` values, below `extra_rows`.
+
+    `head` is the beginning of the heading.
+    """
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 
 
 def _lock(question: Question, values: tuple[Guess, ...]) -> None:
-    """Store a prediction, unless the progress file already has a prediction for this question."""
+    """Store a prediction for a question, unless the progress file already has one for it."""
 
     def lock(record: Record) -> None:
         record.setdefault("prediction", list(values))
@@ -466,11 +475,12 @@ def passed_here(name: str) -> Any:
 
 
 def given(name: str) -> Any:
-    """Return an answer to continue the lesson with: yours if it passed, else the reference.
+    """Return an answer to continue the lesson with: yours if it passed, else the reference answer.
 
-    Only an answer that passed in this kernel is returned as yours. A printed line says which of the
-    two it is. After the reference answer, `progress()` lists the exercise as given. The code of the
-    reference answer is read from the solved notebook and sees the names of the caller's notebook.
+    Your answer must have passed since the kernel started. A printed line says which of the two
+    answers is returned. If it is the reference answer, `progress()` lists the exercise as given.
+    The code of the reference answer is read from the solved notebook. It can use the names that
+    your notebook defines.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
@@ -525,7 +535,7 @@ def run_cell(reference_found: Reference, path: str, names: Names) -> tuple[Any, 
 
     `path` is the file name in tracebacks.
     """
-    # An error message can then quote the line of the reference answer that raised it.
+    # With this entry, an error message can quote the line of the cell that raised the error.
     linecache.cache[path] = (
         len(reference_found.cell),
         None,

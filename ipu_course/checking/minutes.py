@@ -1,8 +1,8 @@
-"""Write the minutes of each lesson where learners read them, from the lesson's `words.md`.
+"""Write the minutes of each lesson, which are in its `words.md`, into the files that learners read.
 
-The minutes are repeated in three files: in the first cell of the solved notebook ("*110 minutes."),
-in the lesson's table row of notebooks/index.ipynb, and in its table row of README.md. `run.py
-learner` updates all three.
+They are in three other files: in the first cell of the solved notebook ("*110 minutes."), in the
+lesson's table row of notebooks/index.ipynb, and in its table row of README.md. `run.py learner`
+updates all three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipu_teach._support.places import write_whole
 
 
 def write_minutes() -> list[Path]:
-    """Write the minutes of every lesson into the files that repeat them; return the changed files.
+    """Write the minutes of every lesson into the other files; return the files that changed.
 
     A missing file or table row is skipped; the tests report it.
     """
@@ -42,7 +42,7 @@ def write_minutes() -> list[Path]:
                 texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
-        # Bytes that are not UTF-8 are written back unchanged; read_notebook refuses such a file
-        # later.
+        # Bytes that are not UTF-8 are written back unchanged. Later, read_notebook raises an error
+        # for such a file.
         write_whole(path, texts[path].encode("utf-8", errors="surrogateescape"))
     return changed

@@ -1,4 +1,4 @@
-"""Known mistakes: wrong answers as learners write them, in one file per lesson, `mistakes.py`.
+"""Known mistakes: wrong answers as learners write them. Each lesson has them in its `mistakes.py`.
 
 The file consists of cells in the form of a notebook exported as a script:
 
@@ -17,13 +17,13 @@ title of the cell are one of these:
 
 * `why` and `next`: the check runs the mistake and the learner's answer. If both give the same
   result, the verdict shows these texts. `{figure}` in them is replaced by a value of the case.
-* `not yet` or `error in the answer`: the check finds the reason itself, and the comment quotes
-  words of its verdict.
+* `not yet` or `error in the answer`: the check finds the reason without this mistake. The comment
+  quotes words of the verdict on it.
 
 The tests judge every mistake as an answer, and docs/mistakes.md is generated from the files. The
 tests also have files of attempts in the same form, with two more comments. `like: the busy share`
-marks another way to write the mistake with that title. `passed: words of the verdict` marks a right
-answer.
+means that the cell is another way to write the mistake with that title. `passed: words of the
+verdict` means that the answer is right.
 
 A wrong answer in either kind of file may also have the comment `clause`. It quotes the words of the
 exercise's text that the answer breaks. `python3 run.py clauses 01.3` lists these comments.
@@ -56,7 +56,7 @@ HEAD = re.compile(
 # must not depend on how busy the machine is.
 PATIENCE = 2.0
 
-Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for nothing
+Reason = tuple[str, str]  # Why an answer is wrong, and what to do next; "" if there is no text.
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Mistake:
         return names[last_name(ast.parse(self.code))]
 
     def reason(self, **figures: object) -> Reason:
-        """Return `(why, next step)` with `figures` filled in."""
+        """Return `(why, next step)`; each name in braces is replaced by its value in `figures`."""
         return self.why.format(**figures), self.next_step.format(**figures)
 
 
@@ -154,7 +154,8 @@ def _file(exercise: str) -> Path:
 def _compiled(code: str, path: Path, line: int) -> CodeType:
     """Compile code that begins below line `line` of a file.
 
-    Tracebacks and codelets then find the source by its line numbers.
+    The compiled code has the line numbers of the file, so tracebacks and codelets can read its
+    source.
     """
     return compile("\n" * line + code, str(path), "exec", dont_inherit=True)
 
@@ -170,10 +171,10 @@ def suspects(*exercises: str) -> Iterator[Mistake]:
 
 
 def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[Mistake]:
-    """Yield the mistakes for which `fits(answer)` is true: those with the learner's result.
+    """Yield the mistakes whose answer has the learner's result: `fits(answer)` is True.
 
-    An answer that raises an error does not fit. The search ends early when it has taken `PATIENCE`
-    seconds.
+    A mistake whose answer raises an error is left out. After `PATIENCE` seconds, the remaining
+    mistakes are not tried.
     """
     worked = thread_time()
     waited = perf_counter()
@@ -190,7 +191,7 @@ def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[
 def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: object) -> Reason:
     """Return `(why, next step)` of the first mistake whose answer `fits`; ("", "") if none does.
 
-    `figures` are filled into both texts.
+    Names in braces in both texts are replaced by the values in `figures`.
     """
     match = next(alike(mistakes, fits), None)
     return match.reason(**figures) if match else ("", "")

@@ -27,7 +27,7 @@ COURSE = Path(__file__).resolve().parents[1]
 NOTEBOOKS = bundled("notebooks", COURSE)
 PAGES = bundled("docs", COURSE)
 INDEX = "index.ipynb"  # The notebook with the map of the lessons.
-# the numbered lessons, and the one-file machine
+# The numbered lessons, and the lesson that builds the machine in one file.
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
 ALIASES = {"mnist": "07", "cnn": "07b"}
 DEEPEST = 50  # Lists and objects are nested at most this deep. A notebook has about ten levels.
@@ -36,8 +36,8 @@ DEEPEST = 50  # Lists and objects are nested at most this deep. A notebook has a
 def lessons(solved: bool = False) -> list[Path]:
     """Return the notebooks of all lessons, in order.
 
-    If a lesson has both notebooks, the result has the one with gaps, or with `solved` the solved
-    one.
+    If a lesson has both notebooks, the result has only the solved one if `solved` is True, and only
+    the one with gaps otherwise.
     """
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     by_number: dict[str, Path] = {}
@@ -59,10 +59,10 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """Return the notebook of the lesson that `word` names; without `word`, the first lesson.
+    """Return the notebook of the lesson that `word` names; the first lesson if `word` is None.
 
-    `word` is a number, the beginning of a name, `mnist`, `cnn` or `index`. With `solved`, return
-    the solved notebook.
+    `word` is a number, the beginning of a name, `mnist`, `cnn` or `index`. If `solved` is True,
+    return the solved notebook.
 
     :raises LessonError: if no lesson fits, or several do.
     """
@@ -161,7 +161,7 @@ def set_aside(file: Path, word: str) -> Path:
 def as_copied(lesson: Path) -> str:
     """Return the text of a lesson's notebook with links that are valid in the work folder.
 
-    There, the folder `docs` is next to the notebook, not one level above it.
+    In the work folder, `docs` is next to the notebook, not one level above it.
     """
     return lesson.read_text(encoding="utf-8").replace("](../", "](")
 
@@ -178,10 +178,10 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """Copy `lesson` and everything that its links lead to into the work folder.
+    """Copy `lesson` and the notebooks and pages that its links lead to into the work folder.
 
-    These are all lessons, the index, and the pages of `docs` that the lessons link to. Return the
-    path of the copy of `lesson`.
+    They are all lessons, the index, and the pages of `docs` that a lesson or the index links to.
+    Return the path of the copy of `lesson`.
     """
     copy = learners_copy(lesson)
     others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]

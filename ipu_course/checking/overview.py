@@ -49,9 +49,9 @@ class Overview:
 
 
 def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
-    """Return the learner's progress in every lesson, or in one: `progress("01")`.
+    """Return a table of the learner's progress in all lessons, or in one: `progress("01")`.
 
-    `name` is the name under which a class knows you. It is stored with the progress.
+    `name` is the name by which your class knows you. It is stored with the progress.
 
     :raises UnknownExerciseError: if there is no such lesson, or it has no exercises.
 

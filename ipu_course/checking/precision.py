@@ -1,13 +1,13 @@
 """Decide whether a wrong result is due to rounding or to a wrong formula.
 
-An answer that misses its tolerance runs again with float64 in place of FLOAT, HALF and numpy's
-narrow types. Only checks can do this: a real tile has no float64, and learners cannot request it.
-Tile mappings, plans and the byte size of a dtype do not change; only the values in memory are
-wider. The cycle counts of such a run are meaningless.
+An answer outside its tolerance runs again with float64 in place of FLOAT, HALF and numpy's narrow
+types. Only checks can do this: a real tile has no float64, and learners cannot request it. Tile
+mappings, plans and the byte size of a dtype do not change. The values in memory do: they have 64
+bits. The cycle counts of such a run are meaningless.
 
 The tolerance is derived from the reference formula, computed in the declared dtype and in float64.
-An answer may have `ROOM` times the error between the two, because it may add numbers in another
-order.
+The error of an answer may be `ROOM` times the difference between these two results, because the
+answer may add numbers in another order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
 ROOM = 8  # An answer may have this multiple of the rounding error of the reference formula.
-NARROW = ("float16", "half", "float32", "single")  # Numpy's names of the narrow types.
+NARROW = ("float16", "half", "float32", "single")  # Numpy's types with fewer than 64 bits.
 
 
 @contextmanager
@@ -46,7 +46,8 @@ def in_float64() -> Iterator[None]:
 class Precision:
     """The floating-point precision that an exercise requires.
 
-    `formula` works on numpy arrays, `cases` has its arguments, and `dtype` is the declared dtype.
+    `formula` is the reference formula on numpy arrays, `cases` has its arguments for each case, and
+    `dtype` is the declared dtype.
     """
 
     formula: Callable[..., ArrayLike]

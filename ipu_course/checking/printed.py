@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO, cast
 
-# A thread of an answer may still print after the check, and print() holds no reference to its
-# stream, so the latest streams are kept alive here.
+# A thread of an answer may still print after the check. Because print() has no reference to its
+# stream, this list keeps the latest streams alive.
 _handed_out: deque[_First] = deque(maxlen=256)
 
 MOST_LINES = 20
-# `MOST_LINES` lines have fewer characters than this, unless some lines are very long.
+# The maximum number of printed characters, for answers that print very long lines.
 MOST_CHARACTERS = 4000
 
 
 class _First:
-    """A text stream that writes its first lines to another stream and counts the others.
+    """A text stream that writes its first lines to another stream and counts the other lines.
 
-    Operations other than writing are delegated to the underlying stream.
+    All operations except writing are those of the other stream.
     """
 
     def __init__(self, below: TextIO) -> None:

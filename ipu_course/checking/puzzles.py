@@ -1,9 +1,9 @@
-"""Implement puzzle(), for learners who are stuck: they put the lines of a right answer in order.
+"""Define puzzle(): a learner who is stuck puts the lines of a right answer in order.
 
-The lines are shuffled with a few wrong ones. `puzzle("02.1")` shows the lines as text. If a kernel
-runs, it also shows them as a list that can be rearranged with the keyboard alone. `puzzle("02.1",
-"c a d b")` tries an order. No order is stored as the right one: the lines become a function, and
-the exercise's check decides. Solving a puzzle counts as solving with help.
+A few wrong lines are among them. `puzzle("02.1")` shows the lines as text. If a kernel runs, it
+also shows them as a list that can be rearranged with the keyboard alone. `puzzle("02.1", "c a d
+b")` tries an order. No order is stored as the right one: the lines become a function, and the
+exercise's check decides. Solving a puzzle counts as solving with help.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ipu_teach.graph.layouts import is_whole
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-Order = str | Sequence[str | int]  # letters of lines, or their numbers from 1 on
+Order = str | Sequence[str | int]  # The letters of lines, or their numbers from 1 on.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
 LEAST = 3  # The minimum number of lines in an answer; a shorter answer has no puzzle.
@@ -94,7 +94,7 @@ class Puzzle:
 
     @property
     def about(self) -> str:
-        """The instructions for the learner: the number of lines, and how many of them are wrong."""
+        """The text for the learner with the number of lines and how many of them are wrong."""
         return (
             f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from wrong "
             "answers: leave them out."
@@ -136,7 +136,7 @@ class Puzzle:
             display(live | {"text/plain": offer}, raw=True)
 
     def tried(self, order: Iterable[int]) -> Verdict:
-        """Return the verdict on the lines at the positions `order`, in that order."""
+        """Return the verdict on the lines with the indices `order`, in that order."""
         lines = [self.lines[place] for place in order] or [f"{self.indent}..."]
         cell = "\n".join([*self.above, *lines, *self.below])
         try:
@@ -160,7 +160,10 @@ class Puzzle:
         return self._verdict(verdict)
 
     def _verdict(self, verdict: Verdict) -> Verdict:
-        """Return a check's verdict with the heading and the next step of a puzzle."""
+        """Return the verdict of a check as a verdict on a puzzle, with another heading.
+
+        The row with the next step may be another one, too.
+        """
         message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
         if verdict:
@@ -185,10 +188,11 @@ class Puzzle:
 
 
 def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
-    """Return the puzzle of an exercise; with `order`, the verdict on that order of its lines.
+    """Return the puzzle of an exercise, or the verdict on an order of its lines.
 
-    `order` has the letters of the lines, such as "c a d b", or their numbers from 1 on, such as [3,
-    1, 4, 2]. A puzzle opens after three attempts that did not pass.
+    The result is the puzzle if `order` is None. Otherwise, `order` has the letters of the lines,
+    such as "c a d b", or their numbers from 1 on, such as [3, 1, 4, 2]. A puzzle opens after three
+    attempts that were wrong or had an error.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
@@ -221,9 +225,9 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
 
 
 def _short_of(name: str) -> str:
-    """Return why an exercise has no puzzle: its answer is too short, or any program is allowed.
+    """Return why an exercise has no puzzle, as the end of the sentence "its answer is …".
 
-    The text completes the sentence "its answer is …".
+    Either its answer is too short, or any program can be an answer.
     """
     (gap,) = gaps_in(reference(name).cell)
     lines = len(statements_of(gap.answer))
@@ -231,7 +235,7 @@ def _short_of(name: str) -> str:
 
 
 def _places(name: str, order: Order, count: int) -> list[int]:
-    """Return an order of `count` lines as positions from 0 on.
+    """Return an order of lines as their indices; `count` is the number of lines of the puzzle.
 
     :raises AnswerKindError: if `order` is not an order of lines.
     """
@@ -281,7 +285,7 @@ def widget(shuffled: Puzzle) -> Widget:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: traitlets.List[str] = traitlets.List().tag(sync=True)
-        # [number of attempts, the positions that were tried]
+        # [the number of attempts, the indices of the lines in the order that was tried]
         tried: traitlets.List[str] = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 

@@ -64,9 +64,10 @@ def name_of(answer: object) -> str:
 def call_text(answer: object, arguments: Sequence[object]) -> str:
     """Return a call as Python code on one line: the answer's name and its arguments.
 
-    A learner can paste the call into a cell. If it would have more than `LONGEST_CALL` characters,
-    or if an argument has no code, the call has names of parameters instead, and a clause after it
-    says what they are: "balance(jobs, 4), where jobs is [15, 46, 36, …], 156 items".
+    A learner can paste the call into a cell. An argument without Python code is replaced by the
+    name of its parameter. So are the longest arguments, as many as necessary, if the call would
+    have more than `LONGEST_CALL` characters. A clause after the call says what these arguments are:
+    "balance(jobs, 4), where jobs is [15, 46, 36, …], 156 items".
     """
     are_long = [_is_long(argument) for argument in arguments]
     codes = [
@@ -91,10 +92,10 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 
 
 def _is_long(value: object) -> bool:
-    """Return whether the code of an array has more than `LONGEST_CALL` characters for certain.
+    """Return whether the code of an array certainly has more than `LONGEST_CALL` characters.
 
-    Each element has a digit, and two characters separate it from the next one. The code itself is
-    not written: for a large array, that takes longer than many an answer.
+    Each element has at least one digit, and two characters separate it from the next one. The code
+    itself is not made, because for a large array that takes longer than many answers need.
     """
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
         return False
@@ -102,7 +103,7 @@ def _is_long(value: object) -> bool:
 
 
 def _in_words(value: object) -> str:
-    """Return a description of an argument that is too long for a call, or has no code."""
+    """Return a description of an argument that is not written as code in a call."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     if isinstance(value, (list, tuple, dict)):
@@ -111,7 +112,7 @@ def _in_words(value: object) -> str:
 
 
 def _parameters(answer: object, count: int) -> list[str]:
-    """Return the names of the first `count` parameters of `answer`, or substitutes for them."""
+    """Return the names of the first `count` parameters of `answer`; "argument_1" if unknown."""
     try:
         names = list(inspect.signature(answer).parameters)  # type: ignore[arg-type]
     except Exception:  # Some C functions have no signature, and a fake one may be invalid.
@@ -120,10 +121,10 @@ def _parameters(answer: object, count: int) -> list[str]:
 
 
 def python_code(value: object) -> str:
-    """Return Python code for a value, or "" if it has none.
+    """Return Python code that makes a value, or "" if there is none.
 
-    Arrays are written with `np`. A function has code if it only returns an expression of its
-    parameters: a lambda.
+    Code for arrays uses the name `np`. For a function that only returns an expression of its
+    parameters, the code is a lambda. Other functions have no code.
     """
     if value is None or isinstance(value, (bool, str)):
         return repr(value)
@@ -144,7 +145,8 @@ def python_code(value: object) -> str:
         return f"{{{', '.join(map(': '.join, pairs))}}}" if all(map(all, pairs)) else ""
     if inspect.isfunction(value):
         return _lambda_code(value)
-    return repr(value) if isinstance(value, list) else ""  # a list with a repr of its own
+    # A class derived from list has its own repr.
+    return repr(value) if isinstance(value, list) else ""
 
 
 def _items_code(values: list[object] | tuple[object, ...] | set[object]) -> str:
@@ -161,7 +163,10 @@ def _items_code(values: list[object] | tuple[object, ...] | set[object]) -> str:
 
 
 def _lambda_code(function: FunctionType) -> str:
-    """Return a function that only returns an expression of its parameters as a lambda, else ""."""
+    """Return code for a function as a lambda, or "" if there is none.
+
+    The function must do nothing but return an expression of its parameters.
+    """
     try:
         (definition,) = ast.parse(dedent(inspect.getsource(function))).body
     except Exception:  # The source is not available, or it is part of another statement.
@@ -236,9 +241,10 @@ def _array(value: object) -> Array:
 
 
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
-    """Return how `got` differs from `expected`, in words; "" if they are equal.
+    """Return in words how `got` differs from `expected`; "" if they are equal.
 
-    Floats may differ by `tolerance` times the largest absolute number of `expected`.
+    If `expected` has floats, each may differ by `tolerance` times the largest absolute number of
+    `expected`.
     """
     if isinstance(expected, (list, tuple, np.ndarray)):
         right = _array(expected)
@@ -283,9 +289,10 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> str:
-    """Return where `got` differs from a sequence of strings or objects, such as program steps.
+    """Return in words where `got` differs from a sequence of strings or objects.
 
-    `right` is `expected` as an array. The result is "" if both are equal.
+    An example is a sequence of program steps. `right` is `expected` as an array. The result is ""
+    if both are equal.
     """
     if right.dtype.kind not in "UO":
         return returned(got, ", which is not a list or array of numbers")
@@ -301,9 +308,9 @@ def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """Return a description of a returned value, followed by `fault`.
+    """Return a description of a value that an answer returned, followed by `fault`.
 
-    For None, the text asks whether there is a `return`.
+    For None, the description asks whether there is a `return`.
     """
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
@@ -315,7 +322,7 @@ def is_of_integers(value: object) -> bool:
 
 
 Number = int | float | Fraction
-# for each base class, a function that returns the plain number of an instance of a derived class
+# For each class of numbers, a function that converts an instance of a derived class to the class.
 NUMBERS: Mapping[type, Callable[[Any], Number]] = {
     int: int.__int__,
     float: float.__float__,
@@ -326,9 +333,9 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 def plain(value: object) -> Number | None:
     """Return a number as a plain Python number, or None if `value` is not a number.
 
-    It accepts numpy numbers, arrays with 0 dimensions, and Fractions, but no bool. An instance of a
-    derived class becomes an instance of its base class, because the derived class may define its
-    own comparison.
+    Numpy numbers, arrays with 0 dimensions and Fractions count as numbers, but bools do not. An
+    instance of a derived class becomes an instance of its base class, because the derived class may
+    define its own comparison.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()

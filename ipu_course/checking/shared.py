@@ -3,9 +3,9 @@
     01.2 1304 modelled cycles, digest 1f0c2a77d3b9, code 8e4d0f2b61aa
 
 A class can compare such lines without a server. The digest is a hash of what the check saw: values,
-or the reports of its runs. The code is hashed in its parsed form, so spaces and comments do not
-matter. The hash does not cover helpers that the answer calls from other cells, and it may differ
-between releases of Python.
+or the reports of its runs. The code is hashed after it was parsed, so spaces and comments do not
+matter. The hash does not cover functions in other cells that the answer calls, and it may differ
+between versions of Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ipu_course.checking.naming import EXERCISE
 from ipu_teach.errors import LessonError, shown
 from ipu_teach.report import Report
 
-Code = Callable[..., object]  # a function or a class
+Code = Callable[..., object]  # A function or a class.
 DIGITS = 12  # The number of digits of a hash.
 LONGEST_KEPT = 4000  # The maximum number of characters of an answer, with everything that it needs.
 LINE = re.compile(
@@ -38,7 +38,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Shared:
-    """The fields of a line of share(): exercise, cost, unit, digest and code hash."""
+    """The parts of a line of share(): exercise, cost, unit, digest and code hash."""
 
     name: str
     figure: str
@@ -67,7 +67,7 @@ def parsed(line: str) -> Shared:
 def line_for(
     name: str, figure: float | None, unit: str, evidence: object, answer: object
 ) -> Shared | None:
-    """Return the line for an answer; None if its source cannot be read, as for a C function.
+    """Return the line of share() for an answer; None if its source cannot be read.
 
     `figure` is the answer's cost in `unit`, or None. `evidence` is what the check saw: values or
     reports.
@@ -114,7 +114,7 @@ def text_of(answer: Code) -> str:
 
 
 def code_of(answer: object) -> str | None:
-    """Return the source code of an answer, parsed and printed again, so without comments.
+    """Return the source code of an answer without comments, in Python's standard format.
 
     For a value that cannot be called, return its repr. Return None if the code cannot be read.
     """
@@ -129,8 +129,8 @@ def code_of(answer: object) -> str | None:
 def alone(answer: object) -> str | None:
     """Return the text of a function or class, preceded by everything it needs from its notebook.
 
-    It may need imports, helpers and plain values. The result is None if these cannot be written as
-    text, or if the text is longer than `LONGEST_KEPT`.
+    These are imports, other functions and classes, and values. The result is None if one of them
+    cannot be written as text, or if the text is longer than `LONGEST_KEPT`.
     """
     if not callable(answer):
         return None
@@ -140,7 +140,7 @@ def alone(answer: object) -> str | None:
     def add(name: str, thing: object) -> None:
         if name in parts:
             return
-        parts[name] = ""  # mark as visited, so that indirect recursion ends
+        parts[name] = ""  # With this entry, functions that call each other are added only once.
         home = sys.modules.get(str(getattr(thing, "__module__", "")))
         defined_name = getattr(thing, "__name__", name)
         if inspect.ismodule(thing):
@@ -156,11 +156,11 @@ def alone(answer: object) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # `name` now comes after the definitions that it needs
+        parts[name] = line  # The entry is now behind those of the definitions that it needs.
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)
-    except Exception:  # There is no source text, or it needs a value that has no literal form.
+    except Exception:  # There is no source text, or it needs a value that cannot be written.
         return None
     text = "\n".join(parts.values()) + "\n"
     return text if len(text) <= LONGEST_KEPT else None
@@ -186,7 +186,7 @@ def _globals(thing: object) -> dict[str, object] | None:
 
 
 def _words(evidence: object) -> Iterable[str]:
-    """Yield the evidence of a check as strings that are the same in every process."""
+    """Yield the evidence of a check as strings, which are the same in every run."""
     if isinstance(evidence, Report):
         yield evidence.digest()
     elif isinstance(evidence, (list, tuple)):

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
 FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
 HEADING = r"(?m)^#+ (.*)"
-# A sentence that begins like this is about the cell below it, and not about the picture above.
+# A sentence that begins like this is about the cell below the sentence, not about the picture above
+# it.
 AHEAD = r"\W*(Next|Below|(In )?[Tt]he next)\b"
-FEWEST = 6  # The minimum number of words that remain in front of such a sentence.
+FEWEST = 6  # The minimum number of words before such a sentence.
 # This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
 AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
@@ -68,7 +69,7 @@ def prose(markdown: str) -> list[str]:
 def until_ahead(sentences: list[str]) -> list[str]:
     """Return the sentences in front of the first one that announces the next cell.
 
-    The list is empty if they have less than six words, as in "Now the addition."
+    If they have fewer than `FEWEST` words, as in "Now the addition.", the list is empty.
     """
     ahead = [i for i, sentence in enumerate(sentences) if re.match(AHEAD, sentence)]
     if not ahead:
@@ -80,7 +81,7 @@ def until_ahead(sentences: list[str]) -> list[str]:
 def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
     """Return the outputs of a cell that a slide shows: its pictures.
 
-    If the cell has no picture and `printed` is set, return its printed text.
+    If the cell has no picture and `printed` is True, return its printed text.
     """
     outputs = cell.get("outputs", [])
     bundles = [output.get("data", {}) for output in outputs]
@@ -93,10 +94,11 @@ def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
 
 
 class Deck:
-    """The texts and outputs of a solved lesson, by cell number.
+    """The texts and outputs of a solved lesson, by the index of the cell.
 
-    `texts` has the markdown cells without their code. `chosen` has the outputs that become slides,
-    and `said` has the text of each slide. `tagged` lists the numbers of cells with the tag `aha`.
+    `texts` has the texts of the markdown cells without blocks of code. `chosen` has the outputs
+    that become slides, and `said` has the sentences of each slide. `tagged` has the indices of the
+    cells with the tag `aha`.
     """
 
     def __init__(self, notebook: NotebookNode) -> None:
@@ -154,14 +156,15 @@ class Deck:
 
 
 def of_itself(outputs: list[NotebookNode]) -> str:
-    """Return the text descriptions of pictures, which contain numbers, as one string."""
+    """Return the descriptions of pictures as one string; the descriptions contain numbers."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
 def workshop(lesson: str) -> tuple[list[str], str]:
-    """Return `(timetable lines, aha)`: what `docs/workshop.md` says about a lesson.
+    """Return `(lines of the timetables, text on the key insight)` for a lesson.
 
-    `aha` is the text on the lesson's key insight; "" if there is none.
+    Both are from `docs/workshop.md`. If the page has no text on the lesson's key insight, that text
+    is "".
     """
     timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
     row = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$"
@@ -227,9 +230,9 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def slides(word: str, html: str | None = None) -> int:
-    """Write a lesson's slides as an HTML page, and return 0.
+    """Write a lesson's slides as an HTML page to the file `html`, and return 0.
 
-    The file is `html`. If it is None, the file is in the current folder and named after the lesson.
+    If `html` is None, the file is in the current folder, and its name is that of the lesson.
 
     :raises LessonError: if no lesson fits `word`, or the file cannot be written.
     """

@@ -1,9 +1,9 @@
 """Store the learner's progress in one file: `progress.json` in the work folder.
 
 Each change reads the file again, changes one record and replaces the whole file atomically. So two
-kernels may write, and fields that this package does not know are kept. A file in a newer format is
-read, but never written. A damaged file is renamed, and a new file is started. If the file cannot be
-written, changes stay in memory and are written with the next change.
+kernels can write to the file, and fields that this package does not know are kept. A file in a
+newer format is read, but never written. A damaged file is renamed, and a new file is started. If
+the file cannot be written, changes stay in memory and are written with the next change.
 
 A record has these fields:
 
@@ -75,11 +75,12 @@ def read(file: Path) -> Record:
 
 
 class Progress:
-    """The learner's progress records in one work folder, by name of exercise or prediction."""
+    """The learner's progress in one work folder: a record for each exercise or prediction."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        self._pending: list[Callable[[Record], None]] = []  # changes not yet written to the file
+        # The changes that are not yet written to the file.
+        self._pending: list[Callable[[Record], None]] = []
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
@@ -108,7 +109,7 @@ class Progress:
         self._keep(of_one)
 
     def call(self, name: str) -> None:
-        """Store the name under which a class knows the learner."""
+        """Store the name by which the learner's class knows the learner."""
         self._keep(lambda data: data.update(name=name))
 
     def _keep(self, change: Callable[[Record], None]) -> None:
@@ -183,9 +184,9 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Context manager: lock the folder for one writing process, if the system can lock folders.
+    """Context manager: lock the folder, so that only one process writes to it.
 
-    Otherwise the last of two concurrent writes wins.
+    Some systems cannot lock folders. There, the last of two concurrent writes replaces the other.
     """
     try:
         import fcntl

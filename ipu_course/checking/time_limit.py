@@ -1,4 +1,4 @@
-"""Limit the time of a check, and restore the names that an answer rebinds in numpy or this project.
+"""Limit the time of a check, and restore names of modules that an answer binds to other objects.
 
 A watch thread makes the main thread raise an exception. It uses `Py_AddPendingCall`: CPython calls
 a pending function in the main thread between two bytecode instructions. This needs no signals, so
@@ -7,9 +7,10 @@ it should work the same on every system. (It was tested on Linux, but not on mac
 * Python code gets the exception at its next loop iteration or call. So do the loops of the
   simulator, including compiled ones.
 * A call into C, such as `time.sleep(99)` or waiting for a lock that is never released, continues
-  until it returns or the learner interrupts the kernel. The watch prints that advice.
+  until it returns or the learner interrupts the kernel. The watch thread prints a text that advises
+  the learner to interrupt it.
 * A call that never releases the interpreter lock, such as `sum(range(10**15))`, blocks the watch
-  too. Only a restart of the kernel ends it.
+  thread too. Only a restart of the kernel ends it.
 
 The limit counts the processor time of this process. So a right answer passes even if many learners
 share a machine and each process waits for its turn. For code that sleeps, wall-clock time counts.
@@ -38,19 +39,22 @@ T = TypeVar("T")
 # An answer may take this many seconds of processor time. On an idle machine, an answer that ignores
 # the first exception still ends within 10 seconds.
 LIMIT = 8.0
-# (wall-clock time, processor time, time in the queue for a processor) when the current check began
+# What `times()` returned when the current check began.
 BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0, 0.0))
 # If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
 # seconds.
 AGAIN = (0.7, 0.5)
-ASLEEP = 0.1  # If an answer has less than this share of processor time, it counts as waiting.
+# An answer sleeps if the processor time and the time in the queue for a processor are together less
+# than this share of the wall-clock time.
+ASLEEP = 0.1
 # If an answer catches every exception, `Stopped` is raised as often as possible for this many
 # seconds.
 BURST = 0.2
 # The main thread runs undisturbed for this many seconds before `Stopped` is raised again.
 PAUSE = 0.5
 
-# The modules that checks use: their bindings are restored after every call into an answer.
+# The modules that checks use. Their names are restored after every call into an answer. The names
+# of other modules are restored after the check.
 OFTEN = {
     "numpy",
     "builtins",
@@ -63,7 +67,8 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# PyObject_Size calls __len__ and returns -1 if it raises, as a pending function must.
+# PyObject_Size calls __len__. If __len__ raises an error, it returns -1, as a pending function
+# must.
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
@@ -81,8 +86,8 @@ class TooLong(Exception):
 class _Watch:
     """A thread that stops the main thread's work when its time is over.
 
-    `over` says that the time limit has passed. `done` says that the work has ended; from then on,
-    no exception is raised in the main thread.
+    If `over` is True, the time limit has passed. If `done` is True, the work has ended, and no
+    exception is raised in the main thread.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -140,15 +145,15 @@ class _Watch:
         return 0
 
 
-_watches: list[_Watch] = []  # keeps the objects of pending calls alive until they run
+_watches: list[_Watch] = []  # This list keeps the objects of pending calls alive until they run.
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
     """Return the result of `work()`, and stop it after `seconds` of processor time.
 
-    Work that only waits is stopped after `seconds` of wall-clock time. Errors of `work` are passed
-    on. The limit works only in the main thread, where notebooks run their cells. In other threads
-    nothing stops `work`.
+    Work that sleeps is stopped after `seconds` of wall-clock time. Errors of `work` are raised
+    unchanged. The limit works only in the main thread, where notebooks run their cells. In other
+    threads nothing stops `work`.
 
     :raises TooLong: if the work did not end within its limit.
     """
@@ -174,7 +179,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
 
 def _is_asleep(worked: float, queued: float, waited: float) -> bool:
-    """Return whether an answer slept for most of `waited` seconds.
+    """Return whether an answer slept for most of `waited` seconds of wall-clock time.
 
     It did not sleep while it had a processor (`worked`) or was in the queue for one (`queued`).
     """
@@ -189,8 +194,8 @@ def times() -> tuple[float, float, float]:
 def queued_time() -> float:
     """Return the seconds for which the main thread was ready to run, but had no processor.
 
-    Only Linux counts them; on other systems the result is 0. There, an answer that gets hardly any
-    processor time is treated as if it slept.
+    On systems other than Linux, they are unknown and the result is 0. There, an answer that gets
+    hardly any processor time is treated as if it slept.
     """
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
@@ -202,21 +207,22 @@ def queued_time() -> float:
 def half_is_over() -> bool:
     """Return whether the current check has used half of its time.
 
-    Processor time counts, as for the limit. Wall-clock time counts only for code that sleeps. The
-    explanation of a wrong answer therefore does not depend on how busy the machine is.
+    It counts processor time, like the limit, and wall-clock time only for code that sleeps. So it
+    does not depend on how busy the machine is, and neither does the explanation of a wrong answer.
     """
     waited, worked, queued = (now - began for now, began in zip(times(), BEGAN.get(), strict=True))
     return (waited if _is_asleep(worked, queued, waited) else worked) > LIMIT / 2
 
 
-# `Meanwhile` has temporary bindings: {(module or class, name): object}.
+# `Meanwhile` has the objects to which names are bound during a block: {(module or class, name):
+# object}.
 Owner = ModuleType | type
 Meanwhile = Mapping[tuple[Owner, str], object]
 
 
 @dataclass
 class _Names:
-    """The names of a module or class before a check (`were`) and now (`live`)."""
+    """The names of a module or class: their objects before a check (`were`) and now (`live`)."""
 
     owner: Owner
     live: Mapping[str, object]
@@ -242,8 +248,8 @@ class _Names:
 def _learners(value: object) -> bool:
     """Return whether `value` is a function that belongs neither to this project nor to numpy.
 
-    Functions that this project adds to its modules on first use are therefore not treated as the
-    learner's.
+    This project adds functions to its own modules when they are first used. They do not count as
+    functions of the learner.
     """
     return (
         isinstance(value, FunctionType)
@@ -253,13 +259,13 @@ def _learners(value: object) -> bool:
 
 
 class Bindings:
-    """The objects to which names of numpy, of this project and of builtins are bound."""
+    """The names of numpy, of this project and of builtins, and the objects bound to them."""
 
     def __init__(self) -> None:
         self.modules = 0
         self.names = list[_Names]()
         self.meanwhile: Meanwhile = {}
-        self.watched = 0  # how many nested `as_it_was` blocks are active
+        self.watched = 0  # The number of nested `as_it_was` blocks that are active.
 
     def note(self) -> None:
         """Record the current bindings of all names."""
@@ -290,8 +296,8 @@ class Bindings:
     def put_back(self, often: bool = False) -> None:
         """Restore every name to its recorded binding.
 
-        With `often`, restore only the names that the checks themselves use. If no check is active,
-        the recorded bindings are from an earlier check, and nothing is restored.
+        If `often` is True, restore only the names of modules that the checks themselves use. If no
+        check is active, the recorded bindings are from an earlier check, and nothing is restored.
         """
         for name in self.names if self.watched else ():
             if (name.often or not often) and (self.meanwhile or name.changed()):
@@ -305,7 +311,7 @@ _bindings = Bindings()
 def as_it_was() -> Iterator[None]:
     """Context manager: restore the names of numpy, this project and builtins after the block.
 
-    In the block, exit() ends the answer, not the kernel.
+    If the learner's code calls exit() in the block, only the answer ends, and the kernel runs on.
     """
     _bindings.note()
     _bindings.watched += 1
@@ -333,7 +339,7 @@ def _leave() -> None:
 def rebound(names: Meanwhile) -> Iterator[None]:
     """Context manager: bind each name in `names` to another object during a block of a check.
 
-    If an answer binds such a name again, the name is restored to that object.
+    If an answer binds such a name to a third object, it is bound again to the object in `names`.
     """
     _bindings.put_back()
     with as_it_was():
@@ -343,5 +349,5 @@ def rebound(names: Meanwhile) -> Iterator[None]:
 
 
 def put_back() -> None:
-    """Restore the names that checks use, if a call of the learner's code has rebound them."""
+    """Restore the names that checks use, if a call of the learner's code has changed them."""
     _bindings.put_back(often=True)

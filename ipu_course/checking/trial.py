@@ -54,7 +54,7 @@ from ipu_teach.types import Array, DType
 # These opcodes load a name that the function itself does not bind.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 Place = Callable[[Graph, Tensor], None]
-Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
+Built = tuple[Program, list[Tensor]]  # The program of an answer, and its result tensors.
 # `Parts` has the tensors of a trial and then its streams. Their number depends on the trial, so no
 # single type fits all trials.
 Parts: TypeAlias = list[Any]
@@ -66,9 +66,6 @@ class EngineOptions(TypedDict, total=False):
 
     strict: Mapping[str, bool]
     shuffle: int | None
-
-
-# The mapping of a tensor is a tile, one of the functions below, or None for an unmapped tensor.
 
 
 def linearly(graph: Graph, tensor: Tensor) -> None:
@@ -96,9 +93,11 @@ def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
 class Var:
     """A tensor of a trial.
 
-    `lies` is its tile mapping. For each run, `given` has the value that is written before it, and
-    `right` has the value that is expected after it. `kept` says that the program must not change
-    the given value.
+    - `lies` is its tile mapping: a tile, a function that maps the tensor, or None for an unmapped
+      tensor.
+    - `given` has the value that is written before each run, and `right` has the value that is
+      expected after each run.
+    - If `kept` is True, the program must not change the given value.
     """
 
     dtype: type[DType]
@@ -110,7 +109,7 @@ class Var:
 
     @property
     def after(self) -> Sequence[Array]:
-        """The expected value after each run; empty if the value is not checked."""
+        """The expected value after each run. It is empty if the value is not checked."""
         return self.given if self.kept else self.right
 
     def place(self, graph: Graph, tensor: Tensor) -> None:
@@ -126,7 +125,7 @@ class StreamIn:
     """A stream to the device, with its data.
 
     `brings` is the data, element by element; it is not repeated. `size` is the number of values in
-    an element. `hers` says that the answer itself creates the stream.
+    an element. If `hers` is True, the answer itself creates the stream.
     """
 
     dtype: type[DType]
@@ -143,7 +142,7 @@ class StreamIn:
 class StreamOut:
     """A stream to the host.
 
-    `size` is the number of values in an element. `hers` says that the answer itself creates the
+    `size` is the number of values in an element. If `hers` is True, the answer itself creates the
     stream.
     """
 
@@ -156,13 +155,11 @@ class StreamOut:
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
-# The functions below are the forms of answers: each builds the program of an answer.
-
-
 def builds(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Call answer(graph, *tensors, *streams, *more), which returns a program.
+    """Build the program of an answer that is a function and returns a program.
 
-    Return `(program, [])`; the empty list says that the answer returns no tensors.
+    The answer is called as answer(graph, *tensors, *streams, *more). Return `(program, [])`; the
+    empty list means that the answer returns no tensors.
     """
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
@@ -183,8 +180,8 @@ def appends(
     `together` is positive, the answer gets the tensors in lists of `together` tensors, such as one
     list per IPU.
 
-    If the answer does not return tensors, the verdict shows `asks` as the expected result, the
-    advice `step`, and `message(returned value)`. If a tensor has another shape, it shows
+    If the answer does not return tensors, the verdict shows `message(returned value)`, `asks` as
+    the expected result, and the advice `step`. If a tensor has another shape, the verdict shows
     `expected`, `why` and `advice`.
     """
 
@@ -228,7 +225,9 @@ def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
 
 
 def codelet_of(answer: object, call: str) -> type[Vertex]:
-    """Return the answer if it is a codelet with its own compute(); `call` is named in errors.
+    """Return the answer if it is a codelet with its own compute().
+
+    `call` is the call that errors name.
 
     :raises AnswerKindError: if the answer is not a codelet.
 
@@ -247,8 +246,9 @@ def codelet_of(answer: object, call: str) -> type[Vertex]:
 def lost(graph: Graph, stored: bool) -> Reason:
     """Return `(why, next step)` if the results of an answer's codelet are lost; else ("", "").
 
-    Results are lost if compute() uses a field's name without `self.`, or if it returns a value
-    while the run `stored` nothing.
+    Results are lost if compute() uses a field's name without `self.`. They are also lost if
+    compute() returns a value and the run stored nothing (`stored` is False). Codelets of the kit
+    are skipped.
     """
     tables = (table for compute_set in graph.compute_sets for table in compute_set.tables.values())
     for cls in {table.codelet: None for table in tables}:
@@ -281,7 +281,7 @@ def lost(graph: Graph, stored: bool) -> Reason:
 
 
 def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
-    """Return {field: numbers of elements}, with one number for each vertex of `table`."""
+    """Return a dict from each field of `table` to a list: its number of elements in each vertex."""
     return {
         name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
         for name in table.edges
@@ -293,9 +293,9 @@ def _kits(cls: type[Vertex]) -> bool:
 
 
 def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
-    """Yield the instructions of a function.
+    """Yield the bytecode instructions of a function.
 
-    For nested functions, yield only the instructions that load global names.
+    For functions defined inside it, yield only the instructions that load global names.
     """
     yield from dis.get_instructions(code)
     for part in code.co_consts:
@@ -304,7 +304,7 @@ def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
 
 
 def equal(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two runs give the same results, in all executions of the reference run."""
+    """Return whether two runs have the same results in all executions of the reference run."""
     runs = reference_run.trial.runs
     return same(reference_run.outcome(runs), learner_run.outcome(runs))
 
@@ -313,7 +313,7 @@ def equal(learner_run: Ran, reference_run: Ran) -> bool:
 class Trial:
     """The conditions under which answers run.
 
-    * `tried` describes them in words.
+    * `tried` describes the conditions in words.
     * `tensors` and `streams` are the variables and streams of the graph, by name. An answer is
       called with them, and then with the arguments in `more`.
     * `form` is the function that builds the program of an answer.
@@ -330,14 +330,14 @@ class Trial:
     runs: int = 1
     tiles: int = TILES
     ipus: int = 1
-    replicas: int = 1  # replicas of the graph; each has its own copy of a tensor
+    replicas: int = 1  # The number of replicas of the graph. Each has its own copy of a tensor.
     options: EngineOptions = field(default_factory=EngineOptions)
     # If the device decides when a loop ends, the run is stopped as endless after this many rounds.
     # 0 means that rounds are not counted.
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
-    agree: Callable[[Ran, Ran], bool] = equal  # whether two runs have equal results
-    # returns all trials of the exercise, including this one
+    agree: Callable[[Ran, Ran], bool] = equal  # This returns whether two runs have equal results.
+    # This returns all trials of the exercise, including this one.
     beside: Callable[[], Sequence[Trial]] = tuple
 
     def build(self, answer: Answer) -> Ran:
@@ -399,15 +399,16 @@ class Trial:
         nearest: bool = False,
         **figures: str | float,
     ) -> Reason:
-        """Return `(why, next step)` of the first known mistake with the learner's results.
+        """Return `(why, next step)` of the first known mistake that gives the learner's results.
 
         Only the mistakes of `exercises` are compared. If all runs of the trial have the same
         values, the results must also be the same in a second trial with other values. `runs` is the
-        number of runs to compare; 0 means all. If several mistakes match, `nearest` chooses the one
-        whose program has the most similar steps. `figures` are filled into the texts.
+        number of runs to compare; 0 means all. If several mistakes match and `nearest` is True, the
+        mistake whose program has the most similar steps is chosen. `figures` are filled into the
+        texts.
 
-        Two causes are found without a known mistake: lost results (see `lost`), and a run that
-        continues from the state of the first one. If nothing explains the results, the result is
+        Two causes are reported without a known mistake: lost results (see `lost`), and a later run
+        that continues from the state of the first run. If nothing explains the results, return
         `("", advice)`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
@@ -437,9 +438,10 @@ class Trial:
     def another(self) -> Trial | None:
         """Return a trial of the same exercise with other values; None if there is none.
 
-        It is the first of the exercise's other trials, if there are any. Otherwise it is this trial
-        with the values of its floating-point tensors in another order. That needs the same values
-        in all runs, no stream to the device, and values that change with their order.
+        It is the first of the exercise's other trials, if there are any. Otherwise, it is this
+        trial with the values of its floating-point tensors in another order. The result is then
+        None if the runs have different values, if there is a stream to the device, or if another
+        order does not change the values.
         """
         for trial in self.beside():
             if trial.tried != self.tried:
@@ -466,7 +468,7 @@ class Trial:
     def agree_again(self, learner_run: Ran, like: Answer) -> bool:
         """Return whether a known mistake gives the learner's results in a second trial, too.
 
-        If one of them has no second trial, the result is True.
+        `like` is the mistake as an answer. The result is True if there is no second trial.
         """
         there = replace(learner_run.trial, runs=self.runs).another()
         here = self.another()
@@ -477,16 +479,16 @@ class Trial:
         return self.agree(learner_run.again, here.outcome(like))
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """Return the error of an answer as `NotYet` if a known mistake fails in the same way.
+        """Return a `NotYet` error if a known mistake of `exercises` fails in the same way.
 
-        Otherwise return `broken` unchanged.
+        Otherwise return `broken`, the error of the answer, unchanged.
         """
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, message, why=why, next_step=advice) if why else broken
 
     def through(self, answer: Answer, *exercises: str) -> Ran:
-        """Return a run of the answer; explain its error by a known mistake if possible.
+        """Build and run the answer's program, and return the completed run.
 
         :raises NotYet: if a known mistake of `exercises` fails in the same way.
 
@@ -500,9 +502,10 @@ class Trial:
         return run
 
     def twice(self) -> Trial:
-        """Return a trial with a second run, before which the same values are written again.
+        """Return a trial with two runs, before each of which the same values are written.
 
-        The expected values apply to the first run only; `Ran.refuse_unrepeatable` compares both.
+        The expected values apply to the first run only. `Ran.refuse_unrepeatable` compares the
+        second run with the first.
         """
         tensors = {
             name: replace(var, given=[*var.given, *var.given]) for name, var in self.tensors.items()
@@ -518,8 +521,9 @@ class Trial:
 class Wrong:
     """The first wrong element of a tensor.
 
-    `run` is the index of the run in which it is wrong. `came` has its position and its actual value
-    as text. `right` has the expected values of the whole tensor in that run.
+    `run` is the index of the run in which the element is wrong. `came` is a text with the name of
+    the element and its actual value. `expected` is the expected value of the element, and `right`
+    has the expected values of the whole tensor in that run.
     """
 
     run: int
@@ -537,12 +541,12 @@ class Ran:
     """An answer's program in its graph and, after `run`, its results.
 
     * `results`: the tensors that the answer returned.
-    * `came`: for each run, {tensor name: values}.
-    * `sent`: {stream name: values}.
+    * `came`: for each run, a dict from the name of a tensor to its values.
+    * `sent`: a dict from the name of a stream to the host to the values that it sent.
     * `error`: the error with which the program ended, or None.
     * `endless`: for each run, whether it was stopped as endless.
-    * `again`: a run of the same answer with other values. It exists once a known mistake has given
-      the same results with these values.
+    * `again`: a run of the same answer with other values, or None. It is built once a known mistake
+      has given the same results with the values of this trial.
     """
 
     trial: Trial
@@ -552,7 +556,7 @@ class Ran:
     program: Program
     results: list[Tensor]
     engine: Engine = field(init=False)
-    report: Report = field(init=False)  # report of the first run
+    report: Report = field(init=False)  # The report of the first run.
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
     came: list[dict[str, Array]] = field(default_factory=list)
@@ -560,7 +564,7 @@ class Ran:
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
     again: Ran | None = None
-    rounds: int = 0  # rounds of these loops in the current run
+    rounds: int = 0  # The rounds in the current run of loops whose end the device decides.
 
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.
@@ -584,15 +588,15 @@ class Ran:
 
     @property
     def blank(self) -> bool:
-        """Whether the program wrote nothing into at least one of the tensors."""
+        """Whether the program wrote nothing into at least one of the checked tensors."""
         return any(self.unwritten(name) for name in self.trial.tensors)
 
     @property
     def goes_on(self) -> bool:
-        """Whether a wrong run seems to continue from the state that the first run left.
+        """Whether a later run seems to continue from the state that the first run left.
 
-        This is assumed if the first run is right, a later run is wrong, and the learner's vertices
-        have state.
+        This is assumed if the first run is right, a later run is wrong, and a vertex of the learner
+        has state.
         """
         wrong = [difference for name in self.trial.tensors if (difference := self.wrong(name))]
         tables = (
@@ -627,7 +631,7 @@ class Ran:
             self.engine = engine = Engine(graph, self.program, **trial.options)
             engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
-                # The list also has the streams that the answer created.
+                # The trial declares all streams, except those that report the rounds of a loop.
                 if stream.handle not in trial.streams:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
@@ -675,8 +679,8 @@ class Ran:
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
         """Return the results of the first `runs` runs as a list.
 
-        It has the values of tensors and streams, then for each run whether it was endless, then the
-        type of the error.
+        The list has the values of tensors and streams, then a list of whether each run was endless,
+        then the type of the error.
         """
         values = (value for run in self.came[:runs] for value in run.values())
         return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
@@ -729,8 +733,6 @@ class Ran:
             draws=draws,
         )
 
-    # The methods below refuse faults that any program can have.
-
     @property
     def cycles(self) -> float:
         """The modelled cycles of the first run, from its trace.
@@ -741,7 +743,7 @@ class Ran:
         return float(self.report.total_cycles)
 
     def wrong(self, name: str) -> Wrong | None:
-        """Return the first wrong element of the tensor `name`; None if every run is right."""
+        """Return the first wrong element of the tensor `name`; None if no element is wrong."""
         for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
@@ -765,9 +767,9 @@ class Ran:
         return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
 
     def refuse_unrepeatable(self, name: str) -> None:
-        """Raise `NotYet` if the second run of a `twice` trial left other values in `name`.
+        """Raise `NotYet` if the second run of a `twice` trial left other values in a tensor.
 
-        Call it when the first run is known to be right.
+        `name` is the name of the tensor. The first run must be known to be right.
         """
         first, second = (run[name] for run in self.came)
         if not (other := ~((first == second) | (first != first) & (second != second))).any():
@@ -911,7 +913,7 @@ def _kind(step: Program) -> str:
 
 
 def narrowed(actual: Array, right: Array) -> Reason:
-    """Return `(why, next step)` for results that overflowed HALF, or were rounded to it.
+    """Return `(why, next step)` for results that overflowed HALF, or were rounded to HALF.
 
     For any other result, return ("", "").
     """

@@ -58,9 +58,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """Return an HTML table row without background shading.
+    """Return an HTML table row without background colour.
 
-    Notebooks shade every second row, which would suggest a meaning that is not there.
+    Notebooks colour every second row, and readers could take the colour for information.
     """
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
@@ -70,7 +70,7 @@ def _row(label: str, content: str) -> str:
 class Bars:
     """A cost next to its budget, both in `unit`.
 
-    `least` is the machine's lower bound on the cost, or None if it is unknown.
+    `least` is the lowest cost that is possible on the machine, or None if it is unknown.
     """
 
     budget: float
@@ -95,7 +95,7 @@ class Bars:
         return value / max(self.budget, self.yours, 1e-300)
 
     def text(self) -> list[tuple[str, str]]:
-        """Return `(label, text)` for each bar; the text draws the bar in characters."""
+        """Return `(label, text)` for each bar; the text has the bar drawn with characters."""
         return [
             (
                 label,
@@ -143,9 +143,9 @@ class Panel:
     """A framed text below a cell: a heading and labelled rows.
 
     `mark` is a sign before the heading, `rows` has pairs (label, text), and `bars` shows a cost
-    next to its budget. `picture` is a view that is folded below the rows; the text form prints its
-    description. `code` has pairs (heading, lines), which are shown side by side if the page is wide
-    enough.
+    next to its budget. `picture` is a view below the rows, which the reader has to unfold; the text
+    form prints its description. `code` has pairs (heading, lines), which are shown side by side if
+    the page is wide enough.
     """
 
     heading: str
@@ -179,7 +179,7 @@ class Panel:
             first = f"  {label + ':':{width}} "
             later = " " * (width + 3)
             for part in text.splitlines() or [""]:
-                # an indented line is code or a drawing, so it is not wrapped
+                # An indented line is code, and a line that begins with "|" is a bar: not wrapped.
                 lines.append(
                     first + part if part.startswith((" ", "|")) else _filled(part, first, later)
                 )

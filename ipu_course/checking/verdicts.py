@@ -1,8 +1,8 @@
 """The possible results of a check.
 
 An answer passed, is not right yet, was not attempted, raised an error, or could not be judged. A
-check returns `Passed` or raises an exception such as `NotYet`. `Found` is the result as texts for
-the learner.
+check returns `Passed` or raises an exception such as `NotYet`. `Found` has the texts of the result
+for the learner.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Picture | None]  # a view of the failing case; None if it would add nothing
+Draws = Callable[[], Picture | None]  # It returns a view of the case that failed, or None.
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a check, in words.
+    """The result of a check as texts for the learner.
 
     If the answer passed, `shared` is the line of share() with which others can verify it, or None.
     If it was refused, `picture` is a view of the case that the text describes, or None.
@@ -62,7 +62,7 @@ class Passed:
     * `bars`: the cost next to its budget.
     * `figure`: the cost, if it differs from the one in `bars` or there are no bars. Its unit is
       that of `bound`, or `unit` if there is no bound.
-    * `bound`: the machine's lower bound on the cost.
+    * `bound`: the lowest cost that is possible on the machine.
     * `evidence`: the numbers, arrays and reports that the check saw.
     """
 
@@ -167,9 +167,9 @@ class NotYet(Exception):
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
     """Return a function that builds the refusals of an answer to an exercise.
 
-    The function takes most arguments of `NotYet`. It takes reason and advice from the first known
-    mistake for whose answer `fails_alike` returns True. Without such a mistake, it uses its
-    arguments.
+    The function takes the arguments of `NotYet`. If there is a known mistake for whose answer
+    `fails_alike` returns True, the refusal has the reason and the advice of the first such mistake
+    instead.
     """
 
     def refused(
@@ -196,10 +196,10 @@ def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[...,
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
-    """Raise the first of these refusals, if there are any.
+    """Raise the first of these refusals; do nothing if there are none.
 
-    `wrong` has pairs (refusal, what is special about its case); the second is "" for ordinary
-    cases.
+    `wrong` has pairs of a refusal and a text that says what is special about its case. The text is
+    "" for ordinary cases.
     """
     for fault, special in wrong[:1]:
         raise (
@@ -210,4 +210,4 @@ def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
 
 
 class NotAttempted(Exception):
-    """Raised for a gap that is still blank."""
+    """Raised if the learner has not filled the gap."""

@@ -1,4 +1,4 @@
-"""Checks of warm-ups: exercises of two minutes that prepare a step of a larger exercise."""
+"""Checks of warm-ups: exercises of two minutes that prepare a step of a longer exercise."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def tensor_call(
 ) -> Judge:
     """Return a check of a function that appends to a program and returns a tensor.
 
-    The function runs on tensors of 13 rows (one for each tile) and of 3 rows, with 4 numbers in a
-    row. `right` computes the expected array from an array, `asks` describes the expected tensor in
+    The function runs on tensors of 13 rows (one for each tile) and of 3 rows. A row has 4 numbers.
+    `right` computes the expected array from an array, `asks` describes the expected tensor in
     words, and `precise` is the tolerance relative to the largest number of the right result.
     """
 
@@ -72,8 +72,8 @@ def tensor_call(
 def program(name: str, trial: Trial, out: str, ready: Callable[[Answer, Ran], None]) -> Judge:
     """Return a check that runs the answer in a trial.
 
-    It compares the tensor `out` with the expected values, then calls `ready(answer, run)`, which
-    refuses other faults.
+    It compares the tensor `out` with the expected values. Then it calls `ready(answer, run)`, which
+    raises `NotYet` if the answer has another fault.
     """
 
     def judge(answer: Answer) -> Passed:

@@ -1,4 +1,4 @@
-"""Read the prose of a lesson's exercises and predictions from its `words.md`.
+"""Read the texts of a lesson's exercises and predictions from its `words.md`.
 
     # Matrix-vector and matmul optimisation
     minutes: 110
@@ -24,7 +24,7 @@ from pathlib import Path
 from ipu_course.checking.naming import EXERCISE, folder_of
 from ipu_teach.errors import LessonSourceError, shown
 
-Entries = dict[str, list[str]]  # label -> its texts, in order
+Entries = dict[str, list[str]]  # {label: its texts, in order}
 
 HEADING = re.compile(rf"## (check|predict) ({EXERCISE}(?: again)?): (.+)")
 ENTRY = re.compile(r"([a-z]+): (.+)")

@@ -23,16 +23,16 @@ from ipu_teach.report.html import tabled
 HARDEST = 5  # The maximum number of exercises in the table of the hardest ones.
 WIDEST = 90  # The maximum number of characters of a reason in the text table.
 
-BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
+BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # (caption, heads, rows)
 
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise that learners found hard, with counts of learners.
+    """An exercise that learners found hard, with its most common reason for a refusal.
 
     `tried`, `solved` and `stuck` are numbers of learners. `attempts` is the median number of
-    attempts of those who solved it, or 0 if nobody did. `reason` is the most common reason for a
-    refusal, and `times` says how often it was shown.
+    attempts of those who solved it, or 0 if nobody did. `times` says how often `reason`, the most
+    common reason, was shown.
     """
 
     exercise: Exercise
@@ -45,7 +45,7 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Return the exercises that were refused at least once, the hardest first.
+    """Return the exercises of which at least one answer was refused, the hardest first.
 
     They are ordered by the number of learners who are stuck, then by the number of learners who
     have not solved them, then by the number of refusals.
@@ -86,8 +86,8 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
     """Return the tables of a class as (caption, column heads, rows).
 
     The first table has the progress of each learner, and the second has the hardest exercises. If
-    `ladder` is not None, its entries form another table. Files that could not be read are listed
-    last.
+    `ladder` is not None, its entries are the next table. A last table has the files that could not
+    be read.
     """
     begun = [
         lesson

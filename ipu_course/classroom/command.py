@@ -25,7 +25,7 @@ def main(words: Sequence[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
-    # `--csv FOLDER`: --csv took a folder as its file
+    # After `--csv FOLDER`, the parser has taken the folder for the file of --csv.
     if options.csv and Path(options.csv).is_dir():
         options.folders = [options.csv, *options.folders]
         options.csv = ""
@@ -43,8 +43,8 @@ def main(words: Sequence[str]) -> int:
             roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
-        # Report a missing folder before the page starts. A folder without progress may get some
-        # later.
+        # A missing folder is an error before the page starts. A folder without progress files is
+        # not, because learners may write some later.
         for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, options.port)

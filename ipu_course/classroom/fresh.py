@@ -1,4 +1,4 @@
-"""Prepare the work folders for the next class: move the files of the last class aside."""
+"""Prepare the work folders for the next class: move the files of the last class into subfolders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move the content of each learner's work folder into a subfolder; return 0.
+    """Move the files in each learner's work folder into a new subfolder of it; return 0.
 
-    The subfolder is named after the time. Without `sure`, only list what would be moved.
+    The name of the subfolder has the time. Hidden files and earlier subfolders of this kind are not
+    moved. If `sure` is False, nothing is moved, and the work folders are only listed.
 
     :raises LessonError: if there is nothing to move, or something cannot be moved. Files that were
-    moved before the error stay moved.
+        moved before the error stay in the subfolder.
     """
     works = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
     if not works:

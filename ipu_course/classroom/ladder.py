@@ -1,8 +1,8 @@
 """The ladder of a class: shared answers ordered by cost, each run again to confirm its line.
 
 A shared answer is a program that somebody else wrote. It runs in its own process, for a limited
-time, in an empty folder. It has the rights of the user who asks for the ladder, so use the ladder
-only where you would run the learners' notebooks.
+time, in an empty folder. The process has the rights of the user who asks for the ladder. So use the
+ladder only on a machine on which you would also run the learners' notebooks.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ NO_COST = "the line carries no cost"
 # A shared answer gets only the environment variables that Python needs, and no tokens of the user.
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
-# {(line, code): the reason why the answer was not confirmed, or "" if it was}
+# {(line, code): why the answer was not confirmed, or "" if it was confirmed}
 _replayed: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer on the ladder: its exercise, author and cost.
+    """One shared answer on the ladder: its exercise, its author and its cost.
 
-    `why` is the reason why the answer was not confirmed, such as an error when it ran again; "" if
-    it was confirmed.
+    If the answer was not confirmed, `why` is the reason, such as an error when it ran again. If it
+    was confirmed, `why` is "".
     """
 
     exercise: str
@@ -70,7 +70,10 @@ def climbed(
 
 
 def _height(rung: Rung) -> tuple[Key, bool, float, str]:
-    """Return the sort key of a shared answer: exercise, whether it is unconfirmed, cost, author."""
+    """Return the key by which shared answers are sorted.
+
+    It has the exercise, whether the answer was not confirmed, the cost and the author.
+    """
     return sort_key(rung.exercise), not rung.holds, rung.figure, rung.name.casefold()
 
 

@@ -3,8 +3,8 @@
     ipu-teach doctor --workshop
 
 It tries a port, a JupyterLab page, a kernel and a lesson, and downloads nothing. Everything that it
-starts is stopped again, also after Ctrl-C. All waits have limits. The checks connect only to the
-loopback interface, never through a proxy.
+starts is stopped at the end, also after Ctrl-C. All waits have limits. The checks connect only to
+the loopback interface, never through a proxy.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ipu_course.checking.notebooks import find_lesson, install_line, work_folder
 from ipu_course.doctor import DoctorRow
 from ipu_teach.errors import LessonError
 
-# the command that opens a lesson, and its environment
+# A function that returns the command that opens a lesson, and the environment of the command.
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
 PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
 HOST = "localhost"  # JupyterLab opens an address with this host.
-ROOM = 0.5  # The GB that notebooks, the real MNIST and saved pages need.
+ROOM = 0.5  # The GB of disk that notebooks, MNIST and saved pages need.
 # Each wait has a limit of this many seconds. A first start from a slow disk takes half a minute.
 LIMIT = 90
 BEAT = 2  # The seconds between two progress dots.
@@ -51,7 +51,7 @@ WORDS = f"{sys.executable} -m ipu_teach"
 
 
 class No(Exception):
-    """Raised by a failed check; it has what happened (`came`) and what to do (`next_step`)."""
+    """Raised by a failed check, with what happened (`came`) and what to do next (`next_step`)."""
 
     def __init__(self, came: str, next_step: str = "") -> None:
         super().__init__(came)
@@ -62,10 +62,11 @@ class No(Exception):
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
     """Run all checks and print their results; return 0 if all succeed, else 1.
 
-    `known` has the checks of `doctor`, by question; they run first. `opening` returns the command
+    `known` has the checks of `doctor`, by question. They run first. `opening` returns the command
     and the environment that open a lesson.
 
-    :raises LessonError: on a server of a JupyterHub, for which these checks are not made.
+    :raises LessonError: on a server of a JupyterHub, because the checks are for learners' own
+        machines.
     """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         raise LessonError("""ipu-teach doctor --workshop checks a learner's own machine, but
@@ -88,7 +89,7 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
     """Print a question and the result of its check, and return whether the check succeeded.
 
     `answer()` runs the check and returns details for the printed line. If it raises an error, the
-    check has failed; a `No` has the reason and the next step.
+    check has failed. If the error is a `No`, its texts are printed.
     """
     print(f"{question:41}", end=" ", flush=True)
     try:
@@ -119,9 +120,9 @@ def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Yield the remaining seconds of a wait of `limit` seconds, until the time is over.
+    """Yield the remaining seconds of a wait of `limit` seconds, until none are left.
 
-    It prints a dot every `BEAT` seconds.
+    Print a dot every `BEAT` seconds.
     """
     began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
@@ -199,7 +200,7 @@ class Rehearsal:
 
     opening: Opening
     port: int = 0
-    client: Any = None  # the client of a running kernel
+    client: Any = None  # The client of the running kernel.
     alive: Callable[[], bool] = lambda: False
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 

@@ -62,9 +62,10 @@ def replay(line: str, code: str) -> str:
 
 
 def definitions(path: Path) -> dict[str, Any]:
-    """Return the names that the cells of a solved lesson define.
+    """Return the names that the cells of a solved lesson define, with their objects.
 
-    Cells that display or check something are skipped, and so are cells that use their results.
+    Cells that display or check something do not run. Cells that use names from such cells do not
+    run either.
     """
     # Lessons import `built` in a cell with display functions, which is skipped below.
     names: dict[str, Any] = {"__name__": "__main__", "built": built}
@@ -81,7 +82,7 @@ def definitions(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read the request, replay the answer and write the result.
+    """Read the request, run the answer, and write the reason why it was not confirmed.
 
     Text that the answer itself prints is dropped.
     """

@@ -1,7 +1,7 @@
 """Find the learners of a class and read their progress files.
 
-A file may have been edited, cut short, or come from anywhere. Files that cannot be read are
-reported and left unchanged.
+A file may have been edited, may be incomplete, and may come from anywhere. Files that cannot be
+read are reported and left unchanged.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
 
-DEPTH = 4  # The levels of folders that are searched, such as class/ada/kit/work.
-ASIDE = "before-"  # The folders with an earlier group's work have this prefix.
-WORK = "work"  # The name of a work folder, unless IPU_TEACH_WORK sets another.
+DEPTH = 4  # The number of levels of folders that are searched. An example is class/ada/kit/work.
+ASIDE = "before-"  # The names of folders with the work of an earlier class begin with this.
+WORK = "work"  # The name of a work folder, unless IPU_TEACH_WORK has another.
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Learner:
     def at(self) -> str:
         """The exercise or prediction at which the learner is now.
 
-        It is the last one that was tried, in course order, or the one after it if that is done. It
-        is "" before the first attempt and after the end of the course.
+        It is the last one in the course that the learner has tried, or the next one if that one is
+        done. It is "" if the learner has tried none, or has done the last one of the course.
         """
         items = [item.name for lesson in catalogue() for item in lesson.items]
         furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
@@ -76,7 +76,7 @@ class Learner:
         ]
 
     def reasons(self, exercise: str) -> Counter[str]:
-        """Return {reason: count} for the refusals of the learner's answers to an exercise."""
+        """Return {reason: count} for the refused answers of the learner to an exercise."""
         messages = self.records.get(exercise, {}).get("said")
         return (
             Counter({one_line(why): whole(n) for why, n in messages.items()})
@@ -155,8 +155,8 @@ def called(folders: Iterable[str]) -> Roster:
 def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
     """Yield `(name, progress file)` for each learner in a folder.
 
-    The folder may contain the learners' folders, or progress files that learners sent in. It may
-    also be such a file.
+    The folder may contain the learners' folders, or progress files that learners sent in.
+    `folder_given` may also be such a file.
 
     :raises LessonError: if the folder does not exist.
     """
@@ -195,8 +195,8 @@ def work_folders(folder_given: Path) -> Iterator[Path]:
 def one_line(text: Any) -> str:
     """Return a text from a file as one printable line.
 
-    Control characters, which a terminal would obey, are left out. Bytes of a path that the system's
-    locale cannot decode are read as UTF-8.
+    Control characters are left out, because a terminal would execute them. Bytes of a path that the
+    system's locale cannot decode are read as UTF-8.
     """
     text = str(text)
     with contextlib.suppress(UnicodeEncodeError):

@@ -86,7 +86,7 @@ def page(body: Callable[[], str], ask: str = "table") -> str:
 
 
 def table(body: Callable[[], str]) -> str:
-    """Return the HTML that `body` returns, or the message of its `LessonError`."""
+    """Return the HTML that `body` returns; if it raises `LessonError`, the message of the error."""
     try:
         return body()
     except LessonError as error:  # No learner has begun, or the folder is missing for a moment.

@@ -1,9 +1,9 @@
 """Score the similarity of two strands of letters, by alignments that start at their first letters.
 
-A match is worth 1. A letter that differs, or that one strand lacks, costs 1. The scores of all
-pairs of beginnings are computed along diagonals, each from the two diagonals before it. A score
-more than `DROP` below the best of the previous diagonals is dropped, and a diagonal with no scores
-left is the last.
+A match counts 1. A letter that differs, or that one strand lacks, counts -1. There is a score for
+each pair of beginnings of the two strands. The scores are computed diagonal by diagonal, each from
+the two diagonals before it. A score more than `DROP` below the best score of the previous diagonals
+is dropped. The first diagonal without remaining scores is the last one.
 
 Paper: "Space Efficient Sequence Alignment for SRAM-Based Computing: X-Drop on the Graphcore IPU",
 Luk Burchard, Max Xiaohang Zhao, Johannes Langguth and others.
@@ -32,7 +32,8 @@ class Extend(Vertex):
     best: Output[INT]
 
     def compute(self) -> None:
-        scores = np.full((3, len(self.a) + 1), NEVER, np.int32)  # three diagonals, used in turn
+        # The rows have the last three diagonals. A new diagonal replaces the oldest one.
+        scores = np.full((3, len(self.a) + 1), NEVER, np.int32)
         scores[0, 0] = 0
         best = 0
         remaining = 1
@@ -45,7 +46,7 @@ class Extend(Vertex):
             remaining = 0
             reached = best
             for i in range(len(self.a) + 1):
-                j = d - i  # score: of the first i letters of a with the first j letters of b
+                j = d - i  # The score is that of the first i letters of a and the first j of b.
                 score = NEVER
                 if 0 <= j <= len(self.b):
                     if i > 0:

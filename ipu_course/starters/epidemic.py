@@ -34,8 +34,8 @@ def a_day(
     """Return how many people fall ill, how many recover, and the next state of the generator.
 
     The arguments are the rate of infection, the numbers of ill and healthy people, and `dice`, the
-    state of the random number generator xorshift. They are numbers, or arrays with an entry for
-    each simulation.
+    state of xorshift, a random number generator. Each of them is a number, or an array with an
+    element for each simulation.
     """
     dice = dice ^ (dice << 13)
     dice = dice ^ (dice >> 17)
@@ -47,7 +47,7 @@ def a_day(
 def by_chance(average: np.ndarray, luck: np.ndarray, maximum: np.ndarray) -> Any:
     """Return a random whole number from 0 to `maximum`, near `average`.
 
-    `luck`: 16 random bits, which shift the number by up to 1.75 standard deviations.
+    `luck` is 16 random bits. They change the number by up to 1.75 standard deviations.
     """
     number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
     return np.minimum(np.maximum(number, 0), maximum)

@@ -18,8 +18,8 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-# WIDE and STEEP: variances of the first position and slope. BENT: variance added to slope per
-# plane.
+# WIDE and STEEP are the variances of the first position and slope. BENT is the variance that is
+# added to that of the slope at each plane.
 WIDE = 100
 STEEP = 1
 BENT = 0.01
@@ -33,7 +33,8 @@ class Filter(Vertex):
     state: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        # to the next plane: (position + slope, slope)
+        # This matrix maps (position, slope) to (position + slope, slope), the state at the next
+        # plane.
         step = np.array([[1, 1], [0, 1]], np.float32)
         bent = np.array([[0, 0], [0, BENT]], np.float32)
         for track in range(len(self.seen)):

@@ -1,8 +1,9 @@
 """Attention in sentences of many lengths: each word looks at the words of its own sentence.
 
 A word is a few numbers. Its attention to another word is the dot product of the two, or zero if
-that is negative. Its result is the sum of the words, each multiplied by the attention to it. Rows
-are `ROOM` words long, and `whose` says which sentence a word belongs to, -1 for padding.
+that is negative. Its result is the sum of the words, each multiplied by the attention to it. The
+words are in rows with room for `ROOM` words. `whose` has the number of each word's sentence, or -1
+for padding.
 
 Paper: "Packing: Towards 2x NLP BERT Acceleration", Matej Kosec, Sheng Fu and Mario Michael Krell.
 
@@ -51,7 +52,7 @@ def make(seed: int = 4, sentences: int = 780) -> Data:
 
 
 def placed(lengths: np.ndarray) -> list[tuple[int, int]]:
-    """Return `(row, first)` for each sentence: its row, and the position of its first word there.
+    """Return `(row, first)` for each sentence: its row, and the index of its first word in the row.
 
     `lengths` has the number of words of each sentence.
     """

@@ -1,8 +1,8 @@
 """Neurons that send spikes to each other, in integer arithmetic.
 
 Each neuron has a charge, of which an eighth leaks away in each step. Then its own drive is added,
-and a weight for each neuron that spiked in the previous step. At `FULL` or more it spikes, and its
-charge drops by `FULL`.
+and a weight for each neuron that spiked in the previous step. A neuron whose charge is then at
+least `FULL` spikes, and its charge drops by `FULL`.
 
 Paper: "Harnessing Manycore Processors with Distributed Memory for Accelerated Training of Sparse
 and Recurrent Models", Jan Finkbeiner, Thomas Gmeinder, Mark Pupilli and others.
@@ -44,8 +44,8 @@ class Neuron(Vertex):
 def make(seed: int = 5, neurons: int = 156) -> Data:
     """Return `weights`, int32 [neurons, neurons], and `drive`, int32 [neurons].
 
-    `weights[a, b]` is the weight of a spike of neuron a for neuron b. About nine of ten weights are
-    0. `drive[b]` is added to the charge of neuron b in each step.
+    `weights[a, b]` is added to the charge of neuron b if neuron a spiked in the previous step.
+    About nine of ten weights are 0. `drive[b]` is added to the charge of neuron b in each step.
     """
     rng = np.random.default_rng(seed)
     weights = rng.integers(-40, 61, (neurons, neurons), np.int32)

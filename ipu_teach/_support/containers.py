@@ -1,7 +1,7 @@
 """Read containers with the methods of Python's built-in types.
 
-The methods of a subclass might change the container: a library's registry may create an object for
-each key that is read, and reading from a queue may remove elements.
+Methods of a derived class might change the container. For example, the registry of a library may
+create an object for each key that is read, and reading from a queue may remove elements.
 """
 
 from __future__ import annotations

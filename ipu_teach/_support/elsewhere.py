@@ -1,4 +1,4 @@
-"""Build the error for a name that a module does not have, with a line that imports the name."""
+"""Build the error for a name that a module does not have. It shows a line that imports the name."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ COURSE = (
 def not_in(
     module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError | ImportError:
-    """Return the error that `__getattr__` of a module raises for a name that `module` lacks.
+    """Return the error that `__getattr__` of a module raises for a name that it does not have.
 
-    It is an ImportError for `from … import`, and an AttributeError otherwise. `instead` maps names
-    that only Poplar has to advice, and `known` lists the names of the module.
+    It is an ImportError for `from … import`, and an AttributeError otherwise. `module` is the name
+    of the module. `instead` has names that only Poplar has, with advice for each. `known` has the
+    names of the module.
     """
     asking_frame = sys._getframe(2)
     # The import system asks for the attribute first, and then looks for a submodule of that name.
@@ -71,7 +72,7 @@ def not_in(
 def _line(module: str, name: str) -> str:
     """Return the line that imports `name` from another module; "" if no other module has it.
 
-    Case and underscores of the name do not count.
+    Names that differ only in case and underscores count as equal.
     """
     for home in HOMES:
         home_module = import_module(home) if home != module else None

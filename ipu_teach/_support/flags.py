@@ -1,4 +1,4 @@
-"""A check of arguments that are True or False: `flagged` reads the `bool` annotations.
+"""Check arguments that must be True or False: `flagged` reads the `bool` annotations.
 
     @flagged
     def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
@@ -48,9 +48,9 @@ _checked = checked(_refused, is_flag)
 
 
 def checks(*names: str) -> Callable[[F], F]:
-    """Return a decorator: the decorated function checks flags and the parameters `names`.
+    """Return a decorator for functions, which then check flags and the parameters `names`.
 
     The check reads the annotations of these parameters, and raises `PoplarTypeError` before the
-    body runs. The body checks all other arguments.
+    body runs. All other arguments are not checked.
     """
     return checked(_refused, lambda name, hint: is_flag(name, hint) or name in names)

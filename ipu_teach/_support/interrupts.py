@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 T = TypeVar("T")
 
-# The functions of C behind those of `signal`, which are several times slower because they look up
-# members of an enum.
+# These C functions do the work of those in `signal`. The latter are several times slower, because
+# they look up members of an enum.
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 
@@ -33,8 +33,8 @@ set_handler = _signal.signal
 class Interrupts:
     """The state of Ctrl-C during a run.
 
-    `asked` is True if the user has pressed Ctrl-C. `open` is True while Ctrl-C may stop the running
-    code at once.
+    `asked` is True if the user has pressed Ctrl-C during the run. While `open` is True, Ctrl-C
+    stops the running code at once.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from ipu_teach._support.progress import working
 from ipu_teach.errors import InvalidOptionError, shown
 
-# An argument or a result, which may be any object, as this module only passes it on.
+# An argument or a result. It may be any object, because this module does not use it itself.
 Argument: TypeAlias = Any
 Result: TypeAlias = Any
 Function: TypeAlias = Callable[[Argument], Result]
@@ -37,8 +37,8 @@ class Outcome:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the function and arguments with which pickle restores the outcome.
 
-        An error loses its traceback on the way to another process, so the text of the traceback
-        becomes the cause of the error.
+        Pickle does not store the traceback of an error. So the text of the traceback becomes the
+        cause of the error.
         """
         if self.error is None:
             return Outcome, (self.value,)
@@ -67,11 +67,12 @@ def outcomes(
     title: str,
     hidden: bool,
 ) -> list[Outcome | None]:
-    """Return the outcome of `function(argument)` for each (name, argument).
+    """Return the outcome of `function(argument)` for each pair (name, argument) in `arguments`.
 
-    An outcome is None if Ctrl-C stopped or prevented the call. Without `executor`, the calls run
-    one after another. The progress line shows `title` and the name, unless it is `hidden`. Raises
-    `InvalidOptionError` if the executor does not accept calls.
+    The outcome of a call that Ctrl-C stopped or prevented is None. If `executor` is None, the calls
+    run one after another. A progress line shows `title` and, without an executor, the name. If
+    `hidden` is True, there is no line. Raises `InvalidOptionError` if the executor does not accept
+    calls.
     """
     outcome_list: list[Outcome | None] = [None] * len(arguments)
     with working(title, "machine", hidden=hidden) as work:
@@ -140,8 +141,9 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]) -> None:
     """Raise `InvalidOptionError` if `executor` cannot send the objects to its processes.
 
-    The error is also raised if `executor` is not an executor. Errors name the calling function,
-    `call`. The keys of `objects` are the names of the objects in errors.
+    The error is also raised if `executor` is not an executor. Its message has `call`, the name of
+    the function that the user called, or the name of an object. The names are the keys of
+    `objects`.
     """
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
@@ -153,8 +155,8 @@ def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]
         return
     context = getattr(executor, "_mp_context", None)
     running_processes = getattr(executor, "_processes", None)
-    # Processes that are forked later inherit all objects. They need no imported file for a
-    # function that the main program defines.
+    # Processes that are forked later inherit all objects, also a function that was defined in a
+    # notebook or at a prompt.
     will_fork = (
         context is not None and context.get_start_method() == "fork" and not running_processes
     )

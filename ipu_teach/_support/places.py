@@ -1,9 +1,9 @@
 """Find the files that come with the kit, and write files safely.
 
 In a checkout, the folders `datasets`, `docs` and `notebooks` are next to the packages. In a wheel,
-each package has a folder `carried`, which hatch_build.py fills: the package of the runtime has the
-data sets, and that of the course the rest. This module also builds the errors about folders that
-are full or read-only.
+these files are in a folder `carried` inside a package: the data sets in that of the runtime, and
+the others in that of the course. hatch_build.py fills these folders. This module also builds the
+errors about folders that are full or read-only.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def write_whole(file: Path, content: bytes | str) -> None:
 
 
 def try_writing(folder: Path) -> None:
-    """Check that files can be written into `folder`, or into its nearest existing parent.
+    """Write a temporary file into `folder`, or into its nearest parent that exists.
 
-    Raises `OSError` if they cannot.
+    Raises `OSError` if that is not possible.
     """
     existing_folder = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     with tempfile.TemporaryFile(dir=existing_folder) as file:

@@ -1,15 +1,16 @@
-"""Progress of long work: a line on a terminal or below a notebook's cell, removed at the end.
+"""Show the progress of long work in a line on a terminal or below a cell, removed at the end.
 
     with working("compile") as work:
         work.total = 40
         for work.done in range(40):
             ...
 
-Nothing is shown in the first second, in a log, or in a notebook that runs without a reader. (A
+Nothing is shown in the first second, in a log file, or in a notebook that runs without a reader. (A
 request to run a cell has the identifier of the cell only if it comes from a page that a person
-looks at.) The working code only records its progress. A thread reads the progress at intervals, and
-ends when nothing has happened for a while. If work is nested, the line shows the progress of the
-outermost work and the text of the innermost. IPU_TEACH_PROGRESS=0 switches the line off.
+looks at.) The working code only records its progress. A thread reads the progress at intervals. The
+thread ends when no work has been in progress for a while. If work is nested, the line shows the
+progress of the outermost work and the text of the innermost. IPU_TEACH_PROGRESS=0 switches the line
+off.
 
 If a learner's own loop adds vertices to a graph, there is no `with` block, and recording each
 vertex would take as long as adding it. So `growing` only tells the thread which attribute counts
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 # The seconds before a progress line appears, and the seconds between two updates.
 AFTER, EVERY = 1.0, 0.2
-# The formats of a progress line: without a count, with a count but no total, and with both.
+# The formats of a progress line: without a count, with a count only, and with count and total.
 FORMS = (
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
@@ -47,9 +48,10 @@ STILL = 3
 class TrackedWork:
     """Work whose progress is shown in a line of text.
 
-    `done` of `total` units are done (0 if the total is unknown), and `words` describes the current
-    part. `look`, if it is not None, is called when the line is drawn. It returns (done, total,
-    text), which are shown instead. With `hidden`, nothing is shown.
+    `done` is the number of units that are done, and `total` that of all units, or 0 if it is
+    unknown. `words` describes the current part. If `look` is not None, it is called when the line
+    is drawn. It returns (done, total, text), which are shown instead. If `hidden` is True, nothing
+    is shown.
     """
 
     def __init__(
@@ -68,7 +70,10 @@ class TrackedWork:
         self._begun = time.perf_counter()
 
     def note(self, done: int, total: int) -> None:
-        """Record that `done` of `total` units are done, and that one more unit follows these."""
+        """Record that `done` units are done, and that `total` + 1 units are to be done.
+
+        The additional unit is work that follows the others.
+        """
         self.done = done
         self.total = total + 1
 
@@ -114,7 +119,7 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """The growing number of objects that a learner's loop adds to `of`.
+    """The growing number of objects that a learner's loop adds to the object `of`.
 
     `counts` is the name of the attribute of `of` that has this number.
     """
@@ -166,8 +171,8 @@ class Growth(TrackedWork):
 class _Beside:
     """The replacement of standard output or standard error while a line is on the terminal.
 
-    It removes the line before anything is printed. A process has only one replacement for each of
-    the two streams, because print() uses the stream without keeping it alive.
+    It removes the line before anything else is printed. A process has only one replacement for each
+    of the two streams, because print() uses the stream without keeping it alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -210,8 +215,8 @@ def working(
 ) -> Iterator[TrackedWork]:
     """Show the progress of a `with` block, and yield the object in which the block records it.
 
-    `title` names the work, and `unit` one of its units. `look` and `hidden` are as in
-    `TrackedWork`. Only the main thread shows progress.
+    `title` is the text at the beginning of the line, and `unit` is a word for one unit of the work.
+    `look` and `hidden` are as in `TrackedWork`. Only the main thread shows progress.
     """
     work = TrackedWork(title, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
@@ -243,7 +248,7 @@ def _forget_ended() -> None:
 
 
 def growing(title: str, units: str, of: object, counts: str) -> None:
-    """Show the progress of a learner's loop that adds objects to `of`.
+    """Show the progress of a learner's loop that adds objects to the object `of`.
 
     `counts` is the name of the attribute of `of` that has the number of objects. `units` is the
     plural noun for the objects. Only the main thread shows progress.
@@ -314,9 +319,9 @@ def _screen() -> _Screen | None:
 
 
 class _Screen:
-    """A terminal, as the file that tqdm writes to.
+    """The terminal, as an object to which tqdm writes as to a file.
 
-    Errors of the output are ignored, as a progress line must never stop a program.
+    Errors of the output are ignored, because a progress line must never stop a program.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -373,7 +378,7 @@ class _Cell(_Screen):
 def _in_child() -> None:
     """Forget the work in progress and the thread that shows it.
 
-    A forked process calls this function, as it has neither of them.
+    A process calls this function when it has been forked, because it has neither of them.
     """
     global _watcher, _grows
     _watcher = _grows = None

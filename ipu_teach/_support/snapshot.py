@@ -1,9 +1,9 @@
 """Record the state of all Python objects that functions and objects can reach, and restore it.
 
 A `Snapshot` records the attributes of objects and classes, the elements of containers, and the
-global and enclosing variables and default values of functions. It reports what has changed since
-then, and undoes the changes. State inside objects of C code, such as a queue or an iterator, is not
-recorded.
+global variables, enclosing variables and default values of functions. It can say what has changed
+since then, and undo the changes. State inside objects of C code, such as a queue or an iterator, is
+not recorded.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Elements = list[object] | deque[object] | set[object] | bytearray
 class Snapshot:
     """The state of the Python objects that the objects `roots` can reach.
 
-    `roots` are pairs (name, object). The names of the objects inside follow from these. A numpy
-    array of more than `largest_array` bytes is not recorded, and neither are arrays after the first
-    `most_bytes` bytes of arrays.
+    `roots` are pairs (name, object). The names of the objects inside are made from these names. A
+    numpy array of more than `largest_array` bytes is not recorded. After arrays of `most_bytes`
+    bytes in total, no further arrays are recorded.
     """
 
     # Attributes that the names of objects leave out.
@@ -56,8 +56,10 @@ class Snapshot:
         self._largest_array = largest_array
         self._bytes_left = most_bytes
         self._records: list[_Record] = []
-        self._visited: dict[int, object] = {}  # keeps the objects alive, so that no id is reused
-        # Objects that are fewer steps away come first: a large table must not hide another object.
+        # This dict keeps the objects alive, so that no id is reused.
+        self._visited: dict[int, object] = {}
+        # The objects that are the fewest steps away are visited first, so that the limit is not
+        # reached inside one large container before another object is visited.
         values_to_visit = deque(roots)
         while values_to_visit and len(self._visited) < _LIMIT:
             name, value = values_to_visit.popleft()
@@ -101,7 +103,7 @@ class Snapshot:
     def visit_object(self, name: str, value: object) -> list[Named]:
         """Record the attributes of an object; return (name, attribute) for each, and its class."""
         inside: list[Named] = []
-        with suppress(Exception):  # an object without __dict__, or one that does not give it
+        with suppress(Exception):  # The object has no __dict__, or raises an error for it.
             inside += self._dict(name, vars(value), is_object=True)
         slots = _Slots(name, value)
         if slots.before:
@@ -270,7 +272,7 @@ class _Class(_Record):
 
 
 class _Slots(_Record):
-    """A record of the attributes of an object that are kept in slots."""
+    """A record of the attributes of an object that are stored in slots."""
 
     def __init__(self, name: str, value: object) -> None:
         self.name = name
@@ -288,7 +290,7 @@ class _Slots(_Record):
     def _members(self) -> dict[tuple[type, str], object]:
         current = {}
         for key, slot in self.slots.items():
-            with suppress(AttributeError):  # a slot without a value
+            with suppress(AttributeError):  # The slot has no value.
                 current[key] = slot.__get__(self.value)
         return current
 
@@ -353,7 +355,7 @@ class _Variable(_Record):
 
 
 def _function_in(member: object) -> object:
-    """Return the function inside a property or method of a class; other members as they are."""
+    """Return the function inside a property or method of a class; other members unchanged."""
     if isinstance(member, (staticmethod, classmethod)):
         return member.__func__
     return member.fget if isinstance(member, property) else member

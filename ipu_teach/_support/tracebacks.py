@@ -1,8 +1,8 @@
-"""Tracebacks in a notebook: they show the learner's code and other libraries, but not the kit's.
+"""Shorten the tracebacks in a notebook: they show all code except the kit's.
 
 A mistake is in a line of a cell, but it is often noticed deep inside the kit. The frames between
-the two do not help the learner. `%xmode Verbose` shows all frames, `%debug` steps through them, and
-a script prints them as Python does.
+the two do not help the learner. `%xmode Verbose` shows all frames, and so does `%debug`. A script
+prints complete tracebacks.
 """
 
 from __future__ import annotations

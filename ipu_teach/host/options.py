@@ -2,12 +2,12 @@
 
 For example, `Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool,
 int or str; as in Poplar, "true", "false" and digits are accepted too. The environment variable
-IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options; the options of the program take
-precedence.
+IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options. If the program gives the same option,
+its value counts.
 
-Some options have no effect, because the simulated machine always or never behaves in that way. The
-engine accepts them, and `engine.options` shows them. An option that would change a result but is
-not implemented raises an error when it is switched on.
+Some options have no effect, because the simulated machine always or never does what they ask for.
+The engine accepts them, and `engine.options` shows them. An option that would change a result but
+is not implemented raises an error when it is switched on.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ipu_teach.target import PRICES
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
 # The number of I/O tiles, as an option of PopART and as an environment variable of Graphcore's gcl.
 IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"
-# An error suggests an option if its name is at least this similar. The limit is high, because many
-# names begin with "debug.".
+# An error about an unknown option suggests another one if their names are at least this similar.
+# The limit is high, because many names begin with "debug.".
 CLOSE = 0.8
 Value: TypeAlias = bool | int | str | None
 Options: TypeAlias = Mapping[str, Value]
@@ -158,7 +158,7 @@ def effective(options: Options | None, engine_options: Options | None = None) ->
 def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
     """Return `options` with Poplar's names and with values of the right type.
 
-    Errors name `where`, the source of the options.
+    `where` is the source of the options, which error messages quote.
 
     :raises InvalidOptionError: if an option is unknown or a value is wrong.
     :raises NotOfferedError: if an option is not implemented.
@@ -199,10 +199,11 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
 def from_environment() -> dict[str, Value]:
     """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
 
-    :raises InvalidOptionError: if its text is not a JSON object of options. The error names the
-        variable.
-    :raises NotOfferedError: if GCL_NUM_IO_TILES is set to anything but 0. This is the variable of
-        an option that is not implemented.
+    :raises InvalidOptionError: if its text is not a JSON object of options. The error has the name
+        of the variable.
+    :raises NotOfferedError: if GCL_NUM_IO_TILES is set to anything but 0. This variable of
+        Graphcore's
+        gcl stands for an option that is not implemented.
     """
     if GCL_IO_TILES in os.environ:
         parsed({IO_TILES: os.environ[GCL_IO_TILES]}, f"environment variable {GCL_IO_TILES}")
@@ -223,7 +224,9 @@ def from_environment() -> dict[str, Value]:
 
 
 def _value(name: str, original: Value, where: str) -> Value:
-    """Return `original` as a value of the option `name`. Errors name `where`, its source.
+    """Return `original` as a value of the option `name`.
+
+    `where` is the source of the value, which error messages quote.
 
     :raises InvalidOptionError: if it is not a valid value.
     :raises NotOfferedError: if the option is not implemented.
@@ -250,7 +253,8 @@ def _value(name: str, original: Value, where: str) -> Value:
 def _converted(kind: type | tuple[str, ...], original: Value) -> Value:
     """Return `original` as a value of an option of type `kind`, or None if it is not valid.
 
-    `kind` is bool, int, str, or a tuple of the permitted words, whose case does not count.
+    `kind` is bool, int, str, or a tuple of the permitted words. A word is valid in upper and lower
+    case.
     """
     if isinstance(kind, tuple):
         return next(

@@ -1,7 +1,7 @@
 """The host's end of a stream: an array, an iterator, a list, a function or a callback object.
 
-A stream moves data between the host and the device. A *transfer* is one execution of a Copy with
-the stream, and moves `num_elements` elements. A *feed* is a function that returns the data of the
+A stream moves data between the host and the device. A *transfer* is one execution of a Copy from or
+to the stream. It moves `num_elements` elements. A *feed* is a function that returns the data of the
 next transfer to the device. A *drain* is a function that receives the data of a transfer to the
 host.
 """
@@ -33,7 +33,7 @@ from ipu_teach.report.host_times import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
-# An object of the user, which is connected to a stream, or is an argument or result of a function.
+# An object of the user: it is connected to a stream, or it is an argument or result of a function.
 Connected: TypeAlias = Any
 Feed: TypeAlias = Callable[[], Array]
 Drain: TypeAlias = Callable[[Array], None]
@@ -79,7 +79,7 @@ class StreamCallback:
         """
 
     def invalidate_prefetched(self) -> None:
-        """Handle the loss of prefetched data: the engine was loaded, or the stream reconnected."""
+        """React to the loss of prefetched data: the engine was loaded or the stream reconnected."""
 
 
 class CallbackFeed:
@@ -133,8 +133,8 @@ class CallbackFeed:
 class SharedFeed:
     """The source of a host-to-device stream of several replicas.
 
-    A transfer consists of one transfer from each of the feeds `parts`, in order. All of them
-    together are repeated `times` times.
+    In each transfer, it sends the data of one transfer from each of the feeds `parts`, in order,
+    and all of these data `times` times.
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
@@ -194,18 +194,18 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
 
     The data is an array of `num_elements` values of the stream's dtype. `source` is one of:
 
-    * an array, or a list or tuple of numbers. Each transfer sends the next part of it, and after
-      the last part again the first part. With `wrap=False`, every transfer sends the first part. An
-      array that is contiguous and has the stream's dtype is not copied, so a transfer sends the
-      values that it has then;
+    * an array, or a list or tuple of numbers. Each transfer sends the next part of it. The part
+      after the last one is the first one again. If `wrap` is False, every transfer sends the first
+      part. An array that is contiguous and has the stream's dtype is not copied, so a transfer
+      sends the values that it has then;
     * a `StreamCallback`, or an iterable of arrays;
     * a function without parameters, which returns an array, or a function with one parameter, which
       fills the array that it gets.
 
     `replica` is the number of the replica that the stream belongs to. If the stream is for several
-    replicas, a function or `StreamCallback` is called once for each of them. A parameter `replica`
-    of the function or of the callback's methods gets the number of the replica. If all replicas
-    receive the same data, it is called only once.
+    replicas, a function or `StreamCallback` is called once for each of them. If the function or the
+    callback's methods have a parameter `replica`, it gets the number of the replica. If all
+    replicas receive the same data, the function or `StreamCallback` is called only once.
 
     :raises StreamConnectionError: if `source` cannot be connected to the stream.
     """
@@ -248,14 +248,14 @@ def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int =
 
     `sink` is one of:
 
-    * an array of the stream's dtype. Each transfer fills the next part of it, and after the last
-      part again the first part. With `wrap=False`, every transfer fills the first part;
+    * an array of the stream's dtype. Each transfer fills the next part of it. The part after the
+      last one is the first one again. If `wrap` is False, every transfer fills the first part;
     * a list, to which the data of each transfer is appended;
     * a `StreamCallback`, or a function with one parameter, which gets the data as an array.
 
     If the stream is for several replicas, a function or `StreamCallback` is called once for each of
-    them. A parameter `replica` of the function or of the callback's methods gets the number of the
-    replica.
+    them. If the function or the callback's methods have a parameter `replica`, it gets the number
+    of the replica.
 
     :raises StreamConnectionError: if `sink` cannot be connected to the stream.
     """
@@ -365,9 +365,10 @@ def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> 
 def _guarded(stream: DataStream, call: str, function: Function, *args: Connected) -> Connected:
     """Return `function(*args)`, a call of the user's code, and record it on the host's timeline.
 
-    The kit's own errors and KeyboardInterrupt are passed on.
+    The kit's own errors and KeyboardInterrupt are raised unchanged.
 
-    :raises StreamConnectionError: if the code raises any other error. The error names `call`.
+    :raises StreamConnectionError: if the code raises any other error. The message has the text
+        `call`.
     """
     try:
         with tracepoint(f"{stream.handle}: {call}", STREAMS):
@@ -448,8 +449,9 @@ def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
 def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array:
     """Return the values of one transfer as a flat array of the stream's dtype and size.
 
-    :raises StreamConnectionError: if dtype or size do not fit. The error names `origin`, the source
-        of the values.
+    `origin` says where the values come from, for error messages.
+
+    :raises StreamConnectionError: if the dtype or the size is wrong.
     """
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
@@ -467,7 +469,7 @@ def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array
 def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
     """Return a function that returns the next part of `values` at each call.
 
-    A part has the elements of one transfer. After the last part, the first part follows again. If
+    A part has the elements of one transfer. The part after the last one is the first one again. If
     `wrap` is False, each call returns the first part.
 
     :raises StreamConnectionError: if `values` does not consist of such parts.

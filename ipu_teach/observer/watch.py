@@ -48,8 +48,8 @@ from ipu_teach.types import Array
 
 # The value of a local variable of a codelet: a number, an array, or any other object.
 Local: TypeAlias = Any
-MOST_TURNS = 10_000  # The first iterations of a vertex are recorded, up to this number.
-MOST_NUMBERS = 16  # Arrays of more elements than this are left out of the recorded variables.
+MOST_TURNS = 10_000  # At most this many iterations of a vertex are recorded, the first ones.
+MOST_NUMBERS = 16  # A variable is not recorded if it is an array of more elements than this.
 # The names of variables that the compiler generates: they end in "_m" (flags of written elements),
 # or begin with "g_" (variables in a generator).
 _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
@@ -151,8 +151,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        # The error is dropped here. Either compute() raises the same error later, or compute()
-        # works because its integers may be larger than those of the generated code.
+        # This error is ignored. Either compute() raises the same error later, or it raises none,
+        # because its integers may be larger than those of the generated code.
         except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
@@ -210,9 +210,9 @@ class Watch:
     def over(self, head: int, items: Iterable[Local] | bool) -> Iterable[Local] | bool:
         """Record the iterations of loop `head`: a `for` loop over `items`, or a `while` loop.
 
-        Return the items of a `for` loop. At the head of a `while` loop, `items` is True: start an
-        iteration and return True. If the condition of the `while` loop is false, the generated code
-        then calls `end_while`.
+        For a `for` loop, return the items. For a `while` loop, the call is at the head of the loop,
+        and `items` is True: start an iteration and return True. If the condition of the `while`
+        loop is false, the generated code then calls `end_while`.
         """
         if not isinstance(items, bool):
             return self._watched_items(head, items)
@@ -221,7 +221,7 @@ class Watch:
     def _watched_items(self, head: int, items: Iterable[Local]) -> Iterator[Local]:
         """Yield the items of a `for` loop, and start an iteration before each item.
 
-        The loop asks for its next item at the end of an iteration. At this moment, the variables
+        The loop requests its next item at the end of an iteration. At this moment, the variables
         still have the values of that iteration, so they can be recorded.
         """
         for item in items:
@@ -274,13 +274,13 @@ class Watch:
     def _cycles_so_far(self, names: Mapping[str, Local]) -> int:
         """Return the cycles that the vertex has taken so far, in units of 1/16 cycle.
 
-        They are counted by the local variables `names` of the generated code.
+        The generated code counts them in its local variables, `names`.
         """
         vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
         return int(names["cyc"] + together((vec, loads, stores), self.target))
 
     def noted(self, name: str, region: FieldArrays) -> FieldArrays:
-        """Return field `name` as an array that reports each store.
+        """Return field `name` as an array that calls `_store` for each store in it.
 
         If the codelet does not write the field, it is returned unchanged.
         """
@@ -299,7 +299,7 @@ class Watch:
         """Record which elements the vertex stored.
 
         `place` is a view of these elements in `array`, which is field `name` or one of its vectors.
-        `first_element` is the number of the first element of `array` in the field.
+        `first_element` is the index of the first element of `array` in the whole field.
         """
         first_element += (
             place.__array_interface__["data"][0] - array.__array_interface__["data"][0]
@@ -341,7 +341,7 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
 def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
     """Return the element of a field at `index`.
 
-    In a list of vectors, the first number of the index is that of the vector.
+    If the field is a list of vectors, the first number of the index is that of the vector.
     """
     if isinstance(region, list):
         return region[index[0]][index[1:]]

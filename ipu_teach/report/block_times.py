@@ -1,8 +1,8 @@
 """Lightweight profiling: the blocks of a program on the timeline of one tile.
 
-A `Block` program marks a part of a program. A filter of names makes other programs count as blocks
-too. The times of blocks are computed from the steps in a report. So, unlike on a chip, marking
-blocks costs no cycles, and no profiling buffer can overflow.
+A `Block` program marks a part of a program. In addition, programs whose names match a filter count
+as blocks. The times of blocks are computed from the steps in a report. So, unlike on a chip,
+marking blocks costs no cycles, and no profiling buffer can overflow.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ BLOCK = "Block"
 class BlockRun:
     """One execution of a block on one tile.
 
-    `cycles_from` and `cycles_to` are modelled cycles after the first step of the report began.
-    `program` has the block's `name` and `type`. `blocks` are the executions directly inside this
-    one, and `depth` is the number of blocks around it.
+    `cycles_from` and `cycles_to` are its beginning and its end, in modelled cycles since the first
+    step of the report began. `program` has the block's `name` and `type`. `blocks` are the
+    executions directly inside this one, and `depth` is the number of blocks around it.
     """
 
     COLUMNS: ClassVar = ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
@@ -87,7 +87,7 @@ def blocks(
 
     timeline = _Timeline(report, int(tile_number))
     spans = Walk(report, keep=is_marked).spans
-    # A block that ends where an incomplete log ends may have gone on, so its end is unknown.
+    # The end of a block is unknown if it is where an incomplete log ends: the block may go on.
     spans = [span for span in spans if span.last != timeline.cut]
     runs = list[BlockRun]()
     runs_inside = defaultdict[Span, list[BlockRun]](list)

@@ -1,8 +1,8 @@
 """The differences between two reports.
 
-Variables, steps, memory categories and codelets are matched by name. The figures of steps with
-equal names are added up. The largest differences come first. An item that only one report has
-counts as 0 in the other.
+Variables, steps, memory categories and codelets are matched by name. The costs of steps with equal
+names are added up. The largest differences come first. An item that only one report has counts as 0
+in the other.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Comparison:
 
     @property
     def largest(self) -> Change | None:
-        """The largest change of cycles; if there is none, of variables, or else of memory.
+        """The largest change of cycles, or else of variables, or else of memory.
 
         The result is None if none of these changed. Changed settings of the machine are causes, not
         effects, so they are not included.
@@ -291,7 +291,10 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _places(report: Report) -> dict[str, bytes]:
-    """Return the tile mapping of each variable as bytes that can be compared, by variable name."""
+    """Return the tile mapping of each variable as bytes, by variable name.
+
+    Two mappings are equal if their bytes are equal.
+    """
     memory = report.memory
     row_bounds = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
     mapping_bytes: dict[str, bytes] = {}

@@ -40,7 +40,7 @@ from ipu_teach.types import Array
 class CompiledProfile(Profile):
     """A profile that computes its answers from the cost model `cost` of a compiled program.
 
-    `looped` maps the codelets whose vertices ran one by one, however they were compiled, to the
+    `looped` has the codelets that ran vertex by vertex because of `vertex_loop=True`, with the
     reason.
     """
 
@@ -234,7 +234,7 @@ class CompiledProfile(Profile):
     def _share_of(self, traffic: Traffic, tile: int, within: bool) -> int:
         """Return the cycles of copies inside a tile, or the bytes that the tile exchanges.
 
-        The result is the cycles if `within` is True.
+        The result is the cycles if `within` is True, and the bytes otherwise.
         """
         if within:
             return int(traffic.copy_cycles(self.target)[0][tile])
@@ -248,8 +248,8 @@ def _rows_moved(copy: p.RemoteCopyStep) -> facts.RowsMoved:
     tensor = copy.tensor
     buffer = copy.buffer
     variable = tensor.get_var_regions()[0].var.id
-    bytes_per_row = tensor.num_elements * tensor.dtype.size
-    return facts.RowsMoved(buffer.handle, copy.rows, bytes_per_row, variable)
+    num_bytes = tensor.num_elements * tensor.dtype.size
+    return facts.RowsMoved(buffer.handle, copy.rows, num_bytes, variable)
 
 
 def _node(node: p.Node) -> facts.ProgramNode:
@@ -277,8 +277,8 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
     """Return ("Class.method", source text) for each method of a vertex class, also inherited ones.
 
     Methods of `Vertex` itself, special methods, and methods without source text are left out. If
-    the class belongs to a library, return ((class name, first sentence of its docstring),) instead,
-    as its source text is not the learner's.
+    the class belongs to a library, its source text is not the learner's. Then the result has only
+    one pair: the name of the class and the first sentence of its docstring.
     """
     defining_class = next(
         c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph")

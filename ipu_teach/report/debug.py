@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class DebugNode:
     """One name in the tree of names, with the names directly inside it in `children`.
 
-    - `path` is the full name, such as "layer1/mul", and `depth` the number of names around this
+    - `path` is the full name, such as "layer1/mul", and `depth` is the number of names around this
       one.
     - `steps` has the numbers of the compiled steps with exactly this path, and `variables` the
       names of the variables with exactly this path.
-    - `cycles` are modelled cycles of the entire run, and `bytes` the size of variables. Both
-      include the names inside this one.
+    - `cycles` are modelled cycles of the entire run, and `bytes` is the size of variables. Both
+      include those of the names inside this one.
     """
 
     COLUMNS: ClassVar = ("path", "depth", "steps", "cycles", "bytes")
@@ -55,7 +55,7 @@ class DebugContexts(Table[DebugNode]):
     __slots__ = ()
 
     def walk(self) -> Table[DebugNode]:
-        """Return the names at all levels; a name comes before the names inside it."""
+        """Return the names at all levels; each name comes before the names inside it."""
         return Table(below for node in self for below in node.walk())
 
     def find(self, pattern: str) -> Table[DebugNode]:

@@ -29,7 +29,7 @@ class Executions:
 
     @property
     def count(self) -> int:
-        """The number of executions, over all compiled steps of the leaf."""
+        """The number of executions in `times`, added up."""
         return sum(self.times.values())
 
     def total(self, amount: Callable[[int], float]) -> float:
@@ -37,7 +37,10 @@ class Executions:
         return sum(times * amount(number) for number, times in self.times.items())
 
     def longest(self, amount: Callable[[int], float]) -> int:
-        """Return the compiled step for which `amount(number)` times its executions is largest."""
+        """Return the number of the compiled step for which the sum of `amount` is largest.
+
+        The sum is over all executions of that compiled step.
+        """
         return max(self.times, key=lambda number: self.times[number] * amount(number))
 
 

@@ -62,10 +62,10 @@ class Timeline:
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """Return the events that ended after `since`, and the values recorded at or after `since`.
+        """Return the events that ended after the time `since`, and the later values of counters.
 
-        `since` is a time in nanoseconds, as `time.perf_counter_ns` returns it. `HostTrace` sorts
-        the events when they are first read.
+        `since` is in nanoseconds, as `time.perf_counter_ns` returns it. `HostTrace` sorts the
+        events when they are first read.
         """
         raw_events: list[Noted] = []
         # The events of a channel are ordered by their ends, so the newest ones are at its end.

@@ -21,7 +21,7 @@ MOST_WRITTEN = 20_000  # A file has at most this many events of each channel.
 ON_THE_CLOCK = "run 0, modelled"  # The name of a run whose events have modelled times.
 
 T = TypeVar("T")
-# The fields of a `Raw` in a plain tuple, which is quicker to create than a `Raw`.
+# A plain tuple with the fields of a `Raw`. It is quicker to create than a `Raw`.
 Noted = tuple[str, str, int, int, int, int, str]
 ANY = real(-1e308, 1e308)
 Seconds = Annotated[float, real(0, LONGEST)]
@@ -31,7 +31,7 @@ class Raw(NamedTuple):
     """An event of the host as it was recorded.
 
     `start` and `end` are in nanoseconds. For a stream copy, `size` is its number of bytes and `way`
-    its direction. For any other event, they are 0 and "".
+    is its direction. For any other event, `size` is 0 and `way` is "".
     """
 
     channel: str
@@ -49,8 +49,8 @@ class HostEvent:
 
     `depth` is the number of events that enclose this one, and `thread` the number of its thread.
     For a stream copy, `bytes` is the number of bytes moved, and `direction` is "host to device" or
-    "device to host". For any other event, they are 0 and "". An event with duration 0 is an
-    instant.
+    "device to host". For any other event, `bytes` is 0 and `direction` is "". An event with
+    duration 0 is an instant.
     """
 
     channel: str
@@ -70,10 +70,10 @@ class HostEvent:
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a counter at a `time` (seconds).
+    """One value of a counter at a `time` in seconds.
 
-    `name` is the name of its graph. `series` is the name of its line in the graph, or "" if the
-    graph has a single line.
+    `name` is the name of the graph that shows the counter. If the graph has several lines, `series`
+    is the name of the line. Otherwise it is "".
     """
 
     name: str
@@ -100,7 +100,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """The use of one stream: the number of its transfers, their bytes and their `seconds`.
+    """The use of one stream: the number of its transfers, their bytes, and their total `seconds`.
 
     `waited` is the part of `seconds` in which the device waited for the learner's function or
     iterator.
@@ -211,7 +211,7 @@ class HostTrace:
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """Return a copy of this trace that computes its table of remote buffers with `buffers`.
+        """Return a copy of this trace that gets its table of remote buffers from `buffers`.
 
         `buffers` is a function that returns the table.
         """
@@ -234,9 +234,9 @@ class HostTrace:
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
-        """Return the values of counters by name.
+        """Return the values of each counter as a dict from names to tables.
 
-        A key is "graph: series", or "graph" if the graph has a single line.
+        A name is "graph: series", or "graph" if the graph has a single line.
         """
         by_name: dict[str, list[Value]] = {}
         for value in self.values:
@@ -282,7 +282,7 @@ class HostTrace:
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """Return the trace as a file has it: with the newest 20,000 events of each channel."""
+        """Return the trace as a file contains it: with the newest 20,000 events of each channel."""
         count_by_channel: dict[str, int] = {}
         newest = []
         for event in reversed(self.events):
@@ -299,11 +299,11 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 def nested(
     events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Yield `(event, outer_events)` for each event; `outer_events` enclose it, the outermost first.
+    """Yield `(event, outer_events)` for each event.
 
-    `place(event)` returns (thread, start, end). An event can only enclose events of its own thread.
-    `events` must be ordered by start; if two events start at the same time, the longer one comes
-    first.
+    The outer events enclose the event, and the outermost is first. `place(event)` returns (thread,
+    start, end). An event can only enclose events of its own thread. `events` must be ordered by
+    start; if two events start at the same time, the longer one comes first.
     """
     open_by_thread: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
@@ -328,6 +328,6 @@ def is_run(event: HostEvent) -> bool:
 def is_wait(event: HostEvent) -> bool:
     """Return whether the device waits for one of the host's functions during an event.
 
-    The device does not wait for prefetching, which on hardware takes place during a run.
+    It does not wait during an event of prefetching, which on hardware takes place during a run.
     """
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 MOST_ROWS = 24  # The page shows at most this many rows of a table.
-PICTURE_WIDTH, MOST_COLUMNS = 480, 60  # The picture, in pixels, and its columns of tiles.
+# The width of the picture in pixels, and the maximum number of its columns, which show tiles.
+PICTURE_WIDTH, MOST_COLUMNS = 480, 60
 MOST_NODES = 200  # The page shows at most this many nodes of the program trees.
 # For each table: the column to sort by ("" for none), the columns to show, and the caption.
 TABLES = {
@@ -62,7 +63,7 @@ TABLES = {
 
 
 def page(report: Report) -> str:
-    """Return the report as one HTML element: a sentence, a picture, and sections to unfold."""
+    """Return the report as one HTML element: a sentence, a picture, and sections."""
     insights, *tables = (_table(name, rows) for name, rows in report.tables.items())
     sections = [_summary(report), insights, _memory(report), *tables, _programs(report)]
     if report.sources:
@@ -76,7 +77,7 @@ def page(report: Report) -> str:
 def _picture(report: Report) -> str:
     """Return an SVG with the shares of the average tile's time, and the bytes on each tile.
 
-    If there are more than 60 tiles, each column is the fullest of several tiles.
+    If there are more than 60 tiles, each column is for several tiles and shows the fullest of them.
     """
     shares = [(name, share) for name, share in report.proportions.items() if share >= 0.0005]
     parts = ['<text y="14">Time of the average tile, modelled</text>'] if shares else []
@@ -108,7 +109,7 @@ def _picture(report: Report) -> str:
 def _table(name: str, table: Sequence[Any]) -> str:
     """Return the HTML section for the table `name` of `Report.tables`.
 
-    It shows the first rows of the table, or those with the largest values in a column.
+    It has the first rows of the table, or the rows with the largest values in a column.
     """
     maximum_column, columns, caption = TABLES[name]
     return _section(
@@ -231,10 +232,10 @@ def host_page(host: HostTrace) -> str:
 def _rows(
     table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
 ) -> str:
-    """Return an HTML table with the first rows of `table`, limited to the columns `columns`.
+    """Return an HTML table with the first rows of `table`; `columns` are the columns to show.
 
-    With `maximum_column`, return the rows with the largest values in that column, and show these
-    values as bars.
+    If `maximum_column` is given, the table has instead the rows with the largest values in that
+    column, and shows these values as bars.
     """
     rows = (
         table.largest(maximum_column, MOST_ROWS)
@@ -289,7 +290,7 @@ class _Markup(str):
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
     """Return a bar that shows `value` as a share of `maximum`, followed by `label`.
 
-    Without `label`, the share in percent follows the bar. The bar also contains the share as text,
+    If `label` is "", the share in percent follows the bar. The bar also contains the share as text,
     for readers who cannot see it.
     """
     share = 100 * value / maximum if maximum else 0.0

@@ -1,6 +1,6 @@
 """The findings of a report as sentences: on memory, on the largest costs, and with advice.
 
-There are only a few rules. Each finding states its evidence. Every figure is from the report, and
+There are only a few rules. Each finding states its evidence. All numbers are from the report, and
 cycles and bytes are modelled.
 """
 
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
-HALF_FULL = 0.5  # A tile that uses at least this share of its memory is listed among the fullest.
-NEARLY_FULL = 0.9  # If a tile uses more than this share of its memory, move data away.
-UNEVEN = 1.5  # If the fullest tile has this many times the bytes of the average, map data evenly.
-WAITING = 0.1  # If waiting takes more than this share of the run, give tiles or IPUs equal work.
-MOVING = 0.3  # If exchange takes more than this share, move data to the tiles that read it.
-SYNCING = 0.4  # If syncs and waiting take more than this share, do more in each superstep.
-STREAMING = 0.5  # If the host or streaming memory takes more than this share, transfer less.
-GATHERING = 0.05  # Steps are listed if copies within a tile take more than this share of them.
+HALF_FULL = 0.5  # Only a tile that uses at least this share of its memory is listed as full.
+# Above each of these shares, there is advice.
+NEARLY_FULL = 0.9  # Of a tile's memory in use. Advice: move data to other tiles.
+WAITING = 0.1  # Of the run in which tiles or IPUs wait. Advice: give all of them equal work.
+MOVING = 0.3  # Of the run in exchange. Advice: map data to the tiles that read it.
+SYNCING = 0.4  # Of the run in syncs and waiting. Advice: do more in each superstep.
+STREAMING = 0.5  # Of the run in transfers with the host or streaming memory. Advice: transfer less.
+UNEVEN = 1.5  # If the fullest tile has more than this many times the average, map data evenly.
+GATHERING = 0.05  # A step is listed if copies within a tile take more than this share of it.
 SIDE_BY_SIDE = (
     "make the data that a vertex or a Copy needs contiguous on its tile: use rows, not columns, or "
     "transpose the data once."
@@ -62,9 +63,9 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """Return the findings of a report: fit, fullest tiles and largest costs, with advice.
+    """Return the findings of a report: whether it fits, the fullest tiles, and the largest costs.
 
-    If nothing has run, the findings are only about memory.
+    Some findings have advice. If nothing has run, all findings are about memory.
     """
     insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
@@ -102,7 +103,7 @@ def _fit(report: Report) -> Iterator[Insight]:
         )
         is_data = category in (VARIABLES, CONSTANTS)
         largest_name, largest_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # Name the largest variable if it takes a tenth of its category, else name the category.
+        # The text has the largest variable if it takes a tenth of its category, else the category.
         category, category_bytes = (
             (repr(largest_name), largest_bytes)
             if is_data and 10 * largest_bytes >= category_bytes
@@ -222,10 +223,10 @@ def _balance(report: Report) -> Iterator[Insight]:
 
 
 def _computing(report: Report, step_number: int) -> list[Array]:
-    """Return one array for each IPU that takes part in a step: the compute cycles by tile.
+    """Return the compute cycles by tile in a step: one array for each set of tiles that computes.
 
-    I/O tiles count as a separate IPU, so that a step without work for them does not count as
-    uneven.
+    Each IPU is a set. If there are I/O tiles, those of an IPU are a separate set: a step in which
+    they have no work does not count as uneven.
     """
     cycles_of_sets = np.split(
         report.step_cost(step_number).compute_cycles, report.target.set_starts[1:]
@@ -239,9 +240,9 @@ def _computing(report: Report, step_number: int) -> list[Array]:
 
 
 def _balance_of(report: Report, step_number: int) -> float:
-    """Return the balance of a step: its mean compute cycles divided by its maximum.
+    """Return the balance of a step: the mean compute cycles divided by the maximum.
 
-    With several IPUs, the maximum of each IPU is used for its tiles.
+    If there are several IPUs, the maximum for a tile is that of its own IPU.
     """
     cycles_of_sets = _computing(report, step_number)
     available_cycles = sum(len(per_tile) * int(per_tile.max()) for per_tile in cycles_of_sets)
@@ -253,7 +254,7 @@ def _balance_of(report: Report, step_number: int) -> float:
 
 
 def _waited(report: Report, step_number: int) -> float:
-    """Return how many cycles a tile waits in a step for the slowest tile of its IPU.
+    """Return for how many cycles a tile waits in a step for the slowest tile of its IPU.
 
     The result is the average over all tiles of the machine.
     """
@@ -293,7 +294,7 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 def _pieces(report: Report) -> Iterator[Insight]:
     """Yield a finding for each step that spends long on copies of many pieces within a tile.
 
-    A step is left out if these copies take at most a twentieth of its cycles. There are at most
+    These copies must take more than the share `GATHERING` of the step's cycles. There are at most
     `FULLEST` findings.
     """
     step_costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
@@ -360,7 +361,7 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """Yield a finding on the IPU for which others wait longest, and the IPUs that work most."""
+    """Yield a finding on the IPU for which the other IPUs wait longest, and on the busiest IPUs."""
     for longest_awaited in (
         report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ()
     ):

@@ -70,7 +70,7 @@ class RunLog:
 
 
 class StepLog:
-    """The log that an engine writes while it runs a program of `compiled_steps` steps.
+    """The log that an engine writes while it runs a program with `compiled_steps` compiled steps.
 
     - `measured` has executions of steps whose cycles depend on data. Executions with equal cycles
       are stored once. Their step numbers follow the numbers of the compiled steps.
@@ -84,10 +84,10 @@ class StepLog:
         self.compiled_steps = compiled_steps
         self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
-        self._moving = array("q")  # the numbers of the rows that the current run has copied
+        self._moving = array("q")  # The numbers of the rows that the current run has copied.
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # For each step with measured executions: the index and the cycles of the latest execution.
+        # The step number and the cycles of the latest execution, for each step with measurements.
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
@@ -102,7 +102,7 @@ class StepLog:
         self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
-        """Return the number of an execution of compiled step `step` whose cycles were measured.
+        """Return the step number of an execution of compiled step `step` with measured cycles.
 
         If no earlier execution had the same cycles, the execution is stored under a new number.
         `cycles` has a pair of arrays for each group of vertices, by the number of the group: the
@@ -137,15 +137,15 @@ class StepLog:
         del self._moving[:]
 
     def moved(self, rows: Sequence[int]) -> None:
-        """Record the numbers of the rows that a copy with a remote buffer has moved."""
+        """Record the numbers of the rows that were copied from or to a remote buffer."""
         if len(self._moving) < MOST_ROWS:
             self._moving.extend(rows)
 
     def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
         """Return `(row numbers, is_complete)` for the steps `step_numbers` of the current run.
 
-        The row numbers are those of rows that these steps moved. `is_complete` is True if all of
-        them are known. Rows of a step that was interrupted are left out.
+        The row numbers are those of the rows that these steps copied. `is_complete` is True if all
+        of them are known. Rows of a step that was interrupted are left out.
         """
         if not self._moving:
             return self._moving, True

@@ -48,8 +48,8 @@ class Operation:
     - `vertices` is the number of vertices in the program.
     - `bytes_received` are the bytes that tiles receive from other tiles.
     - `flops` is -1 if the floating-point operations of a codelet could not be counted.
-    - `code_bytes` is the code of codelets, exchanges and control. If several operations use a
-      codelet, its code counts in the first of them.
+    - `code_bytes` is the size of the code for codelets, exchanges and control. If several
+      operations use a codelet, its code counts only in the first of them.
     - `line` is the learner's line that added the first vertices, or the line of the first step.
     """
 
@@ -81,8 +81,8 @@ def by_module(report: Report) -> Table[Module]:
     """Return a row for each module of a model, in the order of the compiled steps.
 
     A module is a named program that directly contains steps. For a model of a front end, these are
-    its modules or layers, forward and backward, and also "inputs", "outputs", and "update", which
-    is the optimiser with all of its state.
+    its modules or layers, forward and backward, and also "inputs", "outputs", and "update".
+    "update" is the optimiser with all of its state.
 
     A compute set outside all named programs belongs to a module with the first part of its name.
     Other steps outside them belong to "copies", "host exchange", "streaming memory" or "control".
@@ -126,8 +126,8 @@ def by_module(report: Report) -> Table[Module]:
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
     """Return a row for each operation of a run, in the order of the compiled steps.
 
-    An operation is a library call or a name that the learner chose. With `depth`, operations whose
-    paths begin with the same `depth` names share a row. If there are codelets that no program
+    An operation is a library call or a name that the learner chose. If `depth` is given, operations
+    whose paths have the same first `depth` names share a row. If there are codelets that no program
     executes, their code is in a last row.
 
     :raises InvalidOptionError: if `depth` is neither a whole number nor None.
@@ -165,7 +165,8 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 def names(profile: Profile, depth: int | None = None) -> list[str]:
     """Return the name of the operation of each compiled step.
 
-    A name is a path such as "layer1/mul". With `depth`, only its first `depth` parts are returned.
+    A name is a path such as "layer1/mul". If `depth` is given, names have only their first `depth`
+    parts.
     """
     if not isinstance(depth, int | None):
         raise InvalidOptionError(
@@ -188,10 +189,10 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """Map each step number to the name of the innermost named program around the step, or to "".
+    """Return a dict from each step number to the name of the innermost named program around it.
 
-    Steps inside a program named `outermost` get that name, even if they are also inside another
-    named program.
+    The name is "" if there is no such program. Steps inside a program named `outermost` get that
+    name, even if they are also inside another named program.
     """
     operation_of: dict[int, str] = {}
     for program in profile.programs:
@@ -215,7 +216,7 @@ def _operation(
     costs = [
         (int(executions[step_number]), profile.cost(step_number)) for step_number in step_numbers
     ]
-    # The dict has a compute set once, even if several steps of the operation execute it.
+    # This dict has each compute set once, even if several steps of the operation execute it.
     parts_by_set = {
         profile.steps[step_number].compute_set: profile.parts(step_number)
         for step_number in step_numbers
@@ -230,8 +231,8 @@ def _operation(
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
         * target.vertex_code_bytes
     )
-    # If the cycles of a step depend on data, each measurement has a compiled step. Their
-    # code exists once, and it is counted with the compiled step that the programs execute.
+    # If the cycles of a step depend on data, there is a compiled step for each measurement. They
+    # have the same code, which is counted only for the compiled step that the programs execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps
     ):
@@ -265,11 +266,11 @@ def _operation(
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Return, by step number, on how many tiles a step is the first to need a piece of code.
+    """Return how many pieces of vertex code are first needed in each step, by step number.
 
-    A codelet has one piece of code. There are two more: for copies of contiguous data, and for
-    copies of several pieces of data. A step that is the first to need two pieces of code on a tile
-    counts the tile twice. Step -1 stands for all compute sets that no program executes.
+    A piece of code counts once for each tile. A codelet has one piece of code. There are two more
+    pieces: for copies of contiguous data, and for copies of several pieces of data. Step -1 stands
+    for all compute sets that no program executes.
     """
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)

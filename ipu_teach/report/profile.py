@@ -24,10 +24,10 @@ from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, 
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
-# How the host can execute a codelet, the slowest way last; `Report.ways` describes them. If the
-# vertices of a codelet are executed in different ways, a report names the slowest.
+# How the host can execute a codelet. The fastest way is first; `Report.ways` describes them. If the
+# vertices of a codelet are executed in different ways, a report has the slowest of these ways.
 WAYS = ("batch", "scalar", "loop")
-# For a scalar loop that cannot be compiled, a report has this text, followed by the line and the
+# If a scalar loop cannot be compiled, a report has this text instead, followed by the line and the
 # function that prevent compilation.
 CPYTHON_ALONE = "CPython alone: "
 
@@ -39,8 +39,8 @@ def is_way(text: str) -> bool:
 
 # The names that libpva's visitors use for nodes of these kinds.
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-# The sync before a step: no tile waits, or the tiles of each IPU wait for each other, or the tiles
-# of several IPUs wait for each other.
+# The sync before a step. With NO_SYNC, no tile waits. With INTERNAL, the tiles of each IPU wait for
+# each other. With EXTERNAL, the tiles of several IPUs do.
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 
 
@@ -169,7 +169,8 @@ class ProgramNode:
     - `kind` is the class of the program, such as "Repeat".
     - `step` is the number of the compiled step that a leaf executes, and -1 for any other node.
     - `count` is the number of iterations of a Repeat.
-    - `predicate` is the name of the tensor that an If, a Switch or a while loop reads.
+    - `predicate` is the name of the tensor that an If, a Switch or a while loop reads to decide
+      what to execute.
     - `cases` are the numbers of the cases of a Switch.
     - `children` are the programs inside this program. For a leaf, they are the copies that the
       compiler merged into its step.
@@ -311,7 +312,7 @@ class Profile(ABC):
     def _together(self) -> Array:
         """The number of IPUs that wait for each other before each compiled step: int64[steps].
 
-        It is 0 if no IPU waits for another IPU.
+        It is 0 for a step before which no IPU waits for another IPU.
         """
         kinds_and_syncs = (
             (self.cost(number).kind, step.sync == EXTERNAL)
@@ -323,9 +324,9 @@ class Profile(ABC):
     def by_set(self, number: int) -> tuple[Array, Array]:
         """Return `(groups, cycles)` of compiled step `number` for `Target.sets`: two int64[sets].
 
-        `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
-        that does not wait for any other set. `cycles` is the time for which one execution occupies
-        each set.
+        Sets that begin the step together have the same number in `groups`. If all IPUs begin
+        together, it is 0. A set that does not wait for any other set has -1. `cycles` is the time
+        that one execution takes on each set.
         """
         if number not in self._by_set:
             num_synced_ipus = int(self._together[number])
@@ -338,11 +339,11 @@ class Profile(ABC):
         return {}
 
     def several(self, number: int) -> bool:
-        """Return whether several IPUs wait for each other before step `number`."""
+        """Return whether several IPUs wait for each other before compiled step `number`."""
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """Return which of `Target.sets` take part in compiled step `number`: bool[sets]."""
+        """Return whether each of `Target.sets` takes part in compiled step `number`: bool[sets]."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
@@ -352,9 +353,9 @@ class Profile(ABC):
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Return the vertices' cycles in one execution of step `number`, summed by codelet name.
+        """Return the vertices' cycles in one execution of a compiled step, summed by codelet name.
 
-        A vertex without an estimate counts as 0 cycles.
+        `number` is the number of the step. A vertex without an estimate counts as 0 cycles.
         """
 
     @abstractmethod
@@ -383,14 +384,15 @@ class Profile(ABC):
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
         """Return the user's line that moves the most data for `tile` in an exchange.
 
-        It is the first exchange of step `number`, a compute set into which the compiler merged
-        copies. So the line is that of a copy, or the line that added most vertices, whose inputs
-        are exchanged. The amount of data is measured in bytes that the tile sends and receives.
-        With `within`, it is measured in cycles of copies inside the memory of the tile. The result
-        is "" if the line is not known, as in a profile from a file.
+        The exchange is the first one of step `number`. The step executes a compute set, and the
+        compiler may have merged copies into it. So the line is either that of a copy, or the line
+        that added most of the vertices, whose inputs are exchanged. If `within` is False, the
+        amount of data is the number of bytes that the tile sends and receives. If it is True, the
+        amount is the number of cycles of copies inside the memory of the tile. The result is "" if
+        the line is not known, as in a profile from a file.
         """
         return ""
 
     @abstractmethod
     def at(self, target: Target) -> Profile:
-        """Return the profile of the same program on the machine `target`, which has other rates."""
+        """Return the profile of the same program on `target`, a machine with other rates."""

@@ -1,6 +1,7 @@
 """Queries of a report, under the names of Graphcore's libpva (its profile analysis library).
 
-A place is the number of a program leaf (a node that executes a compiled step), in program order.
+A leaf is a program node that executes a compiled step. A place is the index of a leaf in program
+order.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class VariableRow:
     - `bytes` is its size on all tiles together, and `tiles` the number of tiles that it is mapped
       to.
     - `ranges` has a pair (first place, end place) for each period in which the variable is live. A
-      place is the number of a leaf of the programs; the end place is not included.
-    - `first` is the first place of all ranges and `last` the last. Both are -1 if the variable is
-      always live.
+      place is the index of a leaf of the programs; the end place is not included.
+    - `first` and `last` are the first and the last place at which the variable is live. Both are -1
+      if the variable is always live.
     - `line` is the user's line that added the variable.
     """
 
@@ -67,17 +68,17 @@ class VariableRow:
 
     @property
     def first(self) -> int:
-        """The first place at which the variable is live, -1 if it is always live.
+        """The first place at which the variable is live; -1 if it is always live.
 
-        A place is the number of a leaf of the programs.
+        A place is the index of a leaf of the programs.
         """
         return self.ranges[0][0] if self.ranges else -1
 
     @property
     def last(self) -> int:
-        """The last place at which the variable is live, -1 if it is always live.
+        """The last place at which the variable is live; -1 if it is always live.
 
-        A place is the number of a leaf of the programs.
+        A place is the index of a leaf of the programs.
         """
         return self.ranges[-1][1] - 1 if self.ranges else -1
 
@@ -98,7 +99,7 @@ class VariableTable(Table[VariableRow]):
         )
 
     def always_live(self) -> VariableTable:
-        """Return the variables that are always live, whose memory has no other use."""
+        """Return the variables that are always live."""
         return VariableTable(v for v in self if v.always_live)
 
     def folded(self) -> VariableTable:
@@ -125,7 +126,7 @@ class VariableTable(Table[VariableRow]):
 
 
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Group variables that are replicas of each other, and return (group name, indices) pairs.
+    """Group the replicas of each variable, and return a list of (group name, indices) pairs.
 
     `names` and `sizes` (bytes) have one entry for each variable, and the indices refer to them. A
     group of replicas is called "x, 4 replicas", followed by the smallest and largest size if the
@@ -180,7 +181,7 @@ def variables(report: Report) -> VariableTable:
 
 
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
-    """Return `(variables, first_places, end_places)`, with one entry for each live range.
+    """Return `(variables, first_places, end_places)`: three arrays, an entry for each live range.
 
     `live` is bool[places, variables]. A live range is a contiguous run of True in the column of one
     variable; its end place is not included. The ranges are ordered by variable.
@@ -200,7 +201,7 @@ class Total:
 
 
 class TileMemory(WithoutSome):
-    """The bytes on one tile at its peak, the program step with the most bytes on this tile."""
+    """The bytes on one tile at its peak: in the step of the programs with the most bytes on it."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
         self._memory = memory
@@ -236,7 +237,7 @@ class TileMemory(WithoutSome):
 
 @dataclass(frozen=True)
 class Tile(WithoutSome):
-    """One tile, and the number of the IPU that it belongs to."""
+    """One tile, and the index of the IPU that it belongs to."""
 
     number: int
     ipu: int
@@ -324,7 +325,7 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 class RowMove:
     """The rows that one step of the run copied to or from a remote buffer.
 
-    - `index` is the index of the step in the run, and `step` the number of its compiled step.
+    - `index` is the index of the step in the run, and `step` is the number of its compiled step.
     - `what` describes the copy.
     - `loads` is True if the rows were copied to the device.
     - `rows` are the numbers of the rows in the buffer.
@@ -338,7 +339,7 @@ class RowMove:
 
 
 def row_moves(report: Report) -> Iterator[RowMove]:
-    """Yield the copies with remote buffers in order, as far as their row numbers were recorded."""
+    """Yield the copies with remote buffers in order, as far as their rows were recorded."""
     row_numbers = report.rows_moved
     steps = report.profile.steps
     num_yielded = 0
@@ -367,8 +368,8 @@ class BufferUse:
     """The copies with one remote buffer in a run.
 
     `reads` is the number of copies to the device, and `writes` the number of copies from the
-    device. The rows and bytes are totals. `different_rows` is the number of distinct row numbers
-    that were recorded.
+    device. `rows_read`, `bytes_read`, `rows_written` and `bytes_written` are sums over these
+    copies. `different_rows` is the number of distinct row numbers that were recorded.
     """
 
     name: str
@@ -460,7 +461,7 @@ def ipus(report: Report) -> Table[IpuRow]:
 class Lazily(Sequence[T]):
     """A sequence of `length` items that computes an item each time it is indexed.
 
-    `make(i)` computes item i. `one` is the word for an item in errors, such as "tile".
+    `make(i)` computes item i. `one` is the noun for an item in errors, such as "tile".
     """
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
@@ -508,7 +509,7 @@ class GraphSize:
 class LivenessStep:
     """The memory that is live while one leaf of the programs runs, in bytes of all tiles together.
 
-    `number` is the number of the leaf in program order. `bytes` includes exchange buffers, but not
+    `number` is the index of the leaf in program order. `bytes` includes exchange buffers, but not
     `always_live_bytes`, which are the bytes in use during all leaves.
     """
 
@@ -565,7 +566,7 @@ class Compilation(WithoutSome):
 
     @property
     def tiles(self) -> Lazily[Tile]:
-        """The tiles, each with its memory at its peak. A tile's memory is computed on request."""
+        """The tiles in order, with their memory at its peak, which is computed on request."""
         target = self.target
         memory = self._report.memory
         return Lazily(

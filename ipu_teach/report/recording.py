@@ -22,19 +22,20 @@ MOST_ELEMENTS = 65_536  # The recorded tensors may have at most this many elemen
 MOST_ENTRIES = 1_000_000  # A recording keeps at most this many steps and changed elements.
 HOST = -1  # In `Recording.steps`, this number stands for a write of the host between two runs.
 
-# A function that returns (values of a tensor, bool: which of its elements have been written).
+# A function of a tensor that returns two arrays: its values, and for each of its elements whether
+# it has been written (bool).
 Look = Callable[[Tensor], tuple[Array, Array]]
 
 
 class Track:
     """The recorded values of one tensor.
 
-    Elements are numbered from 0, in the order of the flattened tensor.
+    The index of an element is its index in the flattened tensor.
 
     - `first` has the tensor's elements before the first step. `first_written` (bool) says which of
       them had been written by then.
     - `changes` has a tuple for each step that changed some elements: the index of the step in the
-      recording, the numbers of the n changed elements (int32[n]), their new values, and whether
+      recording, the indices of the n changed elements (int32[n]), their new values, and whether
       they have been written (bool[n]).
     - `address` has the byte address of each element in the graph's memory.
     """
@@ -56,8 +57,8 @@ class Track:
     def note(self, place: int, look: Look) -> int:
         """Store the elements that have changed since the last call, and return their number.
 
-        `place` is the index of the current step in the recording. `look` is a function that returns
-        the values of a tensor, and which of its elements have been written.
+        `place` is the index of the current step in the recording. `look` returns the values of a
+        tensor, and which of its elements have been written.
         """
         values, written = (array.reshape(-1) for array in look(self.tensor))
         current_bits = np.ascontiguousarray(values).view(self._bits)
@@ -129,8 +130,8 @@ class Recording:
     """The values of the recorded tensors, step by step.
 
     - `report` is the report of the last run, or None before the first run.
-    - `steps` has the number of the compiled step of each recorded step, in order. It has `HOST`
-      where the host wrote between two runs.
+    - `steps` has the numbers of the compiled steps that were recorded, in order. For each write of
+      the host between two runs, it has `HOST`.
     - `first` is the number of steps that the engine had run before the recording began.
     - `missed` is the number of steps that ran after the recording was full.
 
@@ -164,9 +165,9 @@ class Recording:
             track.begin(look)
 
     def note(self, step: int) -> None:
-        """Record the changes by compiled step `step`, which has just run, or by the host.
+        """Record the changes by compiled step `step`, which has just run, or by a host write.
 
-        For the host, `step` is `HOST`.
+        For a write of the host, `step` is `HOST`.
         """
         assert self._look is not None
         if self.missed or self._entries >= self.most:
@@ -183,7 +184,7 @@ class Recording:
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:
-        """Return the elements of a recorded tensor after step number `step` of the report (from 0).
+        """Return the elements of a recorded tensor after a step; `step` is its index in the report.
 
         The array has the tensor's shape and dtype. Elements that have not been written are NaN, the
         smallest integer of the dtype, or True.

@@ -60,9 +60,9 @@ class Report(WithoutSome):
     """An immutable snapshot of a run. All its cycles, bytes and times are modelled.
 
     `engine.report` returns a report, and `Report.open` reads one from a file. Both give the same
-    answers. A report counts all steps of a run, but it has the order only of the first 4,194,304.
-    Queries about the execution raise `ProfilingDisabledError` if steps ran only while profiling was
-    disabled.
+    answers. A report counts all steps of a run, but it has the order of only the first 4,194,304
+    steps. Queries about the execution raise `ProfilingDisabledError` if all steps ran while
+    profiling was disabled.
     """
 
     profile: Profile
@@ -94,8 +94,6 @@ class Report(WithoutSome):
         """The number of steps that ran while profiling was disabled."""
         return self._ran.unrecorded
 
-    # The methods that write and read files are functions of the module `files`.
-
     save = files.save
     serialize = files.serialize
     open = classmethod(files.open)
@@ -110,7 +108,7 @@ class Report(WithoutSome):
 
     @property
     def memory(self) -> MemoryLedger:
-        """The ledger of the modelled bytes, by tile, variable and category."""
+        """The modelled bytes by tile, variable and category."""
         return self.profile.memory
 
     @cached_property
@@ -150,7 +148,7 @@ class Report(WithoutSome):
 
     @cached_property
     def compute_sets(self) -> Table[ComputeSetProfile]:
-        """A table of the compute sets that the programs execute, in the order of their creation."""
+        """A table of the compute sets that the programs contain, in the order of their creation."""
         profile_by_set: dict[int, ComputeSetProfile] = {}
         for step_number, executions in enumerate(self.executions.tolist()):
             set_number = self.profile.steps[step_number].compute_set
@@ -224,7 +222,10 @@ class Report(WithoutSome):
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
-        """Return the modelled cost of one execution of compiled step `number`."""
+        """Return the modelled cost of one execution of the compiled step with index `number`.
+
+        :raises PoplarIndexError: if there is no such step.
+        """
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
     @property
@@ -250,7 +251,7 @@ class Report(WithoutSome):
         )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
-        """Return the phases of one execution of compiled step `number`, in order.
+        """Return the phases of one execution of the compiled step with index `number`, in order.
 
         A phase is a sync, an exchange, computing, or a transfer over a link. The cycles of all
         phases add up to the cycles of the step. With `ipu`, an index of `Target.sets`, return only
@@ -289,11 +290,11 @@ class Report(WithoutSome):
 
     @cached_property
     def row_moves(self) -> list[query.RowMove]:
-        """The copies with remote buffers in order, as far as their row numbers were recorded."""
+        """The copies with remote buffers in order, up to the last copy whose rows were recorded."""
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return the messages that tiles send each other in compiled step `number`.
+        """Return the messages that tiles send each other in the compiled step with index `number`.
 
         The result has one entry for each exchange of the step, in the order of `StepCost.exchange`.
 
@@ -302,8 +303,6 @@ class Report(WithoutSome):
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
-
-    # Most of these queries have the names of libpva's queries.
 
     variables = cached_property(query.variables)
     exchanges = cached_property(query.exchanges)
@@ -372,9 +371,9 @@ class Report(WithoutSome):
 
     @cached_property
     def overlap(self) -> Overlap:
-        """The cycle at which each of `Target.sets` begins each step, and how long the sets wait.
+        """The cycle at which each of `Target.sets` begins each step, and how long each set waits.
 
-        It includes only steps whose order was recorded.
+        Only steps whose order was recorded are included.
         """
         num_sets = self.target.num_sets
         meets, lasts = np.full((2, len(self.profile.steps), num_sets), -1, np.int64)
@@ -399,9 +398,9 @@ class Report(WithoutSome):
     def total_cycles(self) -> int:
         """The modelled cycles of the entire run.
 
-        On one IPU, they are the sum over its steps. On several IPUs, they are the time at which the
-        last IPU finishes. Steps whose order was not recorded are added without any waiting between
-        IPUs.
+        On one IPU, they are the sum over the steps of the run. On several IPUs, they are the time
+        at which the last IPU finishes. Steps whose order was not recorded are added without any
+        waiting between IPUs.
         """
         return self.overlap.total + self.overlap.least(self.executions)
 
@@ -462,12 +461,12 @@ class Report(WithoutSome):
 
     @property
     def host_bytes(self) -> int:
-        """Bytes moved between host and device."""
+        """The bytes moved between host and device, in all steps that ran."""
         return sum(times * cost.host_bytes for times, cost in self._costs if not cost.streaming)
 
     @property
     def streaming_bytes(self) -> int:
-        """Bytes moved between streaming memory and device."""
+        """The bytes moved between streaming memory and device, in all steps that ran."""
         return sum(times * cost.host_bytes for times, cost in self._costs if cost.streaming)
 
     @cached_property
@@ -533,9 +532,9 @@ class Report(WithoutSome):
     def grounds(self) -> dict[str, float]:
         """The share of the modelled cycles by kind of evidence, one of `target.GROUNDS`.
 
-        These shares add up to 1. The further key "no estimate" is present if some vertices have no
-        cycle estimate: its value is their share of all vertices that ran. Their cycles are missing
-        from every sum.
+        These shares add up to 1. If some vertices have no cycle estimate, the key "no estimate" is
+        also present. Its value is the share of these vertices in all vertices that ran. Their
+        cycles are missing from every sum.
         """
         profile = self.profile
         executions = enumerate(self.executions.tolist())
@@ -567,8 +566,8 @@ class Report(WithoutSome):
 
         - "batch": all vertices at once.
         - "scalar": a loop over the elements of each vertex, compiled if that saves time.
-        - "CPython alone: line 9, np.sort": such a loop, which cannot be compiled because of the
-          call in that line.
+        - "CPython alone: line 9, np.sort": a loop over the elements that cannot be compiled because
+          of the call in that line.
         - "loop": vertex by vertex, in plain Python.
 
         If the vertices of a codelet are executed in different ways, the result has the slowest of
@@ -609,7 +608,7 @@ class Report(WithoutSome):
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
-        """Return the worker cycles of the run for each codelet, largest first.
+        """Return the worker cycles of the run for each codelet name, largest first.
 
         For supervisor vertices and multi vertices, they are tile cycles.
         """

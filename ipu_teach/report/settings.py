@@ -80,7 +80,7 @@ class InstrumentationSettings:
 
     @cached_property
     def finds(self) -> tuple[Finds, Finds]:
-        """Two predicates for program names: for `block_filter` and for `program_filter`."""
+        """Two functions: whether a program name matches `block_filter`, and `program_filter`."""
         if self.named:
             return self.named[0].__contains__, self.named[1].__contains__
         programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
@@ -108,10 +108,9 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the settings for a file, which has the selected program names in `named`.
+        """Return the settings for a file: `named` has the program names that match the filters.
 
-        `names` are the names of all programs. `named` has those that match the filters of blocks
-        and of programs.
+        `names` are the names of all programs.
         """
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)

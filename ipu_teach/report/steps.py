@@ -137,7 +137,7 @@ class StepRun(Costed):
 
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
-        """The work of each IPU in the step; with I/O tiles, of each of `Target.sets`."""
+        """The work of each IPU in the step; if there are I/O tiles, of each of `Target.sets`."""
         cycles_per_ipu = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
         cycles_of_sets = self.profile.by_set(self.step)[1].tolist()
         return tuple(

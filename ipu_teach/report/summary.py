@@ -18,7 +18,7 @@ from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
 KIB = 1024  # Poplar's profile calls this many bytes a kB.
-# The summary adds these notes to the cycles of a codelet, by how the host executed it.
+# The notes that the summary adds to a line about a codelet. The keys say how the host executed it.
 WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 
 
@@ -225,7 +225,7 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
 def _runs(report: Report, maximum: int = 12) -> list[str]:
     """Return a line for each program and run name: how many runs, their steps and their cycles.
 
-    There are at most `maximum` lines, and one more if lines were left out. Steps whose order was
+    There are at most `maximum` lines, and one more if others were left out. Steps whose order was
     not recorded are not included.
     """
     by_name: dict[str, Array] = {}  # (runs, steps, cycles, cycles of host copies) by name

@@ -118,10 +118,10 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:
-    """Return a predicate for names: does a name match the regular expression `pattern`?
+    """Return a function that says whether a name matches the regular expression `pattern`.
 
-    The match may be anywhere in the name. An empty pattern matches every name, or no name if
-    `empty` is False. `call` is the name of the call in errors.
+    The match may be anywhere in the name. If `pattern` is empty, every name matches if `empty` is
+    True, and no name matches otherwise. `call` is the name of the call in errors.
 
     :raises InvalidOptionError: if `pattern` is not a regular expression.
     """

@@ -20,8 +20,8 @@ from ipu_teach.report.steps import StepRun
 MOST_EVENTS = 500_000  # A trace has at most this many events of the device.
 MOST_TILES = 16  # The number of tiles that are shown if the caller does not choose any.
 HOST, DEVICE = 0, 1  # The numbers of the two processes in the trace.
-# Each set of tiles has a row of steps and a row of phases. Row 0 stays empty, because Perfetto uses
-# it for the process.
+# The numbers of two rows of the trace, for the first set of tiles: a row of steps and a row of
+# phases. Row 0 stays empty, because Perfetto uses it for the process.
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
@@ -36,12 +36,14 @@ def chrome_trace(
 ) -> str:
     """Return the run as the JSON text of a trace.
 
-    - `tiles` are the tiles with a row each, by default the 16 tiles that work longest.
+    - `tiles` are the tiles that have a row. By default, these are the 16 tiles that compute and
+      exchange longest.
     - `blocks` are the tiles with a row of their blocks (see `report.execution.blocks`).
-    - `host` adds the host's events and counters, with their measured times.
+    - If `host` is True, the trace also has the host's events and counters, with their measured
+      times.
 
-    The trace ends before it would have more than `most_events` events of the device. The entry
-    "otherData" in the trace has the number of steps that are missing for this reason.
+    The trace has no further steps if it would have more than `most_events` events of the device.
+    The entry "otherData" in the trace has the number of steps that are missing for this reason.
 
     :raises InvalidOptionError: if there is no such tile.
     """
@@ -163,7 +165,7 @@ def _events(
 
 
 def _tile_row(report: Report) -> int:
-    """Return the row number of tile 0 in the trace. The rows of tiles come after those of IPUs."""
+    """Return the number of the row of tile 0 in the trace; its row is below those of the IPUs."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 

@@ -1,4 +1,4 @@
-"""A walk through the programs that finds the program node to which each step of a run belongs."""
+"""Find the program node to which each step of a run belongs, by a walk through the programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WalkPlace:
     """A node of a program tree, with the number and the cycles of its executions.
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
-    - `first` has the numbers of the compiled steps with which the node can begin.
+    - `first` has the numbers of all compiled steps that can be the first one of an execution.
     - `idle` is True if an execution of the node may run no step.
     - `role` is the role of the node in its parent, such as "then" or "case 3".
     - `runs` is the number of its executions, and `cycles` the sum of their cycles. A `Walk` sets
@@ -57,7 +57,7 @@ class WalkPlace:
         return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[WalkPlace]:
-        """Yield this object and then the objects of all nodes below it, in program order."""
+        """Yield this object and the objects of all nodes below it, in program order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -78,13 +78,13 @@ class Walk:
     The steps show which branch an If, a Switch or a while loop took. If two branches begin with the
     same step, the walk assumes the first branch.
 
-    `roots` has a `WalkPlace` for the top node of each program, with the places of all nodes below
-    it. The walk sets their `runs` and `cycles`. The list `spans` has the executions:
+    `roots` has a `WalkPlace` for the top node of each program; those of the nodes below it are its
+    children. The walk sets their `runs` and `cycles`. The list `spans` has executions of nodes:
 
-    - With `most`, the walk ends at that index of the run, and `spans` has every execution of every
-      node.
-    - With `keep`, `spans` has only the executions of nodes for which `keep(place)` is True.
-    - Without both, `spans` is empty.
+    - If `most` is given, the walk ends at that index of the run, and `spans` has all executions of
+      all nodes.
+    - If `keep` is given, `spans` has only the executions of nodes for which `keep(place)` is True.
+    - If neither is given, `spans` is empty.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class Walk:
         named_steps = _own_steps(report.profile)
         self.roots = tuple(_place(node, 0, named_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
-        # If the cycles of a step depend on data, each measurement has its own step number. `_steps`
-        # has the step number of the program leaf instead.
+        # If the cycles of a step depend on data, each measurement has its own step number. In
+        # `_steps`, the step number of the leaf replaces that of the measurement.
         self._varies = bool(named_steps)
         self._numbers = report.step_numbers
         self._steps = (
@@ -110,8 +110,8 @@ class Walk:
         self._kept = {
             place for place in places if (most is not None if keep is None else keep(place))
         }
-        # The walk visits the steps of these nodes one by one. It skips the steps of any other node
-        # at once, if their number is known.
+        # The walk visits the steps of these nodes one by one. It skips all steps of any other node
+        # together, if their number is known.
         self._entered = {
             place
             for place in places
@@ -180,10 +180,10 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """Return the branch of `children` to which the next recorded step belongs.
+        """Return the branch in `children` to which the next recorded step belongs.
 
-        It is the first branch that can begin with this step. If there is no such branch, it is the
-        first branch of which an execution may run no step, or else None.
+        It is the first branch that can begin with this step. Otherwise, it is the first branch of
+        which an execution may run no step. The result is None if there is no such branch either.
         """
         next_step = self._steps[self._at] if self._at < self._end else -1
         return next(
@@ -238,11 +238,11 @@ def _extent(
     """Return `(length, first, idle)`, the attributes of a program node's `WalkPlace`.
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
-    - `first` has the numbers of the compiled steps with which the node can begin.
+    - `first` has the numbers of all compiled steps that can be the first one of an execution.
     - `idle` is True if an execution of the node may run no step.
 
-    `children` are the `WalkPlace` objects of the nodes directly below. `named_steps` maps the step
-    number of a measurement to the step number of the leaf.
+    `children` are the `WalkPlace` objects of the nodes directly below. `named_steps` has, for the
+    step number of each measurement, the step number of the leaf.
     """
     if node.step >= 0:
         return 1, frozenset((named_steps.get(node.step, node.step),)), False
@@ -269,10 +269,10 @@ def _extent(
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """Map each compiled step whose cycles depend on data to the first step of its compute set.
+    """Return a dict from each compiled step whose cycles depend on data to that of the leaf.
 
-    A compute set of this kind has a compiled step for each measurement, but only the first of them
-    is a leaf of the programs.
+    A compute set of this kind has a compiled step for each measurement. Only the first of them is
+    executed by a leaf of the programs.
     """
     set_of_step = [step.compute_set for step in profile.steps]
     varying_sets = {

@@ -1,7 +1,7 @@
 """Chains of causes, which explain why a step takes long, why tiles wait, or why a tile is full.
 
-Each cause is computed from the figures of the report. A chain ends at a line of the user's program,
-or at the last cause that the figures show. A report from a file has no vertices, so its chains can
+Each cause is computed from the numbers in the report. A chain ends at a line of the user's program,
+or at the last cause that the report shows. A report from a file has no vertices, so its chains can
 be shorter. Cycles and bytes are modelled.
 """
 
@@ -91,14 +91,14 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     the line. `what` is the question:
 
     * None: why the run takes long;
-    * the number of a step of the run (from 0), a step of `report.steps()`, or the name of a step:
-      why that step takes long;
+    * the index of a step of the run, a step of `report.steps()`, or the name of a step: why that
+      step takes long;
     * "waiting": why tiles wait;
     * "memory", or a `GraphMemoryAllocationError`: why the fullest tile is full, or why `tile` is
       full.
 
     If `tile` is given and the question is not about memory, the answer explains why that tile waits
-    in the run or step. All cycles and bytes in the causes are modelled figures of the report.
+    in the run or step. All cycles and bytes in the causes are modelled.
 
     :raises PoplarIndexError: if there is no such tile or step number.
     :raises InvalidOptionError: if `what` is anything else, or if nothing has run and the question
@@ -159,14 +159,17 @@ def _cycles(report: Report, step_number: int) -> int:
 
 
 def lost(phase: Phase) -> float:
-    """Return the cycles that a tile waits in a phase, as an average over all tiles."""
+    """Return the cycles for which a tile waits in a phase, as an average over all tiles.
+
+    It is 0 for a phase in which tiles do not differ, such as a sync (`phase.busy` is None).
+    """
     return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
 def lost_in(report: Report, step_number: int) -> float:
-    """Return the cycles that a tile waits in one execution of a step, as an average over all tiles.
+    """Return the cycles for which a tile waits in one execution of a step, averaged over all tiles.
 
-    IPUs that take no part in the step are not included. I/O tiles count as a separate IPU.
+    IPUs that take no part in the step add no cycles. I/O tiles count as a separate IPU.
     """
     target = report.target
     if target.num_sets == 1:
@@ -182,7 +185,7 @@ def lost_in(report: Report, step_number: int) -> float:
 
 
 def _lost_between_sets(report: Report) -> float:
-    """Return the cycles that tiles wait because their IPU waits, as an average over all tiles.
+    """Return the cycles for which tiles wait because their IPU waits, averaged over all tiles.
 
     The I/O tiles of an IPU count as a separate IPU.
     """
@@ -195,7 +198,7 @@ def _lost_between_sets(report: Report) -> float:
 
 
 def codelets_on(report: Report, step_number: int, tile: int) -> list[tuple[str, int]]:
-    """Return (codelet name, number of tiles) for each codelet of a step that is on `tile`.
+    """Return (codelet name, number of tiles) for each codelet that a step executes on `tile`.
 
     The number is that of all tiles on which the step executes the codelet.
     """
@@ -215,7 +218,11 @@ def _name(report: Report, step_number: int, times: int = 1) -> str:
 
 
 def _step(report: Report, step: object) -> int:
-    """Return the number of the compiled step that the argument `step` of `why` stands for."""
+    """Return the number of the compiled step that `step` means, which is an argument of `why`.
+
+    :raises PoplarIndexError: if `step` is an index, and there is no such step.
+    :raises InvalidOptionError: if `step` is anything else that is no step of the run.
+    """
     order = report.step_numbers
     if is_whole(step):
         if not 0 <= step < len(order):
@@ -272,7 +279,10 @@ def _long(
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Yield two causes: that no step takes a large share of the run, and which phases take most."""
+    """Yield two causes: no step takes a large share of the run, and one kind of phase takes most.
+
+    The first is for a run in which each step takes less than the share `DOMINATES`.
+    """
     num_steps = len(executed)
     cycles_of_longest = longest.total(partial(_cycles, report))
     yield Cause(
@@ -358,7 +368,7 @@ def _tile(
 def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
     """Yield the causes why a phase of a step takes long.
 
-    If the report has the line of the user's program, the last causes name it.
+    If the report has the lines of the user's program, the last causes name them.
     """
     cost = report.step_cost(step_number)
     cycles_per_tile = phase.busy
@@ -441,7 +451,7 @@ def _gathered(report: Report, step_number: int, tile: int) -> int:
 
 
 def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """Yield the causes why a tile computes longest, as far as the figures show them."""
+    """Yield the causes why a tile computes longest, as far as the report shows them."""
     cost = report.step_cost(step_number)
     target = report.target
     vertices = report.profile.vertices_on(step_number)
@@ -494,7 +504,7 @@ def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iter
 
 
 def _moved(report: Report, step_number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """Yield the causes why a tile exchanges data longest, as far as the figures show them."""
+    """Yield the causes why a tile exchanges data longest, as far as the report shows them."""
     traffic = report.step_cost(step_number).exchange[phase.exchange]
     target = report.target
     bytes_received = int(traffic.received[tile])
@@ -585,9 +595,10 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
 def _several(
     report: Report, tile: int, category: str, bytes_by_name: dict[str, int]
 ) -> Iterator[Cause]:
-    """Yield the number of variables or constants on a tile, and the line that adds most bytes.
+    """Yield how many variables or constants are on a tile, and which line adds most of their bytes.
 
-    This function is for a tile on which none of them takes half of the bytes of their `category`.
+    This function is for a tile on which no single variable takes half of the bytes of its
+    `category`.
     """
     name, largest_bytes = next(iter(bytes_by_name.items()))
     noun = category.lower()

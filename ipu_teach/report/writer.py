@@ -68,8 +68,8 @@ LINES = s.numbers(s.ONCE)
 def _numbered(write: Callable[[str, s.Columns], int], table: str) -> s.Codec:
     """Return the codec of a list with one text for each variable.
 
-    It stores the list as a column of indices into the table `table` of texts. `write` adds a text
-    to the table and returns its index.
+    It stores the list as a column of indices into a table of texts, whose name is `table`. `write`
+    adds a text to the table and returns its index.
     """
     return s.Codec(
         lambda texts, columns: columns.add([write(text, columns) for text in texts]),
@@ -91,7 +91,7 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """The lines and texts of a report, which are not included in its digest.
+    """The lines and texts of a report, which its digest does not include.
 
     They may differ from machine to machine, so they are stored separately.
     """
@@ -107,12 +107,12 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """The data of a report that describe neither the program nor its steps.
+    """The data of a report other than its program and the steps of its run.
 
     - `kit` is the version of the kit.
     - `settings` are the options of the engine that affect reports.
     - `host` is the activity of the host.
-    - `rows` has the numbers of the rows that remote buffers copied.
+    - `rows` has the numbers of the rows that were copied from or to remote buffers.
 
     Version 1 of the file format had only `host`.
     """
@@ -139,7 +139,7 @@ def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
     columns = s.Columns()
     header = facts(profile, run_log, columns)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
-        # The digest leaves out this number, so that digests of earlier versions stay valid.
+        # The digest does not depend on this number, so that digests of earlier versions stay valid.
         header["replicas"] = profile.replicas
     header["notes"] = NOTES.write(notes_of(profile), columns) | {"texts": columns.table("texts")}
     header["transfers"] = [

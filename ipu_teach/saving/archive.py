@@ -26,7 +26,7 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-MOST_NODES = 10**6  # A program may have this many nodes. Equal nodes are counted separately.
+MOST_NODES = 10**6  # A program may have at most this many nodes. Equal nodes all count.
 _npy: Any = np.lib.format  # Only some versions of numpy have types for this module.
 
 Header: TypeAlias = dict[str, Any]  # The contents of `header.json`.
@@ -55,7 +55,8 @@ class Format:
     - `noun` is the name of its contents, such as "report".
     - `version` is the newest version of the format.
     - `writer` is the call that writes such a file, for error messages.
-    - `error` is the class of error for a damaged file, and `missing` that for a missing file.
+    - `error` is the class of the error for a damaged file, and `missing` is that for a missing
+      file.
     """
 
     noun: str
@@ -161,7 +162,7 @@ def _array(name: str, content: bytes) -> Array:
 def path_of(argument: str | os.PathLike[str], call: str) -> Path:
     """Return `argument` as a path.
 
-    :raises InvalidOptionError: if it is not a path. The error names `call`.
+    :raises InvalidOptionError: if it is not a path. The message has the name `call`.
     """
     try:
         path = Path(os.fsdecode(argument))
@@ -178,12 +179,12 @@ def path_of(argument: str | os.PathLike[str], call: str) -> Path:
 def read_whole(
     path: str | os.PathLike[str], call: str, form: Format, read: Callable[[bytes], T]
 ) -> T:
-    """Return `read(contents)` for the contents of a file of format `form`. Errors name the file.
+    """Return `read(contents)` for the contents of a file of format `form`.
 
-    Errors of the class `form.missing` are raised if the file does not exist, and of `form.error` if
-    it cannot be read.
+    If the file does not exist, an error of the class `form.missing` is raised. If it cannot be
+    read, the error is of the class `form.error`. Both errors have the path of the file.
 
-    :raises InvalidOptionError: if `path` is not a path. The error names `call`.
+    :raises InvalidOptionError: if `path` is not a path. The message has the name `call`.
     """
     file_path = path_of(path, call)
     try:
@@ -203,8 +204,8 @@ def read_whole(
 def write_whole(path: str | os.PathLike[str], data: bytes, call: str, noun: str) -> None:
     """Write the file `path`; an existing file is replaced only when the new file is complete.
 
-    :raises InvalidOptionError: if the file cannot be written. The error names `call` if `path` is
-        not a path, and otherwise `noun`, the contents of the file.
+    :raises InvalidOptionError: if the file cannot be written. If `path` is not a path, the message
+        has the name `call`. Otherwise it has `noun`, a word for the contents of the file.
     """
     file_path = path_of(path, call)
     try:

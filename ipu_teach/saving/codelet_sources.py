@@ -1,8 +1,8 @@
 """Describe the vertex classes of a saved executable, and find these classes when it is loaded.
 
 Python code is never stored. The description of a class has its module, its name, its fields, and a
-hash of the text of its methods and of its plain constants. The hash shows whether the class has
-changed.
+hash. The hash shows whether the class has changed: it is computed from the text of its methods and
+from its constants that are plain values.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
     """Return the vertex class that `stored` describes.
 
     The class is one of `codelets`. If none of them has the name, it is a class that this process
-    has defined. If there is none either, a class that `template` made is derived from its base
-    again.
+    has defined. If there is no such class either, and `template` made the saved class from a base
+    class, it is made from that base class again.
 
     :raises ExecutableLoadError: if no class matches, or if classes of several modules match.
     """
@@ -100,10 +100,10 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 
 
 def _misfit(codelet: type[Vertex], stored: HeaderValue) -> str:
-    """Return a text that says how a class differs from its saved description; "" if it does not.
+    """Return a text that says how a class differs from its saved description; "" if it is equal.
 
-    `stored` is the description in the file. The text is the end of a sentence, such as "the text of
-    its methods has changed".
+    `stored` is the description in the file. The text is a clause, such as "the text of its methods
+    has changed".
     """
     fields_now, fields_saved = (
         {field[0]: field for field in fields}
@@ -168,8 +168,8 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
     """Return the class from which `template` derived this class, or None.
 
-    The result is None if `template` did not derive it, or could not derive it again because the
-    class has changed since.
+    The result is None if `template` did not derive it. It is also None if the class has changed
+    since then, because `template` could not derive it again.
     """
     base = codelet.__bases__[0]
     if not issubclass(base, Vertex):
@@ -184,8 +184,8 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
     """Derive a class from its base again, with `template`; return None if that is not possible.
 
-    `stored` is the saved description of the class, which names the base. The base is one of
-    `codelets`, or a class that this process has defined.
+    `stored` is the saved description of the class, which contains the name of the base. The base is
+    one of `codelets`, or a class that this process has defined.
 
     :raises ExecutableLoadError: if there is no such base.
     """

@@ -347,8 +347,9 @@ class _Reader:
     ) -> int:
         """Remove the number of replicas from `fields`, and return it.
 
-        `fields` are the fields of a stream, a remote buffer or a host access. The file is damaged
-        if `num_shared` elements or rows cannot be divided equally among that many replicas.
+        `fields` are the fields of a stream, a remote buffer or a host access. The error of the file
+        format is raised if `num_shared` elements or rows cannot be divided equally among that many
+        replicas.
         """
         num_replicas: int = fields.pop("replicas", 1)
         if num_replicas not in (1, self.graph.replicas) or num_shared % num_replicas:

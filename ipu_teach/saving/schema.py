@@ -1,4 +1,4 @@
-"""Codecs, which declare the form of values in a saved file once for writing and reading.
+"""Codecs for saved files: a codec declares the form of a value once, for writing and for reading.
 
 A `Codec` writes a value as JSON and columns of numbers. It reads the value with checks. A file
 format consists of a `Format` (its name, version and errors) and a record, whose type hints declare
@@ -47,8 +47,7 @@ from ipu_teach.types import Array
 MOST = 2**56  # No number in a file may be larger, so that sums of many numbers fit in int64.
 LONGEST = 10**6  # A list of numbers may have at most this many entries.
 MOST_NUMBERS = 2**27  # The columns of a file may have this many numbers, which take 1 GB.
-# The dtypes of columns, smallest first. A column has the smallest dtype that can contain its
-# numbers.
+# The dtypes of columns, smallest first. A column has the first dtype that can contain its numbers.
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
@@ -57,8 +56,8 @@ Json: TypeAlias = Any
 # A value that a codec writes and reads. Each codec has its own type of values.
 Value: TypeAlias = Any
 Make: TypeAlias = Callable[..., Value]  # Builds a record from its fields.
-# A number, or the name under which `told` recorded a number or a list. A list stands for its
-# length.
+# A bound is a number, or the name under which `told` recorded a number or a list. For a list, the
+# bound is its length.
 Bound: TypeAlias = int | str
 T = TypeVar("T")
 
@@ -69,8 +68,8 @@ class Codec(NamedTuple):
     `write(value, columns)` returns the form of the value in the file. `read(stored)` returns the
     value, or raises the error of the file format.
 
-    For a field of a record, `since` is the first version of the format that has the field. `key` is
-    the name of the field in the file, or "" if it is the same as in the record.
+    If the codec belongs to a field of a record, `since` is the first version of the format that has
+    the field. `key` is the name of the field in the file, or "" if it is the same as in the record.
     """
 
     write: Callable[[Value, Columns], Json]
@@ -80,7 +79,7 @@ class Codec(NamedTuple):
 
 
 class Columns:
-    """The columns of a file that is being written, and its tables of values that are stored once.
+    """The columns of a file that is being written, and tables of values that the file stores once.
 
     A column is the concatenation of all stored arrays of one dtype. `kinds` maps the name of each
     column to its dtype.
@@ -130,10 +129,10 @@ class Columns:
 
 
 class Known(dict[str, Value]):
-    """The state of a file that is being read: the values that codecs have recorded, by name.
+    """The values that codecs have recorded while a file is read, by name.
 
-    Codecs use these values as bounds and tables. `arrays` has the columns of the file, and
-    `version` is the version of its format.
+    Other codecs use these values as bounds and tables. `form` is the format of the file, `arrays`
+    has the columns of the file, and `version` is the version of its format.
     """
 
     def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
@@ -156,7 +155,8 @@ class Known(dict[str, Value]):
         """Return the column to which `stored` refers, as a read-only array int64[count].
 
         `stored` is a list that `Columns.add` has returned. All numbers must be from `least` to
-        `most`. If `count` is None, the column may have any length.
+        `most`. If `count` is None, the column may have any length. The error of the file format is
+        raised if the column is not valid.
         """
         kind = TEXT.read(stored[0])
         length = stored[2].whole(0, MOST_NUMBERS)
@@ -187,10 +187,10 @@ class Known(dict[str, Value]):
         return cached
 
     def _charge(self, stored: HeaderValue, length: int) -> None:
-        """Count `length` more numbers, and raise the error of the file format above `MOST_NUMBERS`.
+        """Count `length` more numbers, and raise the error of the file format if they are too many.
 
-        Columns may overlap, so without this limit a small file could ask for more memory than it
-        has data.
+        The limit is `MOST_NUMBERS`. Columns may overlap, so without this limit a small file could
+        ask for more memory than it has data.
         """
         self._left -= length
         if self._left < 0:
@@ -223,7 +223,7 @@ class HeaderValue:
         return self.above.where + key
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise the error of the file format, with the message that the value is not `expected`."""
+        """Raise the error of the file format, which says that the value is not `expected`."""
         raise self.known.form.error(
             f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {expected}.",
             where=self.where,
@@ -245,7 +245,7 @@ class HeaderValue:
         )
 
     def items(self, expected: str = "a list") -> Iterator[HeaderValue]:
-        """Yield the entries of a list. For anything else, `fail(expected)`."""
+        """Yield the entries of a list. If the value is not a list, call `fail(expected)`."""
         if not isinstance(self.value, list):
             self.fail(expected)
         return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
@@ -292,7 +292,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # If no check noticed the damage, any error is possible.
+    except Exception as error:  # Damage that no check notices can raise any error.
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error
@@ -320,9 +320,10 @@ def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> C
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return a function that gets the state of a file and returns `(minimum, maximum)`.
+    """Return a function that gets the state of a file and returns the bounds `(minimum, maximum)`.
 
-    The function looks up the bounds that are names of recorded values; see `Known.bound`.
+    The function looks up the bounds that are names of recorded values; see `Known.bound`. `below`
+    replaces `most` if it is not None; the maximum is then one less.
     """
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
@@ -474,7 +475,8 @@ def told(name: str, value_codec: Codec) -> Codec:
 def index(table: str) -> Codec:
     """Return the codec of an entry of the recorded list `table`, which is stored as its index.
 
-    The codec writes a value unchanged, so the value must be the index.
+    To read a value, the codec looks up the entry with the stored index. To write a value, the value
+    must be the index itself.
     """
     index_codec = whole(below=table)
     return Codec(
@@ -483,10 +485,10 @@ def index(table: str) -> Codec:
 
 
 def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None = None) -> Codec:
-    """Return the codec of an object that is stored in the table `table`, once for all equal values.
+    """Return the codec of an object that is stored in a table, once for all equal objects.
 
-    Values are equal if `key` returns equal keys for them. Without `key`, they are equal if they
-    have the same form in the file.
+    `table` is the name of the table. Objects are equal if `key` returns equal keys for them.
+    Without `key`, they are equal if they have the same form in the file.
     """
 
     def write(value: Value, columns: Columns) -> int:
@@ -502,7 +504,7 @@ def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None
 TEXT = plain(str, "text")
 FLAG = plain(bool, "true or false")
 ONCE = once("texts", TEXT, str)  # The codec of texts that occur often: each is stored once.
-# The mark of a field that `row` and `keyed` leave out: it is stored elsewhere, or not at all.
+# `row` and `keyed` leave out the fields with this codec: they are stored elsewhere, or not at all.
 NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
 PerTile = Annotated[Array, column("tiles")]
@@ -566,25 +568,25 @@ def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Return a function for use in a type hint: files before `version` do not have the field.
+    """Return a function that marks a field of a record as missing from files before `version`.
 
-    When such a file is read, the field gets its default value. In a `row`, such fields must come
-    last.
+    It is used in the type hint of the field. When an older file is read, the field gets its default
+    value. In a `row`, such fields must come last.
     """
     return lambda field_codec: field_codec._replace(since=version)
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Return a function for use in a type hint: it sets the name of the field in the file.
+    """Return a function that sets the name of a field in the file.
 
-    With `sync_cycles: Annotated[int, key("sync")]`, the file stores the field as "sync". Without
-    `key`, the name in the file is that of the field.
+    It is used in the type hint of the field: with `sync_cycles: Annotated[int, key("sync")]`, the
+    file stores the field as "sync". Without `key`, the name in the file is that of the field.
     """
     return lambda field_codec: field_codec._replace(key=name)
 
 
 def codec(hint: Value) -> Codec:
-    """Return the codec for a type hint, including its marks such as `since(2)`."""
+    """Return the codec for a type hint, including its annotations such as `since(2)`."""
     origin: Value = get_origin(hint)
     arguments = get_args(hint)
     if origin is Annotated:
@@ -606,7 +608,7 @@ def codec(hint: Value) -> Codec:
 def schema(record: Make) -> dict[str, Codec]:
     """Return the codecs of a dataclass's fields by name, in order; {} for any other class.
 
-    Fields with the mark `NOTE` are left out.
+    Fields whose codec is `NOTE` are left out.
     """
     if not is_dataclass(record):
         return {}
@@ -646,7 +648,8 @@ def row(make: Make, **parts: Codec) -> Codec:
 def keyed(make: Make, **parts: Codec) -> Codec:
     """Return the codec of an object that is stored as a JSON object with the names of its fields.
 
-    `make` and `parts` are as in `row`.
+    `make` is a dataclass, whose type hints declare the codecs. With `parts`, `make` is a function
+    that builds the object from attributes, and `parts` has their codecs by name.
     """
     codec_by_field = parts or schema(make)
 

@@ -2,9 +2,9 @@
 
 Views are stored in two tables. An entry of the table of layouts has the positions of elements. An
 entry of the table of tensors has a dtype, an offset and the index of a layout. The tree of a
-program is stored as a list of nodes, in which equal nodes appear once, and children come before
-their parents. `LEAVES` and `COMPOSITES` declare the codec of each kind of step and of program, for
-both writing and reading.
+program is stored as a list of nodes. In the list, equal nodes appear once, and children come before
+their parents. `LEAVES` has the codec of each kind of step, and `COMPOSITES` that of each kind of
+program. Both are used for writing and for reading.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def in_table(
 ) -> s.Codec:
     """Return the codec of an object that is an entry of a table of the file.
 
-    The file stores the index of the entry. `table` is the name of the table. `write(value,
-    columns)` returns the index; without it, the value itself must be the index. Reading returns the
-    entry, or raises the error of the file format if there is none with that index.
+    The file stores the index of the entry in the table with the name `table`. `write(value,
+    columns)` returns the index. If `write` is not given, the value itself must be the index.
+    Reading returns the entry, or raises the error of the file format if there is none with that
+    index.
     """
     index_codec = s.index(table)
 
@@ -141,8 +142,8 @@ REMOTE_BUFFER = s.row(
 def _handle(table: str, wanted: str) -> s.Codec:
     """Return the codec of a stream or a remote buffer, which the file stores as its handle.
 
-    `table` is the name of a recorded dict that maps handles to these objects. `wanted` describes
-    them in errors.
+    `known[table]` of the reader is a dict from handles to these objects. `wanted` describes the
+    objects in errors.
     """
 
     def read(stored: s.HeaderValue) -> s.Value:
@@ -197,7 +198,7 @@ def _read_sync(stored: s.HeaderValue) -> p.SyncType:
 
 
 def _key_of(step: c.Step) -> Hashable:
-    """Return a hashable key of a step. Steps with equal keys are the same, and are stored once."""
+    """Return a hashable key of a step. Steps with equal keys are equal, and are stored once."""
     if isinstance(step, c.ExecuteStep):
         return step.compute_set, id(step.out)
     return id(step)
@@ -362,8 +363,8 @@ class _Writer:
     def _number_layouts(self) -> None:
         """Store the layouts that are in use, sorted by their numbers in the graph.
 
-        The reader numbers layouts in the order of the file. With equal numbers, it forms the same
-        groups of vertices.
+        The reader numbers layouts in the order of the file. If the order is the same as in the
+        graph, it forms the same groups of vertices.
         """
         numbers_in_use = {
             int(number)

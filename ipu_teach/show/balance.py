@@ -76,10 +76,13 @@ def balance(
 
     `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
     at which the picture rests: its number, counted from 0, the name of a step, or a kind of phase
-    such as "exchange". By default, it is the step that `why` is about or, without `why`, the
-    superstep in the picture that loses the most cycles over all its executions. The title is about
-    that superstep, or about one that the picture leaves out if it loses more. With two reports and
-    no `at`, the title is about both runs.
+    such as "exchange". By default, the picture rests at the step that `why` is about. Without
+    `why`, it rests at the superstep in the picture that loses the most cycles over all its
+    executions.
+
+    The title is about the superstep at which the picture rests, or about a superstep that the
+    picture leaves out if that loses more cycles. With two reports and no `at`, the title is about
+    both runs.
 
     :raises InvalidOptionError: if an argument is not a report, if nothing that takes time has run,
         or if no frame shows `at`. It is also raised if `why` is not a chain of causes.
@@ -107,8 +110,9 @@ def balance(
 class _Lost:
     """A stretch of a run, with the cycles for which its tiles wait.
 
-    Equal stretches of the run are one object: `runs` is how often the stretch ran, and `mean` is
-    the mean cycles for which a tile waits in one execution.
+    A stretch is a superstep or, on several IPUs, the steps between two syncs of all IPUs. Equal
+    stretches of the run are one object: `runs` is how often the stretch ran, and `mean` is the mean
+    cycles for which a tile waits in one execution.
     """
 
     stretch: Segment
@@ -121,7 +125,7 @@ class _Run:
 
     Attributes:
         group: the noun for a frame, "superstep" or "stretch".
-        order: int64: for each stretch of the run, its index in `all`.
+        order: int64: the index in `all` of each stretch of the run.
         all: the distinct stretches, with their waiting.
         cycles: the cycles of the run.
     """
@@ -139,9 +143,10 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Return `(span, cycles)` of each phase of a stretch whose tiles may take different times.
+        """Return `(span, cycles)` of each phase of a stretch in which tiles may differ.
 
-        `cycles` has the cycles of each tile that takes part.
+        `span` is the phase with its tiles, and `cycles` has the cycles of each tile that takes
+        part.
         """
         return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
@@ -177,7 +182,7 @@ class _Run:
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """Return the phase in which tiles wait most, or None.
+        """Return the phase of a stretch in which tiles wait most, or None.
 
         It is None if no tile waits in a phase, or if IPUs wait at least as long for each other.
         """
@@ -191,9 +196,11 @@ class _Run:
     def last_tiles(self, lost: _Lost) -> Array:
         """Return int64: the numbers of the slowest tiles in the phase in which tiles wait most.
 
-        It is empty if there is no such phase, or if IPUs wait for the last IPU. It is also empty if
-        no tile is at work during the whole phase, or if at least half of the tiles are equally
-        slow.
+        The result is empty in these cases:
+
+        - There is no such phase, or IPUs wait at least as long for each other.
+        - No tile is at work during the whole phase.
+        - At least half of the tiles are equally slow.
         """
         none: Array = np.zeros(0, np.int64)
         span = self.longest(lost)
@@ -205,8 +212,8 @@ class _Run:
     def tied(self, lost: _Lost, longest: Span) -> tuple[Array, int]:
         """Return `(is_slowest, ipus)`: which tiles are the slowest in a phase, on any IPU.
 
-        `is_slowest` is bool[tiles]. Several IPUs may have a phase of the same kind as `longest`
-        that begins at the same time and is as long; `ipus` is the number of these IPUs.
+        `is_slowest` is bool[tiles]. `ipus` is the number of IPUs with a phase of the same kind as
+        `longest` that begins at the same time and is as long.
         """
         last: Array = np.zeros(self.tiles, bool)
         ipus = 0
@@ -220,7 +227,7 @@ class _Run:
     def waits_for(self, lost: _Lost) -> str:
         """Return the name of the tile, the tiles or the IPU that the others wait for.
 
-        It is "" if most tiles are equally slow.
+        It is "" if at least half of the tiles are equally slow, or if none waits.
         """
         last = self.last_tiles(lost)
         if len(last):
@@ -228,7 +235,7 @@ class _Run:
         return "" if self.longest(lost) is not None else self.slowest(lost)
 
     def slowest(self, lost: _Lost) -> str:
-        """Return a text: the numbers of the tiles, or the IPU, that the others wait for.
+        """Return a text with the tile numbers, or the IPU, that the others wait for.
 
         It is "" if none waits.
         """
@@ -239,7 +246,7 @@ class _Run:
         return tiles_named(np.flatnonzero(self.tied(lost, span)[0])).partition(" ")[2]
 
     def reason(self, lost: _Lost) -> str:
-        """Return a text about a stretch: the tile that the others wait for, and the reason.
+        """Return a text about the waiting in a stretch: its share, the slowest tile, the reason.
 
         The text also has the cycles that the stretch would take with evenly shared work.
         """
@@ -316,7 +323,7 @@ class _Shown:
         `name` is the name of the run in the picture.
         """
         shown = _shown(run, max_steps, panels)
-        still_of = dict.fromkeys(shown, 0)  # This maps a stretch to its still.
+        still_of = dict.fromkeys(shown, 0)
         for number_of_stretch, entry in enumerate(run.all):
             cycles = entry.stretch.cycles
             kind, title = run.named(entry.stretch)
@@ -332,9 +339,9 @@ class _Shown:
         self.frames += [still_of[number_of_stretch] for number_of_stretch in shown]
 
     def worst(self) -> list[int]:
-        """Return the number of a frame for each still, sorted by waiting in descending order.
+        """Return one frame for each still, sorted by waiting in descending order.
 
-        If several frames show the same still, it is the first of them.
+        If several frames show the same still, the result has the first of them.
         """
         first_frame = {still: f for f, still in reversed([*enumerate(self.frames)])}
         worst = sorted(first_frame.values())
@@ -426,7 +433,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
 def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
     """Return the indices of the stretches in the first `max_steps` supersteps, at least one.
 
-    Add a note if some are left out.
+    If some supersteps are left out, add a note to `panels`.
     """
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
     count = max(1, int(np.searchsorted(edges, max_steps, "right")) - 1)
@@ -487,7 +494,7 @@ def _histogram(work: Array) -> Array:
 def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     """Return the title: the share of waiting and, for a single run, where most of it is lost.
 
-    Most of it is lost in the stretch `worst`, which is at position `place` of the run.
+    `worst` is the stretch in which most is lost, and `place` is its index in the run.
     """
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
@@ -522,9 +529,9 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
 
 
 def _worst_place(run: _Run, frame: int, shown_stretches: _Shown) -> tuple[int, _Lost]:
-    """Return (position in the run, stretch) of the stretch in which most is lost.
+    """Return (index in the run, stretch) of the stretch in which most cycles are lost.
 
-    It is the stretch of this frame, unless the picture leaves out one in which more is lost.
+    It is the stretch that `frame` shows, unless the picture leaves out a stretch that loses more.
     """
     of_frame = shown_stretches.entries[shown_stretches.frames[frame]]
     of_run = worst_of(run)

@@ -25,7 +25,8 @@ HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 class Blocks:
     """The profiled blocks of some tiles in the first `total` cycles of a run.
 
-    `tiles` is a tile number or a list of them, and `which` are the filters of `Execution.blocks`.
+    `tiles` is a tile number or a list of tile numbers, and `which` are the filters of
+    `Execution.blocks`.
 
     :raises InvalidOptionError: if there are no tiles or too many, or no profiled blocks on them.
         The errors of `Execution.blocks` are raised too.
@@ -61,7 +62,7 @@ class Blocks:
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """Return a flame chart of the blocks: a shape of the scene with nested boxes in rows.
+        """Return a mark of the blocks as nested boxes in rows.
 
         `codes` lists all colours of the scene. It must contain those of the blocks.
         """
@@ -79,7 +80,7 @@ class Blocks:
         return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
-        """Return a sentence: the number of blocks, and the name with the most cycles."""
+        """Return a sentence: the number of blocks, and the block name with the most cycles."""
         spent: dict[str, list[float]] = {}
         for block in self.all:
             spent.setdefault(block.name, []).append(block.cycles)

@@ -1,7 +1,7 @@
 """Draw a board, its messages, its list and its history as shapes, for a frame of the view `run`.
 
 A board is a mark with a box for each tile and numbers in the boxes. static/board.js draws the same
-in the player.
+shapes in the player.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # For each box, (column, row, number of IPU names above it).
+        # Entry b is (column, row, number of IPU names above) of box b.
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # This maps an IPU to its first box.
+        self.heads: dict[int, int] = {}  # The keys are IPUs, and the values are their first boxes.
         down = -1
         along = board.across
         for box in range(len(board.tiles)):
@@ -106,9 +106,9 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """Return int[count]: the code of the colour for the number in each cell.
+    """Return int64[count]: the code of the colour for the number in each cell.
 
-    `texts` has the numbers as texts.
+    `texts` has the text of each cell: a number, or "?" for an unwritten element.
     """
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
@@ -190,9 +190,10 @@ def _tiles(scene: Scene, board: Board, places: Places, state: Array) -> Iterator
 
 
 def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
-    """Yield a rim around the cells of each tensor in a tile, then the count of undrawn elements.
+    """Yield a border around the cells of each tensor in a tile, and texts for undrawn elements.
 
-    A board with a single tensor has no such rims.
+    A board with a single tensor has no such borders. A text has the number of elements of a tensor
+    in a tile that are not drawn.
     """
     rest = []
     for row, rim_code in enumerate(board.rims):
@@ -201,7 +202,6 @@ def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
             if len(inside):
                 wide = places.pitch[row] * len(inside) - 1
                 if len(board.rims) > 1:
-                    # This rim is outside the rims of the cells.
                     x, y = inside[0, 0] - 1.5, inside[0, 1] - 1.5
                     yield Outline(rim_code, outline(x, y, wide + 3, CELL + 3), False, 1.5)
                 if left := int(board.left[box, row]):
@@ -212,7 +212,7 @@ def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
 
 
 def _touched(touches: Sequence[Array], cells: Array) -> Iterator[Shape]:
-    """Yield thin rims around the cells that are read, and thick rims around those that are written.
+    """Yield thin borders around the cells that are read, thick ones around those written.
 
     `touches` is (cells that are read, cells that are written), or () if there are none.
     """
@@ -231,7 +231,7 @@ def under_way(
 
     `name` is the name of the mark with the messages. Messages that have arrived stay until the
     superstep changes a value. If the messages were sent in an earlier frame, the cycles are
-    infinite.
+    infinite. If there are no messages, return `((), 0.0)`.
     """
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
@@ -246,10 +246,10 @@ class _Packet(NamedTuple):
     """A message between the boxes of a board, drawn as a packet on a line.
 
     Attributes:
-        text: the number in it or its bytes.
+        text: the number that the message carries, or its bytes.
         start, end: the ends of the line.
-        part: how much of the line it has passed, 0 to 1.
-        code: the code of its colour.
+        part: the fraction of the line that the packet has passed, from 0 to 1.
+        code: the index of its colour in `Scene.codes`.
     """
 
     text: str
@@ -262,7 +262,7 @@ class _Packet(NamedTuple):
 def _packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[_Packet]:
-    """Yield the packets of a frame. There are none if the messages are many, or between IPUs."""
+    """Yield the packets of a frame, unless the messages are many or are sent between IPUs."""
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
     if len(messages) > MOST_PACKETS or any(map(board.link, messages)):
@@ -270,7 +270,7 @@ def _packets(
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    # The index of the last frame of this superstep.
+    # `last` is the index of the last frame of the superstep of `frame`.
     last = int(np.searchsorted(begun, begun[frame], "right")) - 1
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
@@ -307,9 +307,10 @@ def _width(text: str) -> float:
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board as packets with a number or the bytes.
+    """Yield the messages between the boxes of a board, as packets with a number or their bytes.
 
-    `paint_board` has drawn their lines, and the arrows if there are many messages.
+    Messages between IPUs are drawn as arrows next to the boxes instead. `paint_board` draws the
+    lines of the packets, and the arrows if there are many messages.
     """
     messages, _ = under_way(scene, frame, progress, name)
     if any(map(board.link, messages)):
@@ -350,7 +351,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
         start = (x + places.wide * 0.3, y + raised)
         end = (u + places.wide * 0.7, v + raised)
         thick, role = (1.5, "ink") if own_pair else (1.0, "line")
-        # This arrow leads from the end of a row of boxes to the beginning of the next, or back.
+        # An arrow between the end of a row of boxes and the beginning of the next is in two parts.
         if abs(source - to) == 1 and y != v:
             rims = (board.right, board.x) if ahead else (board.x, board.right)
             yield Stroke((start, (rims[0], start[1])), thick, role)
@@ -361,8 +362,8 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
     """Yield an arrow next to the boxes for each message between IPUs.
 
-    Each arrow has a vertical line and two ends of its own. It has a label with its bytes if there
-    are at most two; otherwise a text above the boxes has the bytes of all.
+    Each arrow has a vertical line and two ends of its own. Up to two arrows have a label with their
+    bytes. If there are more, a text above the boxes has the number and the bytes of the messages.
     """
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
@@ -409,7 +410,7 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 def _corners(x: float, y: float, wide: float, high: float) -> Iterator[Shape]:
     """Yield four corners around a box, which mark the chosen element.
 
-    A thick rim would mean "written".
+    They are not a border, because a thick border would mean "written".
     """
     long = min(5.0, wide / 3 + 2)
     for a, right in ((x - 3, 1), (x + wide + 3, -1)):
@@ -419,10 +420,9 @@ def _corners(x: float, y: float, wide: float, high: float) -> Iterator[Shape]:
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """Yield the cells of the focused box as a list.
+    """Yield the cells of the focused box as a list of names and numbers.
 
-    The previous value of a number that has just changed is struck through, to the left of the new
-    one.
+    If a number has just changed, its previous value is also shown, struck through.
     """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
@@ -454,7 +454,7 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     """Yield the history of the focused cell: its number over the run.
 
-    `edges` are the beginnings of the frames as fractions of the run.
+    `edges` has the beginning of each frame as a fraction of the run.
     """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)

@@ -7,9 +7,9 @@ tiles, the lanes are quantiles: in each phase, the tiles are sorted by their tim
 shares of time. An arrow stands for one message, or for several messages from one sender to the same
 receivers.
 
-On several IPUs, a stretch is divided into frames wherever an IPU begins or ends a phase. Together,
-the frames last as long as the run. One arrow between two IPUs stands for all messages from one to
-the other.
+On several IPUs, a stretch is the steps between two syncs of all IPUs. It is divided into frames
+wherever an IPU begins or ends a phase. Together, the frames last as long as the run. One arrow
+between two IPUs stands for all messages from one to the other.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ MOST_CELLS = 4096  # With more tiles, a cell stands for several tiles.
 FIRST_FRAMES = 256
 MANY_FRAMES = 384
 FEW_FRAMES = 100
-# If phases begin and end at more cycles of a stretch, only the phases of one IPU become frames.
+# In a stretch in which phases begin or end at more cycles than this, only the phases of one IPU
+# become frames.
 MOST_EDGES = 96
 LANES_X = 340.0
 BETWEEN = "An arrow from one IPU to another stands for all messages between them."
@@ -99,10 +100,12 @@ def bsp(
     `paired` puts the lanes of the same tile in two runs next to each other. `why` is a chain of
     causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep at which the picture
     of one run rests: its number, counted from 0, the name of a step, or a kind of phase such as
-    "exchange". By default, the picture rests in the compute or exchange phase in which the waiting
-    of all tiles adds up to the most cycles or, if no tile waits, in the longest compute phase. On
-    several IPUs, it rests where the waiting of the IPUs adds up to the most cycles. The title is
-    about that frame.
+    "exchange".
+
+    By default, the picture rests in the compute or exchange phase in which the waiting of all tiles
+    adds up to the most cycles. If no tile waits, it rests in the longest compute phase. On several
+    IPUs, it rests where the waiting of the IPUs adds up to the most cycles. The title is about that
+    frame.
 
     :raises InvalidOptionError: if `run` or `other` is not a report, contains no step or takes no
         modelled time, or if no frame shows `at`. It is also raised if `paired` is given without a
@@ -129,8 +132,7 @@ def bsp(
         return view
     still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
     finding = still.note.partition("; tile")[0]
-    # If the phase has no messages, the title leaves out how large a part of the tiles' time is
-    # waiting.
+    # For a phase without messages, the title has only the first part of the note.
     if not still.flows:
         finding = finding.partition("; ")[0]
     title = f"{still.label[:1].upper()}{still.label[1:]}: {finding}"
@@ -145,7 +147,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    # This maps a frame to (superstep of the run, index of the exchange).
+    # The values are (index of the superstep in the run, index of the exchange in its step).
     frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())
@@ -192,7 +194,7 @@ def axis_of(view: View) -> float:
 
 
 def with_axis(view: View, axis: float) -> View:
-    """Return the view; if it is a `bsp` view, its lanes are `axis` cycles wide."""
+    """Return the view; if it is a `bsp` view, its lanes show `axis` cycles."""
     if not axis_of(view) or axis <= 0:
         return view
     marks = tuple(
@@ -214,7 +216,7 @@ class _Builder:
     """Builds the scene of a run, in which a cell stands for `tiles_per_cell` tiles.
 
     Attributes:
-        beyond: "host" and "streaming memory", as far as the run exchanges data with them.
+        beyond: those of "host" and "streaming memory" with which the run exchanges data.
     """
 
     def __init__(self, phases: Phases, tiles_per_cell: int) -> None:
@@ -222,7 +224,7 @@ class _Builder:
         self.phases = phases
         self.cells = CellGrid(self.report.target, tiles_per_cell)
         self.beyond = [BEYOND[kind] for kind in phases.kinds if kind in BEYOND]
-        # Sorted lanes show means over several tiles, so the slowest tile has a lane of its own.
+        # If lanes are means over several tiles, the slowest tile has a lane of its own.
         self.has_slowest = self.phases.is_sorted and not self.phases.has_several
         names = ["slowest"] * self.has_slowest + ["host"] * bool(self.beyond)
         self.stills = Stills(phases, self.cells, ("lanes", *names))
@@ -231,7 +233,7 @@ class _Builder:
         """Return the scene, with at most `max_frames` frames."""
         stills: list[Still] = []
         panels = Panels()
-        stills_of: list[range] = []  # For each stretch, the indices of its stills.
+        stills_of: list[range] = []  # The indices of the stills of each stretch.
         for stretch in self.phases.stretches[: self._shown_stretches(max_frames)]:
             added = self.stills.of(stretch, len(panels.drawings))
             stills_of.append(range(len(stills), len(stills) + len(added)))
@@ -267,8 +269,8 @@ class _Builder:
     def _shown_stretches(self, max_frames: int) -> int:
         """Return how many stretches must be drawn for the first `max_frames` frames, at least 1.
 
-        They are the first ones in `phases.stretches`, where equal stretches of the run are one
-        entry.
+        They are the first stretches in `phases.stretches`, in which equal stretches of the run are
+        one entry.
         """
         sizes = [len(self.phases.edges(stretch)) - 1 for stretch in self.phases.stretches]
         frames = np.cumsum([sizes[i] for i in self.phases.order.tolist()])
@@ -331,9 +333,9 @@ class _Builder:
     def _title(self, stills_of: list[range], number: int, group: int) -> str:
         """Return a title about the still with index `number`: which tiles make others wait.
 
-        If the still is neither compute nor exchange, the title is about the kind of phase that
-        takes most of the run. `group` is the number of the still's superstep, counted from 1; 0
-        leaves the number out.
+        If the phase of the still is neither compute nor exchange, the title is about the kind of
+        phase that takes most of the run. `group` is the position of the superstep in the run,
+        counted from 1. If it is 0, the title does not have it.
         """
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
@@ -358,8 +360,9 @@ class _Builder:
     def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
         """Return int64[frames]: the index of the still of each frame.
 
-        There are at most `max_frames` frames, and all frames of each stretch that is shown. Add a
-        note if some supersteps are left out.
+        There are at most `max_frames` frames, except that the first stretch always has all its
+        frames. A stretch is shown completely or not at all. If supersteps are left out, add a note
+        to `panels`.
         """
         frames: list[int] = []
         shown = len(self.report.step_numbers[:MOST_FRAMES])

@@ -1,6 +1,6 @@
 """The tiles of the view `bsp` as cells, and the messages between them.
 
-A cell stands for one tile, or for several neighbouring tiles of an IPU.
+A cell is one tile, or several neighbouring tiles of an IPU.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class CellGrid:
     ) -> tuple[tuple[Message, ...], str]:
         """Return `(messages, summary)`: the messages to draw, and a text about all messages.
 
-        Only messages from tiles in `tiles` (bool[tiles]) count. If there are more than 64 between
-        cells, the messages of the slowest cell are drawn, and those between IPUs. `busy` has the
-        cycles of each cell.
+        Only messages from tiles in `tiles` (bool[tiles]) count. If there are more than 64 messages
+        between cells, only those between IPUs and the largest of the slowest cell are drawn. `busy`
+        has the cycles of each cell.
         """
         if not tiles.all():
             rows = np.flatnonzero(tiles[transfers.source])

@@ -41,7 +41,7 @@ MOST_LANES = 64  # With more tiles, the lanes are sorted and shared.
 
 
 class _Executed(NamedTuple):
-    """The executions of a compiled step, by all IPUs together or by one IPU, and its phases.
+    """The executions of a compiled step by one IPU, or by all IPUs together, and its phases.
 
     `times` is the number of executions.
     """
@@ -54,13 +54,13 @@ class _Executed(NamedTuple):
 class Phases:
     """The stretches of a run, their division into frames, and the phase that each frame is about.
 
-    Usually, a new frame begins whenever a phase of some IPU begins or ends. If a stretch would have
-    too many frames (more than `max_edges` such times), its frames are the phases of a single IPU:
-    the IPU that ends the stretch last.
+    Usually, a new frame begins whenever a phase of some IPU begins or ends. If a stretch has more
+    than `max_edges` such times, its frames are instead the phases of a single IPU: the IPU that
+    ends the stretch last.
 
     Attributes:
         executed: the executions of the compiled steps that ran.
-        stretches: the distinct stretches.
+        stretches: the distinct stretches; a stretch is the steps between two syncs of all IPUs.
         order: int64: the index in `stretches` of each stretch of the run.
         kinds: the kinds of phases that occur.
     """

@@ -48,8 +48,8 @@ class _Channels:
 class Stills:
     """Creates the stills of the stretches of a run.
 
-    A stretch is a group of consecutive supersteps between two points at which all IPUs wait for
-    each other.
+    A stretch is the consecutive supersteps between two points at which all IPUs wait for each
+    other.
     """
 
     def __init__(self, phases: Phases, cells: CellGrid, lanes: tuple[str, ...]) -> None:
@@ -175,7 +175,7 @@ class Stills:
         """Return a text about the work of each IPU, from the phases that are in progress."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # This maps a text about work to the IPUs that do it.
+        ipus_of: dict[str, list[int]] = {}  # The keys describe work, the values are its IPUs.
         for span in active:
             work = f"{span.phase.kind} of {self.phases.name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())

@@ -33,7 +33,7 @@ MOST_OF_TWO = 500  # At most this many supersteps of each run are shown.
 def two_runs(runs: list[Phases]) -> Scene:
     """Return the scene of two runs on one time axis. The frames of the first run come first.
 
-    A frame is a superstep or, on several IPUs, a stretch.
+    A frame is a superstep or, on several IPUs, the steps between two syncs of all IPUs.
     """
     axis_cycles = max(run.report.total_cycles for run in runs)
     stills: list[Still] = []

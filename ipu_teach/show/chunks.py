@@ -11,8 +11,8 @@ byte began, and which IPUs have contributed to its value:
 - If the fields of a vertex are equally long, it joins their labels element by element. Any other
   vertex joins the labels of everything that it reads.
 - A sum is complete if every IPU of the group has contributed to it.
-- If an IPU contributes to a sum that already contains it, a new collective has begun, and all
-  labels start again.
+- If an IPU contributes to a sum that already contains its value, a new collective has begun, and
+  all labels start again.
 
 The home of a byte is known only when its sum is complete, so a collective is followed twice: first
 to find the home of each byte, then with the numbers of the chunks. Chunks are numbered in the order
@@ -40,7 +40,8 @@ from ipu_teach.types import Array
 Pair = tuple[int, int]  # (sending IPU, receiving IPU)
 
 
-# The home of a byte if no IPU completes its sum, and if several IPUs complete sums of it.
+# `UNKNOWN` is the home of a byte whose sum no IPU completes, and `SEVERAL` is the home of a byte
+# with sums that several IPUs complete.
 UNKNOWN, SEVERAL = -1, -2
 
 
@@ -85,8 +86,8 @@ class Chunk(NamedTuple):
 class Chunks:
     """The label of every byte of a program's memory, updated by each compiled step of `model`.
 
-    `group[i]` is an integer with a bit for each IPU of the collective to which IPU i belongs: bit k
-    stands for IPU k.
+    `group[i]` is an integer whose bits are the IPUs of the collective to which IPU i belongs: bit k
+    means IPU k.
 
     Attributes:
         ipu: for each byte address, its IPU.
@@ -184,8 +185,8 @@ class Chunks:
         """Update the labels for a compiled step, and return `(chunks, repeats)`.
 
         `chunks` maps (sending IPU, receiving IPU) to the chunks that the step sends between them;
-        it is {} if `noted` is False. `repeats` is whether two values to which the same IPU
-        contributed were added, one of which arrived in the current round, `round_`.
+        it is {} if `noted` is False. `repeats` is True if the step added two values to which the
+        same IPU had contributed, one of which arrived in the current round, `round_`.
         """
         sent: Counter[tuple[int, int, int]] | None = Counter() if noted else None
         meets_itself = False
@@ -218,8 +219,8 @@ class Chunks:
     def _write(self, at: Array, labels: Array, origins: Array) -> None:
         """Store the label ids and the origins of the bytes that were written to the addresses `at`.
 
-        Bytes that have not left their IPU get their initial label, and their own address as the
-        origin.
+        Bytes that have not left their IPU get their initial label instead, and their own address as
+        the origin.
         """
         has_left = np.array([label.round >= 0 for label in self.labels])[labels]
         self.of[at] = np.where(has_left, labels, self.first[at])
@@ -268,7 +269,7 @@ class Chunks:
         """Yield `(addresses, labels, origins, repeats)` for each field that the vertices write.
 
         The first three have an entry for each byte of the field; `labels` are ids. `repeats` is
-        whether two values to which the same IPU contributed were added, one of which arrived in
+        True if two values to which the same IPU had contributed were added, one of which arrived in
         round `round_`.
         """
         ipu = table.tiles.astype(np.int64) // self.per_ipu
@@ -299,7 +300,7 @@ class Chunks:
         """Return `(labels, origins, repeats)` of the sums of several fields, added byte by byte.
 
         `parts` has [label ids, origins] for each field that is added, and `ipu` is the IPU that
-        adds each byte. `repeats` is whether two values to which the same IPU contributed were
+        adds each byte. `repeats` is True if two values to which the same IPU had contributed were
         added, one of which arrived in round `round_`.
         """
         labels, origins = parts[0]
@@ -311,7 +312,7 @@ class Chunks:
             known = self.labels
             label_ids = list[int]()
             takes_added = list[bool]()
-            completed = list[int]()  # for each sum, the IPU that completes it, or -1
+            completed = list[int]()  # The IPU that completes each sum, or -1.
             has_left = list[bool]()
             for a, b, own_ipu in zip(*_columns(different, rows), strict=True):
                 x, y = known[a], known[b]
@@ -344,10 +345,10 @@ class Chunks:
             self.joined.append((origins, completed[at], True))
 
     def _completes(self, label: Label, parts: Iterable[Label], own_ipu: int) -> bool:
-        """Return whether all IPUs contributed to a sum, but not to any of its summands.
+        """Return whether a sum contains all IPUs of its collective, and none of its summands does.
 
         `label` is the label of the sum, `parts` are the labels of its summands, and `own_ipu` is
-        the IPU that adds them. "All" means all IPUs of its collective.
+        the IPU that adds them.
         """
         group = self.group.get(own_ipu, 0)
         return label.parts == group and all(part.parts != group for part in parts)
@@ -377,7 +378,7 @@ class Chunks:
             label = reduce(lambda x, y: self._join(x, y, own_ipu)[0], parts)
             written[r] = self._label_id(label)
             completed[r] = own_ipu if self._completes(label, parts, own_ipu) else -1
-        of_rows = np.full(len(ipu), -1)  # for each vertex, the origin of the bytes that it writes
+        of_rows = np.full(len(ipu), -1)  # The origin of the bytes that each vertex writes.
         of_rows[rows_written] = at[firsts]
         has_left = np.array([label.round >= 0 for label in self.labels])
         for rows, _, origins in reads:

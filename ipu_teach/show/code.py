@@ -61,35 +61,37 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
-NO_LINE = "in no line"  # Each reason why cycles belong to no line ends like this.
+NO_LINE = "in no line"  # Each text from `why` ends like this.
 WIDEST_TEXT = 58  # A row shows at most this many characters of a formula.
 MOST_SIZES = 6  # The formulas of at most this many vertex sizes are shown.
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # Non-breaking spaces, because a picture drops other leading spaces.
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
-# (executions of a step, a group of vertices in it, the cycles of each vertex of the group)
+# An entry is (executions of a step, group of vertices in the step, cycles of each of its vertices).
 GroupsRun = list[tuple[int, Group, Array]]
-# (depth, text, cells, length of the bar from 0 to 1, code of the bar)
+# A row is (level in the tree, text, texts in the columns, length of the bar from 0 to 1, index of
+# the colour of the bar in `CODES`).
 CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
     """Which line of a codelet takes the cycles, or which term of a library's formula?
 
-    The view lists the lines of a codelet with their cycles. `what` is a report or the result of
+    The view lists the lines of a codelet with their cycles. `what` is a report, or the result of
     `observe`, which describes a single vertex. For a report, the cycles are those of all vertices
-    of `codelet`, a vertex class or its name; by default the codelet whose vertices take the most
-    cycles. The cycles are those of worker threads or, for vertices that have the tile to
-    themselves, those of the tile. The prices of codelets are "compiled" or "by hand"
-    (`Target.codelet_prices`). A further column has the cycles at the price that the run did not
-    use.
+    of `codelet`, which is a vertex class or its name. By default, it is the codelet whose vertices
+    take the most cycles.
+
+    The cycles are those of worker threads or, for vertices that have the tile to themselves, those
+    of the tile. The prices of codelets are "compiled" or "by hand" (`Target.codelet_prices`). A
+    further column has the cycles at the price that the run did not use.
 
     Most vertices of a library have no Python lines: a formula or an estimate gives their cycles.
     For such a codelet, the view shows the formula. For a report, it also says how many of all
     vertices that ran have no lines, and which share of all vertex cycles they took.
 
-    :raises InvalidOptionError: if `what` is not a report, or is one that was loaded from a file, if
-        no vertex of the codelet ran, or if the operations of its lines could not be counted.
+    :raises InvalidOptionError: if `what` is not a report, or is a report from a file; if no vertex
+        of the codelet ran; or if the operations of its lines could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
@@ -106,11 +108,12 @@ class _Executions:
     """The vertices of a run, grouped by their codelet.
 
     Attributes:
-        groups_of: for each codelet, (executions, group of vertices, cycles of each vertex).
+        groups_of: for each codelet, a list of (executions, group of vertices, cycles of each
+            vertex).
         shown_by: for each codelet, a dict whose keys are the compiled steps that execute it. The
             values are 0, the row of the tree that shows the codelet.
-        moved: for each codelet, the worker cycles of moving data into and out of the vertex fields,
-            in the steps that have to move it.
+        moved: for each codelet, the worker cycles of moving data into and out of the vertex
+            fields, in the steps that execute the codelet.
         spent: for each codelet, the modelled cycles of its vertices.
     """
 
@@ -134,9 +137,9 @@ class _Executions:
         }
 
     def chosen(self, codelet: type[Vertex] | str | None) -> type[Vertex]:
-        """Return the vertex class for `codelet`, which is a class, the name of one, or None.
+        """Return the vertex class for `codelet`, which is a vertex class, its name, or None.
 
-        None stands for the class whose vertices take the most cycles.
+        None means the class whose vertices take the most cycles.
 
         :raises InvalidOptionError: if no vertex of the class ran.
         """
@@ -227,8 +230,8 @@ def _rows_without_lines(
 ) -> Iterator[CodeRow]:
     """Yield a row for each kind of cycles that belong to no line, if there are any.
 
-    `rest` are cycles by a formula or by data, `estimated` are set by the program, and `moved` are
-    those of moving edges into place.
+    `rest` are cycles that a formula gives or that depend on data. `estimated` are cycles that the
+    program sets. `moved` are the cycles of moving data into and out of the vertex fields.
     """
     texts = (
         (1, why(codelet), rest),
@@ -241,7 +244,7 @@ def _rows_without_lines(
 
 
 def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
-    """Return a text: the rank of a codelet among all that ran, by the cycles of their vertices."""
+    """Return a text with the rank of a codelet among all codelets that ran, by their cycles."""
     place = 1 + sum(cycles > spent[chosen] for cycles in spent.values())
     if len(spent) == 1:
         return "the only codelet"
@@ -251,7 +254,7 @@ def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
 
 
 def has_estimate(group: Group) -> Array:
-    """Return bool[vertices]: whether an estimate of the program gives the cycles of each vertex.
+    """Return bool[vertices]: whether the program sets an estimate of the cycles of each vertex.
 
     The program can set an estimate for a vertex or for a codelet.
     """
@@ -270,8 +273,9 @@ def _estimated_cycles(groups_run: GroupsRun) -> int:
 def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> str:
     """Return a text: how many library vertices have no lines, and their share of `total` cycles.
 
-    Cycles of a worker thread and of a vertex that has the tile to itself are the same share of a
-    tile's time: a worker thread has one of six issue slots, and takes six times as long.
+    The share is that of a tile's time, both for vertices in worker threads and for vertices that
+    have the tile to themselves: a worker thread has one of six issue slots, and takes six times as
+    long.
     """
     runs = estimated = spent = 0
     for codelet, groups_run in groups_of.items():
@@ -337,7 +341,7 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
 
 
 def _largest_term(formula: Formula) -> str:
-    """Return the end of a sentence: the largest term of a formula; "" for a single term.
+    """Return the end of a sentence with the largest term of a formula; "" for a single term.
 
     Products of sums are multiplied out first.
     """
@@ -363,7 +367,7 @@ def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
         ):
             for first, a in formula_terms(left):
                 yield from ((f"{first} * {second}", a * b) for second, b in formula_terms(right))
-        # A factor before // or % needs the brackets.
+        # The text needs brackets in case it becomes a factor of a product.
         case ast.BinOp(_, ast.FloorDiv() | ast.Mod(), _):
             yield f"({ast.unparse(node)})", round(_value(node))
         case _:
@@ -421,7 +425,7 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
-    """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
+    """Return a text: why the cycles of a codelet, or an estimate of them, belong to no line."""
     if is_estimated:
         return f"cycles set by set_perf_estimate: {NO_LINE}"
     return (
@@ -449,10 +453,10 @@ def _view(
     rank: str = "",
     in_no_line: float = 0.0,
 ) -> View:
-    """Return the view of these rows. Its sentence begins with `head` and ends with `tail`.
+    """Return the view of the table `rows`. Its sentence begins with `head` and ends with `tail`.
 
-    `rank` is a part of the title: the rank of a codelet among all that ran, and its share.
-    `in_no_line` is the share of the cycles that belong to no line.
+    `rank` is a part of the title: the rank of a codelet among all that ran, and its share of the
+    cycles. `in_no_line` is the share of the cycles that belong to no line.
     """
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
@@ -539,7 +543,8 @@ def line_rows(
 
     A line with several kinds of work is followed by a row for each kind. A line without cost also
     has a row. The rows show their shares of `total` cycles. `others` is (cycles of starting, costs
-    of the lines) at the other price of codelets, "compiled" or "by hand".
+    of the lines) at the other price of codelets, "compiled" or "by hand". Without `lines`, there
+    are no rows.
     """
     if not lines:
         return

@@ -17,8 +17,8 @@ from ipu_teach.types import Array
 MOST_LETTERS = 20_000  # The texts of a scene may have about this many letters.
 MOST_NAMED = 4  # A text names at most this many elements of a message.
 MOST_PAIRS = 64  # At most this many pairs of tiles of an exchange have texts.
-# A dict from an exchange to its lines of text. The key is (superstep, exchange), where the exchange
-# is 0 before the computation of the superstep, and 1 after it.
+# The keys are (superstep, exchange), where the exchange is 0 before the computation of the
+# superstep, and 1 after it. The values are lines of text.
 Carried = dict[tuple[int, int], list[str]]
 
 

@@ -53,8 +53,8 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     * many to many: none of these.
 
     On a machine of more than 64 tiles, several tiles share a column and a row. At most 40 exchanges
-    are shown, those in which the most bytes arrive in one execution, and fewer if the scene would
-    be larger than 150 kB. A note below the picture says what is left out.
+    are shown: those in which the most bytes arrive in one execution. Fewer are shown if the scene
+    would be larger than 150 kB. A note below the picture says what is left out.
 
     `at` is where the picture rests: the number of a superstep of the run, or the name of a step. By
     default, it rests at the exchange in which the most bytes arrive during the run or, with several
@@ -62,8 +62,9 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     default, and at least, it is the maximum of a square of the matrix. Pictures with the same value
     of `largest` can be compared, unless it is below the maximum of one of them.
 
-    :raises InvalidOptionError: if `run` is not a report, if no tile sends to another, if no frame
-        shows `at`, or if `largest` is not a positive whole number.
+    :raises InvalidOptionError: if `run` is neither a report nor a recording, if nothing has run, if
+        no tile sends to another, if no frame shows `at`, or if `largest` is not a positive whole
+        number.
     """
     if largest is not None and not (is_whole(largest) and largest > 0):
         raise InvalidOptionError(
@@ -121,9 +122,9 @@ class Exchange:
         return self.runs * self.total
 
     def between(self, tiles_per_ipu: int) -> int:
-        """Return the bytes that are sent to another IPU in one execution.
+        """Return the number of bytes that arrive from another IPU in one execution.
 
-        The result is 0 if `tiles_per_ipu` is 0, which stands for a single IPU.
+        The result is 0 if `tiles_per_ipu` is 0, which means that there is a single IPU.
         """
         if not tiles_per_ipu:
             return 0
@@ -131,7 +132,7 @@ class Exchange:
         return int(self.size_bytes[crosses].sum())
 
     def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
-        """Return the sort key of an exchange: (bytes sent to other IPUs, all bytes).
+        """Return the sort key: (bytes that arrive from other IPUs, all bytes that arrive).
 
         Both are sums over all executions. The first number is 0 on a single IPU.
         """
@@ -293,8 +294,9 @@ def _still(
 ) -> Still:
     """Return the still of an exchange.
 
-    `binned` is (bytes, messages) of each cell of the matrix, `bounds` are the numbers of bytes that
-    separate the colours, and `drawn` is the entry of `Still.lanes` with the bars beside the matrix.
+    `binned` is (bytes, messages) of each square of the matrix, `bounds` are the numbers of bytes
+    that separate the colours, and `drawn` is the entry of `Still.lanes` with the bars beside the
+    matrix.
     """
     sizes, messages = binned
     code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
@@ -415,7 +417,7 @@ def _margins(sizes: Array, bins: int) -> Drawing:
 
 
 def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
-    """Return the numbers along the matrix: those of the IPUs or, on a single IPU, of tiles."""
+    """Return the labels along the matrix: IPU numbers or, on a single IPU, tile numbers."""
     if ipus > 1:
         return tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
     if bins >= 8:
@@ -424,14 +426,17 @@ def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
 
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
-    """Return `(bytes, messages)` from each column to each row, both int64[bins * bins]."""
+    """Return `(bytes, messages)` of each square of the matrix, both int64[bins * bins].
+
+    A square stands for the messages from the tiles of its column to the tiles of its row.
+    """
     cell = exchange.receiver // per_bin * bins + exchange.sender // per_bin
     sizes = np.bincount(cell, exchange.size_bytes, bins**2).astype(np.int64)
     return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
-    """Return the codes of a matrix: for nothing, for ranges of bytes, and for the bars beside it.
+    """Return the codes of a matrix: for no bytes, for ranges of bytes, and for the bars beside it.
 
     There are up to five ranges, which end at `bounds`.
     """

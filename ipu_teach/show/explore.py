@@ -85,8 +85,8 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     called with a value for each setting, as keyword arguments, and returns a view, such as
     `show.bsp(engine.report)`. A setting is (lowest, highest, step), (lowest, highest), or a list of
     at least two choices. The default step is 1 for whole numbers, and a hundredth of the range for
-    others. Its initial value is the default of that parameter of `build`, or else the lowest or
-    first value.
+    others. The initial value of a slider is the default of that parameter of `build`, or else the
+    lowest or first value.
 
     :raises InvalidOptionError: if there is no setting, if one has another form, if a default is
         outside its setting, or if `build` does not return a view.
@@ -110,10 +110,10 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _at_ends(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> dict[str, View]:
-    """Return the pictures at both ends of each setting, by the setting and its value.
+    """Return the pictures at both ends of each setting, by a text such as "slow tile = 1,500".
 
-    If the program cannot be built at an end, there is no picture of it, unless the slider begins
-    there.
+    If the program cannot be built at an end, there is no picture of that end, unless the slider
+    begins there.
     """
     at_ends: dict[str, View] = {}
     for name, setting in settings.items():

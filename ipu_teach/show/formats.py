@@ -1,8 +1,9 @@
 """The view `formats`: the values that a dtype loses, unscaled and multiplied by powers of two.
 
 The bars count the values by their power of two, above the range of each dtype. From frame to frame,
-the factor approaches the largest one with which all values fit, and then goes a little further. The
-view can also show a value that is rounded stochastically many times to one of its two neighbours.
+the factor approaches the largest factor with which all values fit, and then goes a little further.
+The view can also show a value that is rounded stochastically many times to one of its two
+neighbours.
 """
 
 from __future__ import annotations
@@ -68,16 +69,17 @@ def formats(
     """Which values does a dtype lose, and by which factor does it keep them all?
 
     The view shows which of `values`, finite numbers of any shape, one to four dtypes can represent.
-    The dtypes are FLOAT, HALF or QUARTER[format, scale]. It shows the values as they are, and
+    The dtypes are FLOAT, HALF or QUARTER[format, scale]. The view shows the values as they are, and
     multiplied by powers of two. It rests at the largest factor with which all values fit the first
     dtype.
 
-    If `coin` is given, it is rounded stochastically to the first dtype, `throws` times, with random
-    words from `seed`, and the results are shown. `thrown` replaces them by results that you
-    computed yourself.
+    If `coin` is given, it is a number that is rounded stochastically to the first dtype, `throws`
+    times, with random words from `seed`. The view then also shows the results. `thrown` replaces
+    them by results that you computed yourself.
 
-    :raises InvalidOptionError: if `values` is not an array of finite numbers, if the number of
-        dtypes or of `throws` is out of range, or if the first dtype can represent `coin` exactly.
+    :raises InvalidOptionError: if `values` or `thrown` is not an array of finite numbers, or if the
+        number of dtypes or of `throws` is out of range. It is also raised unless `coin` is a finite
+        number between two neighbouring numbers of the first dtype.
     :raises PoplarTypeError: if a dtype is none of these.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
@@ -144,7 +146,7 @@ def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
 
 
 def _lost(histogram: Histogram) -> str:
-    """Return a text: which share of the values becomes 0, and which becomes too large."""
+    """Return a text with the shares of the values that become 0 and that become too large."""
     under, over = (
         f"{100 * share:.3g} %" if share else "none"
         for share in (histogram.underflow, histogram.overflow)
@@ -186,7 +188,7 @@ def _landed(
 
 
 def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
-    """Return a sentence: how often a value was rounded up, and how often down.
+    """Return a sentence: how often a value was rounded up, and how often it was rounded down.
 
     `ends` has the numbers below and above the value, and `landed` has the results of rounding.
     """
@@ -253,10 +255,11 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Return `(mark, bins)`: the bars by powers of two, and the number of values in each bar.
+    """Return `(mark, bins)`: bars by powers of two, and the number of values in each bar.
 
-    The mark has a picture for each frame; `way` has the power of two of each frame's factor. `bins`
-    has an array for each frame. Below the bars is the range of each dtype.
+    The mark has a picture for each frame. `way` has, for each frame, the power of two by which the
+    values are multiplied. `bins` has an array for each frame. Below the bars is the range of each
+    dtype.
     """
     reaches = []
     sizes = sizes[sizes > 0]

@@ -27,11 +27,11 @@ class Term(int):
 
     text: str
     holds: int
-    # The estimators round a / b up by -(-a // b). In the Term of -a, `negated` is a. In the Term
-    # of -a // b, `rounded` is (a, b).
+    # The estimators compute a / b rounded up as -(-a // b). If a term is -a, `negated` is a. If it
+    # is -a // b, `rounded` is (a, b).
     negated: Term | None
     rounded: tuple[Term, int] | None
-    # In the Term of n + 4 - 1, `stem` is n and `added` is 3.
+    # If a term is n + 4 - 1, `stem` is n and `added` is 3.
     stem: Term | None
     added: int
 
@@ -126,10 +126,11 @@ class Term(int):
 
 
 def _part(value: int, holds: int) -> str:
-    """Return the text of an operand, in brackets if it is a negative number or binds too weakly.
+    """Return the text of an operand, in brackets if they are needed.
 
-    `holds` is the precedence of the surrounding operator: SUM, PRODUCT or ATOM. An operand with a
-    lower precedence, such as a sum in a product, gets brackets.
+    They are needed for a negative number, and for an operand whose operator has a lower precedence
+    than `holds`, such as a sum in a product. `holds` is the precedence of the surrounding operator:
+    SUM, PRODUCT or ATOM.
     """
     if not isinstance(value, Term):
         return f"{value}" if value >= 0 else f"({value})"
@@ -171,7 +172,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # The number of calls of estimators that are running, each called by the one before.
+    depth = 0  # The number of calls of estimators that are running, nested in each other.
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth

@@ -38,7 +38,7 @@ def host(report: Report) -> View:
     The view shows the streams and host transfers of the run in `report` next to the work of the
     device, on one axis of modelled cycles. The table also has the times of the host, which were
     measured on your computer. At most 512 supersteps are shown, and fewer if the scene would be
-    larger than 150 kB. A note below the picture says so.
+    larger than 150 kB. If there are more, a note below the picture says so.
 
     :raises InvalidOptionError: if `report` is not a report, or if nothing was transferred from or
         to the host or streaming memory.
@@ -157,9 +157,11 @@ def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int
     """Return `(pieces, end)` of the first `max_steps` supersteps; `end` is in cycles.
 
     `pieces` maps the name of a lane to the (code, start, length) of its bars, in cycles. The lanes
-    are the device or, if it has several, its sets of tiles (`Target.sets`); each stream or remote
-    buffer that these supersteps use; and, if the times of the host are modelled, the host functions
-    that the device waits for.
+    are:
+
+    - the device or, on a machine with several sets of tiles (`Target.sets`), each set;
+    - each stream or remote buffer that these supersteps use;
+    - the host functions that the device waits for, if the times of the host are modelled.
     """
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     pieces: dict[str, list[Piece]] = {name: [] for name in names}
@@ -190,7 +192,10 @@ def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
-    """Return a text: the direction and name of a step's stream, or of the remote buffer `name`."""
+    """Return a text with the direction and the name of a step's stream or remote buffer.
+
+    `name` is the name of the remote buffer. If it is "", the text has the name of the step.
+    """
     cost = report.step_cost(step)
     loads = report.profile.steps[step].to_device
     direction = "to device" if loads else "to host"

@@ -99,8 +99,8 @@ class Ladder:
     def mark(self, heading: str, first: int, plain: int, ipu: int) -> Painted:
         """Return the mark that shows the links between the IPUs, with `heading` above it.
 
-        `first` is the index of the code `LOADS[0]`, `plain` is that of a link without a run, and
-        `ipu` is that of an IPU.
+        The other arguments are indices of colours: `first` is that of `LOADS[0]`, `plain` is that
+        of a link without a run, and `ipu` is that of an IPU.
         """
         columns = -(-self.target.num_ipus // 2)
         self._pitch = (WIDE - 2 * RIM) / columns
@@ -132,7 +132,7 @@ class Ladder:
     def _link_shapes(self, first: int, plain: int) -> tuple[list[Shape], list[Array]]:
         """Return `(shapes, places)`: the boxes and texts of the links, and the largest box of each.
 
-        `first` is the index of the code `LOADS[0]`, and `plain` is that of a link without a run.
+        `first` is the index of the colour `LOADS[0]`, and `plain` is that of a link without a run.
         """
         link_places = list[Array]()
         shapes = list[Shape]()

@@ -47,7 +47,7 @@ CODES = (
     replace(palette.FIRST, name="first report (a)"),
     replace(palette.SECOND, name="second report (b)"),
 )
-# If the view shows two reports, these are the codes of the first and of the second.
+# These are the indices in `CODES` of the colours of the first and the second report.
 ONE = 3
 TWO = 4
 
@@ -81,10 +81,11 @@ def liveness(
     execution, so that you can compare two programs in time.
 
     The axis has at most 2,000 columns, or 300 with `axis="cycles"`, and fewer if the scene would be
-    larger than 150 kB. If several steps share a column, it shows the fullest of them. Except with
-    `axis="cycles"`, a note below the picture says so. `at` is where the picture of one report
-    rests: the number of a superstep of the run, or the name of a step. By default, it rests where
-    the most bytes are live.
+    larger than 150 kB. If several steps share a column, it shows the fullest of them. On an axis of
+    steps, a note below the picture then says how many steps share a column.
+
+    `at` is where the picture of one report rests: the number of a superstep of the run, or the name
+    of a step. By default, the picture rests where the most bytes are live.
 
     :raises InvalidOptionError: if an argument is not a report, if the programs contain no step, if
         the step `at` did not run, or if `axis` is unknown. It is also raised if `at` is given with
@@ -109,7 +110,7 @@ def liveness(
 
 @dataclass(frozen=True)
 class _Named:
-    """All variables with the same name.
+    """All variables with the same name, of one replica or of all replicas.
 
     Attributes:
         name: their name, without the replica.
@@ -129,7 +130,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, replica: str, rows: list[VariableRow], num_steps: int) -> _Named:
-        """Return the entry for the variables called `name` of one replica or of all."""
+        """Return the entry for the variables called `name` of one replica; "" means all."""
         changes: Array = np.zeros(num_steps + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -142,7 +143,10 @@ class _Named:
 
     @property
     def text(self) -> str:
-        """The text beside the lane; the replica or the number is there even if the name is cut."""
+        """The name of the variables for the label of their lane.
+
+        The replica or the number of variables follows the name, even if the name is shortened.
+        """
         if not self.replica and self.count == 1:
             return label(self.name, 20)
         count = f" ({self.replica or self.count})"
@@ -155,7 +159,7 @@ class _Run:
 
     Attributes:
         always: whether the bytes of always-live variables are drawn.
-        cycles: whether the axis is in cycles; otherwise it is in steps.
+        cycles: whether the axis is in cycles; if not, it is in steps.
     """
 
     report: Report
@@ -222,7 +226,7 @@ class _Run:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """The codes of the bytes that are drawn: COMING, BUFFER and, if `always`, ALWAYS."""
+        """The indices of the kinds of bytes to draw: COMING, BUFFER and, if `always`, ALWAYS."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property
@@ -251,7 +255,7 @@ class _Run:
         """Return int64[count]: the step that each column of the axis shows; -1 after the last step.
 
         A column is `per_column` steps or cycles wide. If it contains several steps, it shows the
-        one with the most bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
+        step with the most drawn bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
         """
         begins = np.arange(count) * per_column
         begins = begins[begins < self.edges[-1]]
@@ -262,7 +266,7 @@ class _Run:
         return np.pad(steps, (0, count - len(steps)), constant_values=-1)
 
     def peak(self) -> str:
-        """Return a text: the steps in which all tiles, and the fullest one, need most memory."""
+        """Return a text: in which step all tiles, and the fullest tile, need most memory."""
         of_all, of_fullest = self.height
         step = int(np.argmax(of_all))
         always = self.bytes[0][ALWAYS, step]
@@ -278,13 +282,14 @@ class _Run:
 
     @cached_property
     def live(self) -> list[str]:
-        """The largest variables that come and go, with their bytes, as a text for each step."""
+        """A text for each step: its largest variables that are not always live, with bytes."""
         return [self._largest_text(self._sizes(step)) for step in range(self.num_steps)]
 
     def largest_at(self, step: int) -> str:
-        """Return a text with the two largest of the variables that come and go at a step.
+        """Return a text with the two largest variables that are live at a step but not always.
 
-        All buffers of the step together count as one variable. The text is "" if there are none.
+        All buffers of the step together count as one variable. The text is "" if there are no such
+        variables.
         """
         sizes = self._sizes(step)
         if buffers := int(self.bytes[0][BUFFER, step]):
@@ -293,7 +298,7 @@ class _Run:
         return " and ".join(f"{label(name, 32)} {size:,}" for name, size in sizes[:2])
 
     def _sizes(self, step: int) -> list[tuple[str, int]]:
-        """Return (name, bytes) of the variables that come and go at a step, the largest first."""
+        """Return (name, bytes) of the variables live at a step but not always, largest first."""
         bytes_by_name = self.report.memory.live_at(step)
         sizes = list(bytes_by_name.values())
         groups = folded(list(bytes_by_name), sizes)
@@ -302,9 +307,9 @@ class _Run:
 
     @staticmethod
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
-        """Return a text with the first entries of `sizes`, and the number of the others.
+        """Return a text with the first entries of `sizes`, and the number of the other entries.
 
-        An entry is (name, bytes).
+        An entry is (name of a variable, bytes). Without entries, the text is "none".
         """
         largest = ", ".join(f"{label(name, 24)} {size:,}" for name, size in sizes[:MOST_NAMED])
         rest = ""
@@ -314,7 +319,7 @@ class _Run:
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """Return (name, bytes, ranges of steps) of the largest variables that come and go.
+        """Return (label, bytes, ranges of steps) of the largest variables that are not always live.
 
         At most `count` variables are included.
         """
@@ -322,9 +327,9 @@ class _Run:
 
     @cached_property
     def passing(self) -> list[_Named]:
-        """The variables that are not always live, by name; the largest comes first."""
+        """The variables that are not always live, grouped by name and replica, largest first."""
         rows = [row for row in self.report.variables if row.bytes and row.ranges]
-        # This maps (name, replica) to its variables. Replicas that are live together are one group.
+        # The keys are (name, replica). Replicas that are live in the same steps form one group.
         groups: dict[tuple[str, str], list[VariableRow]] = {}
         for _, indices in folded([row.name for row in rows], [row.bytes for row in rows]):
             replicas = [rows[i] for i in indices]
@@ -341,7 +346,7 @@ class _Run:
 
         - rows: [name, bytes, ranges of columns] of each of the largest variables, and of all
           always-live content. Variables of the same name that are live in the same column share a
-          row, which has their number.
+          row, whose name includes their number.
         - rest: a dict that maps a column to [number, bytes] of the variables without a row.
         - buffers: the bytes of buffers in each of `count` columns, packed.
 
@@ -355,7 +360,7 @@ class _Run:
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        # This maps a name to (number of live variables with that name, their bytes), both
+        # The values are (number of live variables with that name, their bytes), both
         # int64[columns].
         names: dict[str, tuple[Array, Array]] = {}
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
@@ -379,11 +384,11 @@ class _Run:
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
-    """Return `(name, bytes, ranges of columns)` of variables that are all called `name`.
+    """Return `(name, bytes, ranges of columns)` tuples for variables that are all called `name`.
 
-    There is an entry for each pair of a number of live variables and their bytes that occurs.
-    `numbers` and `sizes` are int64[columns]: how many of the variables are live in each column, and
-    their bytes.
+    `numbers` and `sizes` are int64[columns]: the number of these variables that are live in each
+    column, and their bytes. The result has a tuple for each pair of a number above 0 and a size
+    that occurs.
     """
     pairs = np.stack((numbers, sizes), axis=1)
     edges = [0, *(np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1).tolist(), len(pairs)]
@@ -400,7 +405,7 @@ def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, li
 
 
 def _at(values: Array, steps: Array) -> Array:
-    """Return the values in the given steps; the value in step -1 is 0."""
+    """Return the values in the given steps, with 0 for step -1."""
     return np.where(steps < 0, 0, values[steps])
 
 
@@ -432,7 +437,6 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
         _put_lanes(panels, lanes, runs, span, left_out)
     steps_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in steps_of.tolist()]
-    # This maps a pair of steps to its still.
     still_of = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
     heights = [
         _at(run.height[0], steps_of_run) for run, steps_of_run in zip(runs, steps_of.T, strict=True)
@@ -472,8 +476,8 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
 def _lanes(runs: list[_Run], panels: Panels) -> tuple[list[Lane], int]:
     """Return `(lanes, left_out)` of the largest variables that are not always live.
 
-    The lanes are sorted by when they begin, and `left_out` is the number of variables without a
-    lane. Add a note if there are such variables.
+    The lanes are sorted by the step in which they begin. `left_out` is the number of variables
+    without a lane; if there are such variables, add a note to `panels`.
     """
     lanes = [
         (f"{name} ({'ab'[run_number]})" if len(runs) > 1 else name, size, ranges, run_number)
@@ -508,7 +512,7 @@ def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
 def _put_lanes(
     panels: Panels, lanes: list[Lane], runs: list[_Run], span: int, left_out: int
 ) -> None:
-    """Put a lane for each variable, on an axis of `span` steps or cycles.
+    """Put the panel with a lane for each variable, on an axis of `span` steps or cycles.
 
     `left_out` variables have no lane.
     """
@@ -574,7 +578,10 @@ def _limit(runs: list[_Run]) -> int:
 
 
 def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
-    """Return the bars of the lanes: bar k is the k-th range of steps with live variables."""
+    """Return the bars of the lanes: bar k is the k-th range of steps in which a variable lives.
+
+    A variable with fewer ranges has a bar of length 0.
+    """
     bars = []
     code: int | Array = (
         COMING if len(runs) == 1 else np.array([(ONE, TWO)[run_number] for *_, run_number in lanes])
@@ -596,7 +603,7 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     picture has lanes.
     """
     texts = []
-    names: dict[str, str] = {}  # This maps the name of a step to its first report, "a" or "b".
+    names: dict[str, str] = {}  # The keys are the names of steps, and the values "a" or "b".
     spans = [
         (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0
     ]
@@ -627,7 +634,7 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
 
 
 def _title(runs: list[_Run]) -> str:
-    """Return the title: where the peak of a report is, or how the peaks of two compare."""
+    """Return the title: the step with the peak of one report, or a comparison of two peaks."""
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
         height = runs[0].height[0]

@@ -1,9 +1,9 @@
 """The view `machine`: a zoom from a tile to an IPU, and to machines of 4, 16 and 64 IPUs.
 
-Each size is drawn with its parts, and with pipes that are as wide as their bandwidth. The first
-part is the next smaller size. Below are the links of a machine of several IPUs, and the bytes that
-a run sends over them. The constants and their sources are those of `target.py`, which says where
-Graphcore has published none and a value is assumed.
+Each size is drawn with its parts, and with pipes: connections that are drawn as wide as their
+bandwidth. The first part is the next smaller size. Below are the links of a machine of several
+IPUs, and the bytes that a run sends over them. The constants and their sources are those of
+`target.py`. That module says where Graphcore has published no value and one is assumed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # This maps a pipe to the constant of the target that determines its bandwidth.
+PIPES = {  # The values are the constants of the target that determine the bandwidths.
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
@@ -43,10 +43,10 @@ SIZES = (0, 1, 4, 16, 64)  # The sizes in IPUs; 0 is a single tile.
 def machine(given: Target | Device | Report) -> View:
     """How fast is each path between memories, tiles, IPUs and the host?
 
-    The view zooms out from a tile to 64 IPUs. Pipes are drawn as wide as their bandwidth, and
-    several IPUs with their links. For a report, the view shows the machine on which the program
-    ran, and how long each link is busy in the run. A bandwidth is the sum over all tiles, IPUs or
-    links.
+    The view zooms out from a tile to 64 IPUs. Paths are drawn as pipes, which are as wide as their
+    bandwidth; machines of several IPUs are drawn with their links. For a report, the view shows the
+    machine on which the program ran, and how long each link is busy in the run. A bandwidth is the
+    sum over all tiles, IPUs or links.
 
     :raises InvalidOptionError: if the argument is not a target, a device or a report.
     """
@@ -62,7 +62,7 @@ def machine(given: Target | Device | Report) -> View:
 def pipes(target: Target, num_ipus: int) -> list[int]:
     """Return the bytes per second of the memories, the exchange, the links and the host links.
 
-    Each is the sum over a machine of `num_ipus` IPUs; 0 stands for a single tile.
+    Each is the sum over a machine of `num_ipus` IPUs; 0 means a single tile.
     """
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
@@ -98,7 +98,7 @@ class _Pipes:
 
     Attributes:
         figures: for each pipe, a text with the bandwidth of one tile, link or IPU.
-        sources: for each pipe, a text with the source of this number, such as a publication.
+        sources: for each pipe, a text with the source of this bandwidth, such as a publication.
         stills: a still for each size.
         rows: the rows of the table.
         rates: the bandwidth of each pipe as a text, size by size.
@@ -233,7 +233,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _figures(target: Target) -> dict[str, str]:
-    """Return, by the name of a pipe, a text with the bandwidth of one tile, link or IPU."""
+    """Return a dict from each pipe to a text: the bandwidth of one tile, link or IPU."""
     memory, exchange, *_ = pipes(target, 0)
     rung, rail = _link_rates(target)
     return {
@@ -276,7 +276,8 @@ def _ladder_heading(target: Target) -> str:
 def _finding(target: Target) -> str:
     """Return a title that compares two bandwidths, added up over all tiles or host links.
 
-    They are those of the memory and of the host, unless the user has set one of them.
+    They are those of the memory and the host. If the user has set one of these two, others are
+    compared.
     """
     rates = dict(zip(PIPES, pipes(target, target.num_ipus), strict=True))
     tiles = counted(target.num_tiles, "tile")

@@ -1,8 +1,8 @@
 """The view `memory`: the bytes in each tile's memory when it is fullest, by category.
 
-At the top left are the tiles, coloured by how full they are. Beside them are the fullest, an
-average and the emptiest tile with the limit, and the sum over all tiles. Below is a stack of
-categories for each tile. All numbers are modelled.
+At the top left are the tiles, coloured by how full they are. Next to them are lanes for the
+fullest, an average and the emptiest tile, with the limit, and the sums over all tiles. Below is a
+stack of categories for each tile. All numbers are modelled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SIDE = 246.0  # The side of the square with the tiles.
 WIDE = 688.0  # All stacks together are at most this wide.
 SHORTER = {palette.COMING.name: "temporary variables"}
 MIDDLE = 476.0  # The x coordinate at which the lanes beside the square of tiles begin.
-# (key, title, effect, whether it is on); the second switch exists only if there are gaps.
+# A switch is (key, title, effect, whether it is on at first). The second switch exists only if
+# there are gaps.
 SWITCHES = (
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
     ("g", "Include gaps", "leaves out the gaps and brings them back", True),
@@ -89,9 +90,9 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
 class _Columns:
     """The columns of the stacked bar chart, in which the bytes of a column are split by category.
 
-    If `is_sorted` is false, a column stands for a cell of the grid: the fullest of a few
-    neighbouring tiles. If it is true, the tiles are sorted by their bytes and divided into groups
-    of about equal size, and a column stands for the mean of a group. `amounts` maps "total",
+    If `is_sorted` is False, a column is a cell of the grid, and has the bytes of the fullest of a
+    few neighbouring tiles. If it is True, the tiles are sorted by their bytes and divided into
+    groups of about equal size, and a column has the mean bytes of a group. `amounts` maps "total",
     "always", and "part0", "part1", … (one for each category) to the bytes of each column.
     """
 
@@ -172,8 +173,8 @@ class _MemoryScene:
     def _fill(self) -> tuple[tuple[Code, ...], Array]:
         """Return `(codes, fill)`: the colours for how full cells are, and the code of each cell.
 
-        `codes` are the colours that occur. `fill` is int64[cells]; in the scene, the categories of
-        bytes come before these colours.
+        `codes` are the colours that occur. `fill` is int64[cells] with indices in `Scene.codes`, in
+        which the categories of bytes come before these colours.
         """
         total = self.total[self.shown]
         fifth = np.minimum(np.maximum(-(-5000 * total // (self.limit * self.top)) - 1, 0), 4)
@@ -300,8 +301,8 @@ def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
     """Return the largest variables of each tile when its memory is fullest, for the player.
 
     The result is [names, distinct lists, the index of each cell's list (packed), the fullest cell].
-    A list has the index of a name and its bytes, in turn, for at most `maximum` variables. Then it
-    has the number of the other variables, and their bytes.
+    A list alternates between the index of a name and its bytes, for at most `maximum` variables.
+    Then it has the number of the other variables, and their bytes.
     """
     names: dict[str, int] = {}
     lists: dict[tuple[int, ...], int] = {}

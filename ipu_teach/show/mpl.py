@@ -27,7 +27,8 @@ POINT = 72 / 96  # The points in a unit of the drawing. An inch has 96 units.
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
 STEPS = 4  # A gif has this many pictures for each frame of the scene.
 MOST_PICTURES = 400  # A gif moves through at most this many pictures.
-POSTER_TIME, PICTURE_TIME = 1400, 150  # How long a gif shows them, in milliseconds.
+# A gif shows the poster and each other picture for this many milliseconds.
+POSTER_TIME, PICTURE_TIME = 1400, 150
 
 
 def figure(

@@ -1,7 +1,7 @@
-"""The view `numbers`: number lines of dtypes, and the number to which each rounds a value.
+"""The view `numbers`: number lines of dtypes, and the number to which each dtype rounds a value.
 
 The upper lines show the powers of two from the smallest to the largest number of each dtype. The
-lower lines show the numbers around the value, with a mark for each number.
+lower lines show the numbers around the value, with a narrow box for each number.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class NumberLine:
         smallest, normal, largest: the smallest number, the smallest normal number, the largest
             number.
         steps: how many numbers there are from a power of two to the next power of two.
-        lands: the number to which the value is rounded; infinite or NaN if the dtype has none.
+        lands: the number to which the value is rounded; infinite or NaN if the dtype cannot
+            represent the value.
     """
 
     name: str
@@ -105,7 +106,7 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     """How far from a value does each dtype land?
 
     The view shows the number lines of FLOAT, HALF and QUARTER[format, scale], and the number to
-    which each dtype rounds `value`.
+    which each of these dtypes rounds `value`.
 
     :raises InvalidOptionError: if no dtype is given, or `value` is not finite.
     :raises PoplarTypeError: if a dtype is none of these.
@@ -189,15 +190,15 @@ def _title(lines: list[NumberLine], value: float) -> str:
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:
     """Return the columns of the table for a dtype: result, error, spacing, range, and steps.
 
-    The range is the smallest, the smallest normal and the largest number. The steps are how many
-    numbers there are from a power of two to the next.
+    The range is the smallest, the smallest normal and the largest number. The steps are the number
+    of numbers from a power of two to the next.
     """
     around = line.lands, line.lands - value, line.spacing(value)
     return *around, line.smallest, line.normal, line.largest, line.steps
 
 
 def _rounding(line: NumberLine, value: float) -> str:
-    """Return a text: the number to which a dtype rounds a value, the error, the next number."""
+    """Return a text with the number to which a dtype rounds a value, the error, and the spacing."""
     if not isfinite(line.lands):
         return f"{line.name} cannot hold it, its largest is {line.largest:.6g}"
     off = abs(line.lands - value)
@@ -212,7 +213,8 @@ def _rounding(line: NumberLine, value: float) -> str:
     )
 
 
-# (text, boxes). A box is (code, begin, length), where begin and length are fractions of the width.
+# A row is (text, boxes). A box is (code, begin, length); begin and length are fractions of the
+# width.
 DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 

@@ -1,7 +1,7 @@
 """The effects of compiled steps on a set of elements: which of them are read, written and copied.
 
-Each element that a step writes has the origin of its new value: a vertex, another element, or the
-host.
+Each element that a step writes has an origin, from which its new value comes: a vertex, another
+element, or the host.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Pair = tuple[int, int]  # (sending tile, receiving tile)
 
 
 class Names:
-    """Consecutive numbers for names of variables, codelets and streams, in order of first use.
+    """Consecutive integers for the names of variables, codelets and streams, in order of first use.
 
-    The name of a variable also has the shape of the variable.
+    A name consists of a text and a shape. The shape is () unless the name is that of a variable.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Names:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names: `names[i]` is the name with the number i."""
+        """The names, in the order of their integers."""
         return tuple(name for name, _ in self._numbers)
 
     def element(self, number: int, index: int) -> str:
@@ -52,7 +52,7 @@ class Names:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes: `shapes[i]` belongs to the name with the number i; () if it has none."""
+        """The shape of each name, in the order of their integers; () for a name without a shape."""
         return tuple(shape for _, shape in self._numbers)
 
 
@@ -89,10 +89,8 @@ NONE: Array = np.zeros(0, np.int64)
 class Elements:
     """A set of elements whose reads, writes and copies by compiled steps can be found.
 
-    `address` has the byte address of each element, and `tile` its tile.
-
-    Elements that vertices read from other tiles are recorded as sent only if the vertex is on a
-    tile in `seen`.
+    `address` has the byte address of each element, and `tile` its tile. An element that a vertex
+    reads from another tile is recorded as sent only if the vertex is on a tile in `seen`.
     """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
@@ -112,7 +110,7 @@ class Elements:
     def named(self, address: Array) -> tuple[Array, Array]:
         """Return `(names, indices)`: the variable at each byte address, and the flat index in it.
 
-        A variable is given by the number of its name in `self.names`.
+        A variable is given by the integer of its name in `self.names`.
         """
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
@@ -126,8 +124,8 @@ class Elements:
     def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
         """Return `(intervals, elements)`: which elements begin in which byte interval.
 
-        The intervals reach from `start[i]` to before `stop[i]`. Element `elements[k]` begins in the
-        interval with the index `intervals[k]`.
+        Interval i contains the bytes from `start[i]` to before `stop[i]`. Element `elements[k]`
+        begins in the interval with the index `intervals[k]`.
         """
         low = np.searchsorted(self._sorted, start)
         high = np.searchsorted(self._sorted, stop)
@@ -135,9 +133,9 @@ class Elements:
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """Return the elements that compiled step `number` reads, writes and moves.
+        """Return the elements that the compiled step with index `number` reads, writes and moves.
 
-        `compute_set` is the number of the compute set that it executes, or -1 for none.
+        `compute_set` is the index of the compute set that the step executes, or -1 for none.
         """
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)

@@ -1,4 +1,7 @@
-"""Convert a frame of a scene to simple shapes, for the renderers that draw single frames."""
+"""Convert a frame of a scene to simple shapes.
+
+The renderers that draw single frames use these shapes.
+"""
 
 from __future__ import annotations
 
@@ -77,10 +80,10 @@ COLUMNS = 320  # The raster of a tape has this many columns.
 def paint(
     scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
-    """Yield the shapes of a frame at a moment within it.
+    """Yield the shapes of a frame of a scene at a moment within the frame.
 
     `progress` (0 to 1) is the fraction of the frame that has passed; by default, it is `Still.at`.
-    With `is_whole`, lanes are complete at every moment.
+    If `is_whole` is True, the bars of lanes are drawn completely at every moment.
     """
     still = scene.stills[int(scene.frames[frame])]
     progress = still.at if progress is None else progress
@@ -131,13 +134,17 @@ def paint(
 
 
 def _room_above(mark: Painted, shapes: Sequence[Shape]) -> float:
-    """Return the width for the heading of a mark, as far as the text at its other end."""
+    """Return the width that is available for the heading of a mark.
+
+    The heading ends at the edge of the drawing, or where a text at the right end of its line
+    begins.
+    """
     words = [s for s in shapes if isinstance(s, Words) and s.y == -8 and s.anchor == "end"]
     return min([WIDTH - 8 - mark.x, *(word.x - LETTER * len(word.text) for word in words)])
 
 
 def _heading(mark: Placed, room: float) -> Iterator[Words]:
-    """Yield the heading of a mark, in one line or two.
+    """Yield the heading of a mark, in one line or in two.
 
     The part after "; " explains the heading. It gets a line of its own if both parts together are
     wider than `room`.
@@ -152,8 +159,8 @@ def _heading(mark: Placed, room: float) -> Iterator[Words]:
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
     """Return int[cells]: the code of each cell of `mark` at a moment of a still.
 
-    `progress` (0 to 1) is the fraction of the still that has passed. A cell has its first code
-    until its end cycle, and its second code after that.
+    A code is an index in `Scene.codes`. `progress` (0 to 1) is the fraction of the still that has
+    passed. A cell has its first code until its end cycle, and its second code after that.
     """
     first_code, end_cycles, second_code = still.cells[mark.name]
     cycle = progress * still.cycles
@@ -166,7 +173,7 @@ def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
-    if mark.name not in still.cells:  # These cells belong to another report of the picture.
+    if mark.name not in still.cells:  # The cells are missing if they belong to another report.
         return
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
@@ -192,7 +199,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """Yield the label of each cell and the letter of its code; a small cell shows one of them."""
+    """Yield the label of each cell and the letter of its colour; a small cell shows one of them."""
     x, y = mark.place(np.arange(mark.count))
     has_large_text = mark.side >= 2 * SMALLEST_LABEL
     has_two_lines = mark.side >= TWO_LINES * SMALLEST_LABEL
@@ -240,12 +247,11 @@ def _lanes(
         if is_whole or mark.whole
         else appears_from + progress * (appears_to - appears_from)
     )
-    # This is the length of the full width, in the unit of the drawing.
     full_span = mark.axis or drawing.span
     if mark.heading:
         span_text = f"{number(drawing.span)} {drawing.unit}"
         needed = OF_HEADING * len(mark.heading + span_text) + 16
-        # The length is written where the lanes end or, if the heading needs more room, behind it.
+        # The length is written where the lanes end. A long heading moves the length to the right.
         drawn = mark.width * (drawing.span / full_span if full_span else 1)
         right = mark.x + min(mark.width, max(drawn, needed))
         first, _, rest = mark.heading.partition("; ")
@@ -287,8 +293,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
     """Yield the boxes of each bar in all lanes, in the order in which they are drawn.
 
-    If a second bar follows a bar, it is yielded first. An item is (whether it is drawn on top,
-    int[lanes] codes, float[lanes] begins, float[lanes] ends).
+    If a second bar follows a bar, the second bar comes first. An item is (whether it is drawn on
+    top, int[lanes] codes, float[lanes] begins, float[lanes] ends). `count` is the number of lanes.
     """
     for bar in drawing.bars:
         code, begin, bar_end = bar.of(count)
@@ -300,9 +306,9 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 def pixels_in_turn(spent: Array) -> Array:
     """Return int[rows, columns]: the code of each pixel.
 
-    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Each code gets its
-    share of the pixels of a row, even if it occurs only for short times: a pixel gets the code that
-    lacks the most of its share so far.
+    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Each code gets about
+    its share of the pixels of a row, even if it occurs only for short times. Each pixel gets the
+    code that lacks the most of its share up to there, among the codes with time in the pixel.
     """
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
@@ -378,7 +384,7 @@ def _toward(
 ) -> tuple[float, float]:
     """Return the point at which the line from `start` to `end` leaves a square around `start`.
 
-    The sides of the square are `2 * reach` long. If `end` is inside the square, `end` is returned.
+    The sides of the square are `2 * reach` long. If `end` is inside the square, return `end`.
     """
     dx = end[0] - start[0]
     dy = end[1] - start[1]
@@ -395,9 +401,9 @@ def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: the beginning of each frame on the track (0 to 1), and the end.
+    """Return float[frames + 1]: where each frame begins on the strip of the run, and the end.
 
-    A frame without cycles has no width, unless no frame has cycles.
+    Positions are from 0 to 1. A frame without cycles has no width, unless no frame has cycles.
     """
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
@@ -406,8 +412,9 @@ def track_edges(scene: Scene) -> Array:
 def pieces(scene: Scene) -> tuple[Array, Array]:
     """Return `(codes, cycles)`: the pieces of the strip of a run, in order.
 
-    `codes` (int[n]) has the code of each piece, and `cycles` (float[n]) has its length. A piece is
-    a bar of a `Tape` mark in the drawing of a frame or, if there is no tape, the frame itself.
+    `codes` (int[n]) has the code of each piece, and `cycles` (float[n]) has its length. If the
+    frame has a drawing on a `Tape` mark, each bar of that drawing is a piece. Otherwise, or if
+    frames overlap in time, each frame is a piece.
     """
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -477,9 +484,9 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
     """Yield the boxes of a long run's strip, which is divided into columns at the cycles `edges`.
 
-    In a column, the boxes are stacked: the height of a box is the share of its code in the cycles
-    of the column. `codes` and `cycles` are the result of `pieces`. Neighbouring boxes that are
-    equal become one box.
+    In a column, the boxes are stacked. The height of a box is the share of its code in the cycles
+    of the column. `codes` and `cycles` are the result of `pieces`. Neighbouring columns with equal
+    boxes are drawn as one column.
     """
     end_cycles = np.append(0.0, np.cumsum(cycles))
     codes_present = np.unique(codes)
@@ -525,7 +532,6 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     fractions = [np.clip((times - begin_cycles[first_frame]) / span, 0, 1) for times in box_times]
     left_edges, right_edges = (mark.x + mark.width * fraction for fraction in fractions)
     top_edges = mark.y + mark.depth * mark.pitch
-    # This is the space between neighbouring boxes.
     gap = np.where(right_edges - left_edges > 4, 0.8, 0)
     widths = np.maximum(right_edges - left_edges - gap, 0.3)
     for code in np.unique(mark.code):
@@ -546,7 +552,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         label_text = label(
             name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters
         )
-        # A name that is cut this short cannot be recognised.
+        # A name of which fewer than four letters are left cannot be recognised.
         if len(label_text) < 5 and label_text.endswith("…"):
             continue
         x = float(left_edges[box]) + 4
@@ -610,14 +616,15 @@ def _lane_boxes(
 ) -> Iterator[Shape]:
     """Yield the bars of `drawings` up to `shown`, which is a position on the axis.
 
-    An entry of `drawings` is (cycle at which it begins, drawing). Equal bars in neighbouring lanes
-    become one box, with lines in the colour of the background between the lanes. A bar is drawn on
-    top of the second bar that follows it, which is as long as both, because that takes less data.
+    An entry of `drawings` is (cycle at which it begins, drawing). `scale` is the width of a cycle.
+    Equal bars in neighbouring lanes become one box, with lines in the colour of the background
+    between the lanes. If a second bar follows a bar, one box as long as both is drawn first, with
+    the first bar on top of it; that takes less data.
     """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     lanes_inside_box: set[int] = set()  # Lanes whose upper edge is inside a box.
-    # The key is (whether it is drawn on top, code, number of lanes).
+    # A key is (whether the box is drawn on top, its code, its number of lanes).
     boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}
     layers = [
         (
@@ -651,7 +658,7 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Yield the rasters of a run that is too long to be drawn bar by bar.
+    """Yield the rasters of the tape of a run with too many bars to draw each of them.
 
     `run` has (frame, drawing) pairs, `before` is the cycle at which each frame begins, `scale` is
     the width of a cycle, and `codes` is the number of codes. In each lane, every code gets its
@@ -662,13 +669,14 @@ def _tape_raster(
     width = before[end_frame] * scale
     columns = max(1, round(COLUMNS * width / mark.width))
     edge_cycles = np.linspace(0, before[end_frame], columns + 1)
-    # For each edge of a column, this is the index of its frame in `run`.
+    # Entry e is the index in `run` of the frame that contains edge e.
     frame_of_edge = np.clip(
         np.searchsorted(before[first_frame : end_frame + 1], edge_cycles, "right") - 1,
         0,
         len(run) - 1,
     )
-    cycles_of_drawing: dict[int, Array] = {}  # float[lanes, codes] by id of the drawing
+    # The keys are the ids of drawings, and the values are float[lanes, codes].
+    cycles_of_drawing: dict[int, Array] = {}
     cycles_at_edges = np.zeros((mark.count, codes, columns + 1))
     cycles_so_far = np.zeros((mark.count, codes))
     edges_by_frame = np.split(
@@ -695,9 +703,9 @@ def _tape_raster(
 
 
 def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Array:
-    """Return float[lanes, codes, times]: how long each lane has had each code at some times.
+    """Return float[lanes, codes, times]: the cycles for which each lane has had each code so far.
 
-    The result is in cycles. `times` are in cycles from the beginning of the drawing.
+    `times` are in cycles from the beginning of the drawing.
     """
     cycles_by_code = np.zeros((num_lanes, num_codes, len(times)))
     lanes = np.arange(num_lanes)
@@ -712,7 +720,7 @@ def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Ar
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """Return float[2n, 2]: the points of a line with n steps, one for each of n values."""
+    """Return float[2n, 2]: the (x, y) points of a line with n steps, one for each of n values."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -755,10 +763,10 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 
 
 def bar_width(mark: Tree) -> float:
-    """Return the width of the longest bar of a tree, which depends on the width of its texts.
+    """Return the width of the longest bar of a tree.
 
-    It is the width that the texts leave free, but at least `BAR` and at most half of the tree's
-    width. static/tree.js has the same formula.
+    It is the width that the texts of the tree leave free, but at least `BAR` and at most half of
+    the tree's width. static/tree.js has the same formula.
     """
     columns = len(mark.columns)
     labels_and_depths = zip(mark.labels, mark.depth.tolist(), strict=True)
@@ -852,18 +860,19 @@ MOST_LINES = 3  # The note has at most this many lines.
 
 
 def legend_words(scene: Scene) -> dict[int, str]:
-    """Return a dict from each code in the legend to its text.
+    """Return a dict from the index of each code in the legend to its text.
 
-    The text is the name of the code, after its letter if a cell shows the letter.
+    The text is the name of the code. If a cell shows the letter of the code, the text begins with
+    the letter.
     """
     codes = ((code, scene.codes[code]) for code in scene.legend)
     return {i: f"{code.letter * (i in scene.lettered)} {code.name}".strip() for i, code in codes}
 
 
 def legend_places(scene: Scene) -> list[tuple[int, str, float, int]]:
-    """Return `(code, text, x, row)` of each entry of the legend.
+    """Return a list with `(code, text, x, row)` for each entry of the legend.
 
-    `x` is in units of the drawing, and `row` is the number of its line in the legend.
+    `x` is in units of the drawing, and `row` is the index of the line of the legend.
     """
     entries = []
     x = 16.0
@@ -888,9 +897,9 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """Return the number of lines of the longest note of all frames.
+    """Return the number of lines that each frame reserves for its note.
 
-    Every frame reserves this many lines, so that nothing moves between frames.
+    It is the number of lines of the longest note of the scene, so nothing moves between frames.
     """
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 

@@ -1,8 +1,8 @@
 """Encode the shapes of painted marks for the player; equal shapes are stored once.
 
 static/painted.js draws them. Lengths are in tenths of a unit. Neighbouring shapes of the same style
-are the columns of one list. The first entry of a list is the kind of its shapes: "b" for boxes of a
-code, "r" for a raster, "w" for texts, "l" for lines, "o" for an outline.
+are the columns of one list. The first entry of a list is the kind of its shapes: "b" for boxes in
+the colour of a code, "r" for a raster, "w" for texts, "l" for lines, "o" for an outline.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Once:
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
         """Store the shapes of a picture, and return `[count, indices]` of them in `all`.
 
-        `indices` are packed.
+        `indices` are packed as text by `pack`.
         """
         shape_numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(shape_numbers), pack(np.array(shape_numbers))]

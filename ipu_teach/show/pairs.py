@@ -63,10 +63,10 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """Return `(text, frame)`: the step whose cycles differ most between the runs, and its frame."""
-    # This maps a step to its cycles in each run.
+    """Return `(text, frame)`: a text about the step whose cycles differ most, and its frame."""
+    # The values are the cycles of a step in each run.
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    frames: dict[str, int] = {}  # This maps a step to its frame in the last run that contains it.
+    frames: dict[str, int] = {}  # The values are frames in the last run that contains a step.
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")
@@ -83,7 +83,7 @@ def _differs(scene: Scene) -> tuple[str, int]:
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
-    """Return values for twice as many lanes.
+    """Return int64[2 * lanes]: values for twice as many lanes.
 
     `values` are those of every second lane, from lane `which` (0 or 1) on; all other lanes have
     `base_value`.

@@ -16,7 +16,7 @@ class Code:
 
     `light` and `dark` are its colours on a light and on a dark page. `pattern` is one of "" (none),
     "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed). A
-    legend contains a code if it has a letter, or if it is `listed`.
+    legend can contain a code if it has a letter, or if its field `listed` is True.
     """
 
     name: str
@@ -160,8 +160,8 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-# In `show.run`, each box has a rim in the colour of its tensor. No other code of that view has one
-# of these colours.
+# In `show.run`, the cells of a tensor have a border in one of these colours, which no other code of
+# that view has.
 RIMS = tuple(
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (

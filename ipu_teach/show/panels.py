@@ -56,8 +56,9 @@ Piece = tuple[int, int, int]  # (code, start, length) of one bar of a lane
 class Panels:
     """The marks of a picture, which are placed from the top to the bottom.
 
-    `y` is the y coordinate of the next mark. `lanes` can be used as `Still.lanes` for a still that
-    shows all bars of all marks. `notes` are sentences about what the picture leaves out.
+    A mark is an element of the picture, such as lanes or a grid of cells. `y` is the y coordinate
+    of the next mark. `lanes` can be used as `Still.lanes` for a still that shows all bars of all
+    marks. `notes` are sentences about what the picture leaves out.
     """
 
     def __init__(self) -> None:
@@ -113,8 +114,8 @@ class Panels:
         """Put a mark with a lane for each entry of `rows` below the other marks.
 
         `rows` maps the name of a lane to its pieces, (code, start, length). `say` is a text about a
-        lane with placeholders: {long} is the total length of its pieces without those of the code
-        `without`, and {pieces} is the number of its pieces.
+        lane with placeholders: {long} is the total length of its pieces, except for pieces with the
+        code `without`, and {pieces} is the number of its pieces.
         """
         lengths = [
             sum(length for code, _, length in pieces if code != without) for pieces in rows.values()
@@ -252,8 +253,8 @@ def flame(
 ) -> Flame:
     """Return a mark of nested boxes, each given by (row, begin, end, title, code).
 
-    `begin` and `end` are frame numbers, or modelled cycles if `timed`. `beside` are the texts
-    beside the rows.
+    `begin` and `end` are indices of frames or, if `timed` is True, modelled cycles. `beside` are
+    the texts beside the rows.
     """
     number_of_title: dict[str, int] = {}
     rows = [
@@ -292,7 +293,11 @@ def boxes_in_rows(
     rows: Sequence[str],
     cells: Sequence[Cell],
 ) -> Painted:
-    """Return a mark with a box for each cell, and the names of the `rows` beside the boxes."""
+    """Return a mark with a box for each of `cells`, and the names of the `rows` beside the boxes.
+
+    A cell is (row, column, code, texts, description). Its box shows the first of its texts for
+    which there is room.
+    """
     column_width = width / columns
     codes = np.array([cell[2] for cell in cells])
     box_places = np.array(

@@ -1,6 +1,6 @@
 """Draw a matrix of senders and receivers, and one tile with its partners, as shapes.
 
-static/exchange.js draws the same in the player.
+static/exchange.js draws the same shapes in the player.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipu_teach.types import Array
 
 
 def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
-    """Yield the squares of a matrix, the bars above and beside it, its ticks and its diagonal."""
+    """Yield the shapes of a matrix: its squares, the bars above and beside it, ticks and lines."""
     side = mark.width / mark.bins
     drawing = scene.drawings[still.lanes[mark.name][0]]
     codes = np.broadcast_to(still.cells[mark.name][0], mark.count).reshape(mark.bins, mark.bins)
@@ -68,7 +68,7 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 
 
 def links(mark: Matrix, codes: Array) -> Array:
-    """Return int[n, 2]: (receiver, sender) of each pair of IPUs that exchange bytes.
+    """Return int[n, 2]: (receiver, sender) of each pair of IPUs between which bytes are sent.
 
     `codes` has the code of each square of the matrix, where 0 means no bytes.
     """
@@ -78,11 +78,11 @@ def links(mark: Matrix, codes: Array) -> Array:
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """Return `(partner, received, sent)`: with whom a group of tiles exchanges how many bytes.
+    """Return `(partner, received, sent)` for each group of tiles that exchanges bytes with another.
 
-    `middle` is the index of the group, which is a row and a column of the matrix, and `partner` is
-    that of another group. Partners with the most bytes come first. `sizes` is int[receivers,
-    senders], in bytes.
+    `middle` is the index of that other group, which is a row and a column of the matrix, and
+    `partner` is the index of the first group. The bytes are those that group `middle` received and
+    sent. Partners with the most bytes come first. `sizes` is int[receivers, senders], in bytes.
     """
     received = sizes[middle]
     sent = sizes[:, middle]

@@ -1,7 +1,8 @@
 """The view `patches`: a window over an image, its row in the matrix of patches, and its memory.
 
-It shows where the elements of the row are in memory. A switch shows the same elements in the memory
-order of another tensor, such as one with channels first.
+A patch is the part of the image in the window. The view shows where the elements of the row are in
+memory. A switch shows the same elements in the memory order of another tensor, such as one with
+channels first.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     The view shows an image, a window over it, the row of the window in the matrix, and the
     positions of its elements in memory. `x` is the image, of the shape [1, rows, columns,
     channels], with at most 256 elements. `matrix`, of the shape [windows, numbers], is a view of
-    it. `other` is a tensor of the shape of `x` with another layout or tile mapping; a switch shows
-    the positions of the same elements in it. At most 36 windows are drawn; a note below the picture
-    says so.
+    the image. `other` is a tensor of the shape of `x` with another layout or tile mapping; a switch
+    shows the positions of the same elements in it. At most 36 windows are drawn. If there are more,
+    a note below the picture says so.
 
     :raises InvalidOptionError: if an argument is not such a tensor.
     """
@@ -95,9 +96,10 @@ class _Layout:
         return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
 
     def pieces(self, elements: Array) -> int:
-        """Return the number of contiguous pieces of memory that these elements occupy.
+        """Return the number of pieces of memory that these elements occupy.
 
-        Elements next to each other on a tile are one piece.
+        Two elements belong to the same piece if they are on the same tile, and every element of the
+        image between them also belongs to it.
         """
         key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
         return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
@@ -127,7 +129,7 @@ class _Windows:
     def elements(self, row: int) -> tuple[Array, Array]:
         """Return `(elements, shared)`: the flat indices of the image elements in window `row`.
 
-        `shared` are those of the elements that are also in the window before it.
+        `shared` are those of the elements that the previous window also contains.
         """
         elements = np.unique(self.rows[row][self.rows[row] >= 0])
         return elements, np.intersect1d(elements, self.rows[row - 1]) if row else elements[:0]
@@ -147,15 +149,15 @@ class _Windows:
         return where, f"{text}{f', in the other layout {other[0]}' if other else ''}{before}"
 
     def _mean_pieces(self) -> list[float]:
-        """Return, for each layout, the mean number of contiguous pieces of memory in a window."""
+        """Return a list with the mean number of pieces of memory in a window, for each layout."""
         elements = [self.elements(row)[0] for row in range(len(self.rows))]
         return [float(np.mean([layout.pieces(e) for e in elements])) for layout in self.layouts]
 
     def sentence(self) -> str:
         """Return a sentence: how many numbers the matrix and the memory contain.
 
-        A row of the matrix is picked from several contiguous pieces of memory; the sentence has
-        their mean number.
+        The sentence also has the mean number of pieces of memory from which a row of the matrix is
+        picked.
         """
         windows, numbers = self.rows.shape
         pieces, *other = self._mean_pieces()
@@ -250,7 +252,7 @@ class _Windows:
         )
 
     def _memory(self, tiles: list[int], low: float) -> list[tuple[Array, float]]:
-        """Return, for each layout, `(positions, pitch)` of the elements in memory.
+        """Return a list with `(positions, pitch)` of the elements in memory, for each layout.
 
         `positions` is float[elements, 2], and `pitch` is the width of an element. Each tile has a
         line; the first line is at `low`.

@@ -1,7 +1,8 @@
 """The view `pipeline`: the schedule of a pipeline, its bubble, and what each stage stores.
 
-The boxes show the micro-batch of each stage in each tick. Below are the saved activations of each
-stage, and the run on an axis of modelled time, IPU by IPU.
+A tick is a time step of the schedule, and the bubble is the ticks without work. The boxes show the
+micro-batch of each stage in each tick. Below are the saved activations of each stage, and the run
+on an axis of modelled time, IPU by IPU.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ MOST_TICKS = 128
 MOST_STAGES = 32
 WIDE = 554.0
 HIGH = 240.0
-NARROWER = 0.47  # A narrow page shrinks the boxes by this factor, but not their texts.
+NARROWER = 0.47  # A narrow page multiplies the width of boxes by this, but not that of texts.
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
 HELD = len(STATES) + 3
@@ -58,8 +59,8 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
     The view shows a schedule stage by stage and tick by tick, with the micro-batches that each
     stage stores. `ticks` is the result of `schedules.pipeline_schedule`. With the `report` of a run
     of the pipeline, the view also shows how long each IPU works. At most 128 ticks, 32 stages and
-    3,000 supersteps are drawn, and fewer if the scene would be larger than 150 kB. A note below the
-    picture says so; the table has all ticks.
+    3,000 supersteps are drawn, and fewer if the scene would be larger than 150 kB. If there are
+    more, a note below the picture says so. The table has all ticks.
 
     :raises InvalidOptionError: if `ticks` is malformed, or a stage has two micro-batches in one
         tick.
@@ -91,7 +92,8 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 def held(every: Ticks, stages: int) -> Array:
     """Return int64[stages, ticks]: the number of micro-batches that each stage holds.
 
-    The micro-batch at work is included.
+    A micro-batch is held from its forward to its backward step, including both. Without a backward
+    step, it is held only in its forward step.
     """
     stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
@@ -136,9 +138,10 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
 
 
 def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
-    """Return the bars of the micro-batches that each stage holds. `high` is the height of a row.
+    """Return the mark with a bar for the number of micro-batches that each stage holds.
 
-    `holds` is int[stages, ticks], and `most_held` has the maximum of each stage.
+    `holds` is int[stages, ticks], `most_held` has the maximum of each stage, and `high` is the
+    height of a row.
     """
     rows, ticks = holds.shape
     wide = WIDE / ticks
@@ -216,7 +219,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _most_held(most_held: list[int]) -> str:
-    """Return a text: which stages hold the most micro-batches, and which the fewest."""
+    """Return a text that says which stages hold the most micro-batches, and which the fewest."""
 
     def holders(n: int) -> str:
         stages = [f"{stage}" for stage, most in enumerate(most_held) if most == n]

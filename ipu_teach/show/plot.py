@@ -1,8 +1,8 @@
 """Plots drawn by matplotlib, each with alternative text.
 
-A plot is an `<img>` in HTML whose `alt` is the alternative text. So a notebook that is not trusted
-and an exported page without a network show it, and a screen reader reads the text. matplotlib is
-imported when the first plot is drawn.
+A plot is an `<img>` in HTML whose `alt` is the alternative text. A notebook that is not trusted and
+an exported page without a network can therefore show it, and a screen reader reads the text.
+matplotlib is imported when the first plot is drawn.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ def images(
     values below zero are red, values above zero are blue, and zero is white. With `heat`, all
     images share a scale from black through red to yellow, and a bar shows its values.
 
-    :raises InvalidOptionError: if `alt` is empty, if `pictures` or `titles` has another shape, or
-        if `diverging` and `heat` are both True.
+    :raises InvalidOptionError: if `alt` is empty, if `pictures` is empty, has another shape or does
+        not contain real numbers, if `titles` has another length, or if `diverging` and `heat` are
+        both True.
     """
     if diverging and heat:
         raise InvalidOptionError(

@@ -2,8 +2,8 @@
 
 A part is a node of the tree, such as a Sequence or an Execute. A folded part shows the sum over the
 parts in it. All cycles are modelled. Several IPUs work at the same time: a part then has the cycles
-of the IPU with the most work in it, and its share of that IPU's time. The table has the cycles of
-every IPU.
+of the IPU with the most work in it, and the share of these cycles in that IPU's time. The table has
+the cycles of every IPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIRST_ROWS = 28  # At most this many rows are visible at first.
 LONGEST_TITLE = 60  # A title has at most this many characters.
 # The tree is unfolded to the costliest step if at most this many rows become visible.
 MOST_UNFOLDED = 60
-# Per cent. If no step takes that many, the title says that the cycles are spread.
+# If no step takes this percentage of the cycles, the title says that the cycles are spread.
 SMALL_SHARE = 10.0
 PITCH = 20.0
 
@@ -45,9 +45,9 @@ def program(report: Report) -> View:
     The view shows the programs in `report` as a tree, with the executions and the cycles of each
     part. The program need not have run. The tree is unfolded down to the step that takes the most
     cycles, unless that would show more than 60 rows. If no step takes 10 % of the cycles, the title
-    says that they are spread. Only the first 1,000 parts of a tree are shown; a note below the
-    picture says so. The steps that ran show which branch of an If was taken, and how often a loop
-    ran.
+    says that they are spread. Only the first 1,000 parts of a tree are shown. If there are more, a
+    note below the picture says so. The steps that ran show which branch of an If was taken, and how
+    often a loop ran.
 
     :raises InvalidOptionError: if `report` is not a report, or has no program.
     """
@@ -190,7 +190,8 @@ def _finding(
     """Return `(tree, title)`: the tree, unfolded to the step that takes longest, and the title.
 
     `places` are the parts of the program that are drawn, and `num_places` is the number of all
-    parts.
+    parts. If no step takes at least 10 % of the cycles, or if too many rows would be visible, the
+    tree is not unfolded further.
     """
     opened = tree.open
     largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
@@ -287,10 +288,10 @@ def _by_content(place: WalkPlace) -> str:
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Return the name of the IPU with the most cycles, or how many IPUs have that many.
+    """Return the name of the IPU with the most cycles, or how many IPUs have equally many.
 
     `cycles` has the cycles on each IPU, and `sets` has the names of the IPUs. The text is "" if all
-    cycles are 0.
+    cycles are 0, and "all" if all IPUs have equally many.
     """
     busiest = [ipu for ipu, cycles_of_ipu in enumerate(cycles) if cycles_of_ipu == max(cycles) > 0]
     several = (
@@ -315,9 +316,9 @@ def _opened(depth: Array, counts: Array) -> Array:
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     """Return the cycles of each part of the program on each IPU, by the kind of phase.
 
-    The key is the `id` of a part's place. The value has a Counter for each IPU, which maps a kind
-    of phase to cycles. If a step occurs in several places, its cycles of every kind are divided
-    among them in proportion to their `place.cycles`.
+    The key is the `id` of a part. The value has a Counter for each IPU, which maps a kind of phase
+    to cycles. If a step occurs in several parts, its cycles of every kind are divided among them in
+    proportion to their `place.cycles`.
     """
     executions = report.executions.tolist() if report.num_steps else []
     ipus = report.target.num_sets
@@ -349,17 +350,17 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
-    """Return int64[rows] for each kind of phase: the thousandths of the run spent in it.
+    """Return the thousandths of the run that each row spends in each kind of phase.
 
-    The key is the code of the kind. The numbers are rounded so that each row adds up to the rounded
-    thousandths of all its phases.
+    The key is the code of the kind, and the value is int64[rows]. The numbers are rounded so that
+    each row adds up to the rounded thousandths of all its phases.
     """
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-CyclesOf = Mapping[WalkPlace, Sequence[float]]  # This maps a place to its cycles on each IPU.
+CyclesOf = Mapping[WalkPlace, Sequence[float]]  # The values are the cycles on each IPU.
 
 
 class Spent(NamedTuple):
@@ -400,7 +401,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
     If these parts are unfolded, the row of `target` is visible. `places` has the part in each row.
     """
     path: Array = np.zeros(len(places), np.int64)
-    depth = 0  # The level of the last part that was found, or 0 before the target is found.
+    depth = 0  # The level of the last part on the path, or 0 before `target` is found.
     for row in reversed(range(len(places))):
         if places[row] is target:
             depth = target.depth

@@ -1,8 +1,9 @@
 """The view `recompute`: the live inputs of a chain of layers and their cost, for several choices.
 
-On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
-a dot for each choice: a lower dot means less memory, and a dot further left means less time. A line
-joins the choices for which no other choice is at least as good in both, and better in one.
+A choice says which layers keep their inputs. On the left are the steps of the schedule, with a lane
+for the input of each layer. On the right is a dot for each choice: a lower dot means less memory,
+and a dot further left means less time. A line joins the choices for which no other choice is at
+least as good in both, and better in one.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def recompute(
     A chain of `layers` layers keeps the inputs of some layers for the backward pass, and recomputes
     the others. `kept` maps the name of each choice to the layers whose inputs are kept, as for
     `schedules.recompute`. The view shows, for each choice, which inputs are alive in each step, and
-    the cost. `reports` maps the same names to the reports of runs: then the costs are the bytes of
+    the cost.
+
+    `reports` maps the same names to the reports of runs. With reports, the costs are the bytes of
     the fullest tile and the modelled cycles. Without reports, the costs are the maximum number of
     live inputs and the number of recomputed layers.
 
@@ -255,8 +258,9 @@ def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]
     """Return `(layer, begin, end, code)` for each time in which the input of a layer is alive.
 
     Times are in half steps: step k of `plan` lasts from 2k to 2k + 2. The result of a step exists
-    from the middle of the step on. Its operand is discarded at the end of the last step that needs
-    it. The code is KEPT, BRIEF (discarded after the next layer has used it) or AGAIN (recomputed).
+    from the middle of the step on. The input of a step is discarded at the end of the last step
+    that needs it. The code is KEPT, BRIEF (discarded after the next layer has used it) or AGAIN
+    (recomputed).
     """
     recomputed = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
     begin_of = {0: (0, KEPT)}
@@ -306,7 +310,7 @@ def _dots(
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
-    named: list[tuple[float, float, float]] = []  # (left, right, baseline) of each name so far
+    named: list[tuple[float, float, float]] = []  # An entry is (left, right, baseline) of a name.
     for i in sorted(range(len(names)), key=lambda i: (i != chosen, beaten[i])):
         # A name is above its dot, or below its dot if it would overlap the heading.
         at = (float(x[i]), float(y[i]) + (-10 if y[i] > 12 else 20))
@@ -321,7 +325,7 @@ def _dots(
         if any(left < b and a < right and abs(at[1] - v) < 16 for a, b, v in named):
             continue
         named.append((left, right, at[1]))
-        # This stroke covers the line through the best choices, which would cross the name out.
+        # The line through the best choices must not cross the name out, so this stroke covers it.
         shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
         shapes.append(Words(*at, text, 11, end, "ink" if i == chosen else "soft"))
     for choice in (int(np.argmin(x)), int(np.argmax(x))):

@@ -1,4 +1,4 @@
-"""Functions about a report for several views: checks, names, texts about waiting, and links."""
+"""Functions that several views use: checks of reports, names, texts about waiting, and links."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """Return the error for a view with a time axis if the run takes no modelled time."""
+    """Return the error for a run that takes no modelled time, which a time axis cannot show."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
@@ -68,8 +68,8 @@ def linked(
     linked. On several IPUs, which execute different steps at the same time, scenes are linked by
     the tile alone.
 
-    `tile` is the tile that the whole scene is about, if there is one. `only` is the one superstep
-    of the run that the scene shows, if there is one.
+    `tile` is the tile that the whole scene is about, or None. `only` is the index of the superstep
+    of the run if the scene shows only one, or None.
     """
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
@@ -99,7 +99,7 @@ def linked(
 
 
 def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
-    """Return, for each compiled step, the index of the frame that shows it, or -1.
+    """Return a list with the index of the frame that shows each compiled step, or -1.
 
     `parts` maps the number of a compiled step, or of its leaf in the program, to that frame.
     """
@@ -119,9 +119,9 @@ def frames_at(
 ) -> Array:
     """Return bool[frames]: whether each frame shows `at`.
 
-    `at` is the number of a superstep of the run, the name of a step, or a kind of phase. `stills`
-    has the still of each frame. Consecutive frames form groups: each frame whose still is `first`
-    begins a group. `begins` has the number of the superstep with which each group begins. By
+    `at` is the index of a superstep of the run, the name of a step, or a kind of phase. `stills`
+    has the still of each frame. Consecutive frames form groups: a frame whose `Still.first` is True
+    begins a group. `begins` has the index of the superstep with which each group begins. By
     default, each superstep is a group or, on several IPUs, each stretch.
 
     If `parts` is given, it maps the number of a compiled step to the frame that shows it, and `at`
@@ -232,7 +232,8 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
 def model_of(report: object, call: str) -> CostModel:
     """Return the cost model of the run of a report, which contains the vertices of each step.
 
-    :raises InvalidOptionError: if `report` is not a report, has no step, or was read from a file.
+    :raises InvalidOptionError: if `report` is not a report, if nothing has run, or if it was read
+        from a file.
     """
     profile = checked(report, call).profile
     if not isinstance(profile, CompiledProfile):
@@ -246,7 +247,7 @@ def run_names(report: Report, program: int | None = None) -> str:
     """Return the distinct names that were passed to `Engine.run`, joined by commas.
 
     The text is "" if there are none. If `program` is not None, only the runs of the program with
-    that number count.
+    that index count.
     """
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
@@ -283,8 +284,8 @@ def short_step_name(report: Report, step: int, longest: int) -> str:
 def short_name(name: str, longest: int) -> str:
     """Return the kind and name of a step in at most `longest` characters.
 
-    The name of a copy that is too long is replaced by "copy to" and its destination. Any other name
-    is cut after a word, unless its first word is too long.
+    If the name of a copy is too long, the text is "copy to" and the destination. Any other name is
+    cut after a word, or at the last character if only one word would be left.
     """
     if len(name) <= longest:
         return label(name, longest)
@@ -302,7 +303,7 @@ def short_name(name: str, longest: int) -> str:
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """Return the code of the kind of the longest phase, or 0 (rest) if there are no phases."""
+    """Return the index of the colour of the longest phase in `STATES`; 0 (rest) without phases."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
@@ -350,10 +351,9 @@ def slowest(busy: Array) -> tuple[str, bool]:
 
 
 def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
-    """Return `(tiles, waits)`: the tiles that take part in a phase, and how long each waits.
+    """Return `(tiles, waits)`: the tiles that take part in a phase, and the cycles each waits.
 
-    `tiles` has tile numbers, and `waits` has cycles, both int64. `members` is bool[tiles]: the
-    tiles that take part; None stands for all tiles.
+    Both are int64. `members` is bool[tiles]: the tiles that take part; None means all tiles.
     """
     assert phase.busy is not None
     tiles = np.arange(len(phase.busy)) if members is None else np.flatnonzero(members)
@@ -361,9 +361,9 @@ def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
 
 
 def _waits_text(waits: Array) -> str:
-    """Return a text that says how many tiles wait for the slowest one, and how long.
+    """Return a text that says how many tiles wait for the slowest tile, and how long.
 
-    `waits` has the waiting of each tile, in cycles.
+    `waits` has the cycles for which each tile waits.
     """
     waits = waits[waits > waits.min()]
     if not len(waits):
@@ -379,8 +379,8 @@ def _waits_text(waits: Array) -> str:
 def waited_for(phase: Phase, members: Array | None = None, whose: str = "the tiles' time") -> str:
     """Return a text that says which tiles a phase waits for, and how long the others wait.
 
-    `members` is bool[tiles]: the tiles that take part; None stands for all tiles. The text contains
-    the share of waiting in the time that `whose` names.
+    `members` is bool[tiles]: the tiles that take part; None means all tiles. The text contains the
+    share of waiting in the time of these tiles, which it calls `whose`.
     """
     tiles, waits = _in_phase(phase, members)
     if not waits.any():
@@ -397,7 +397,7 @@ def waited_for(phase: Phase, members: Array | None = None, whose: str = "the til
 def waits_title(phase: Phase, members: Array | None = None) -> str:
     """Return the beginning of a title: which tiles make how many others wait, and how long.
 
-    `members` is bool[tiles]: the tiles that take part in the phase; None stands for all tiles.
+    `members` is bool[tiles]: the tiles that take part in the phase; None means all tiles.
     """
     tiles, waits = _in_phase(phase, members)
     if waits.min() == waits.max():
@@ -417,6 +417,8 @@ def waits_title(phase: Phase, members: Array | None = None) -> str:
 @dataclass(frozen=True)
 class IPUWait:
     """A group of IPUs that wait in a stretch for the same IPUs until the same cycle.
+
+    A stretch is the steps between two syncs of all IPUs.
 
     Attributes:
         last: the names of the IPUs that the others wait for.
@@ -440,7 +442,7 @@ class IPUWait:
     def text(self, place: int) -> str:
         """Return a text that says which IPUs make how many others wait, how long, and where.
 
-        `place` is the position of the stretch in the run, counted from 0.
+        `place` is the index of the stretch in the run.
         """
         who = listed_names(self.last)
         verb = "makes" if len(self.last) == 1 else "make"
@@ -489,9 +491,9 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
 def longest_wait_of(
     stretches: Sequence[Segment], order: Sequence[int]
 ) -> tuple[int, IPUWait] | None:
-    """Return `(place, wait)` of the longest waiting of IPUs in a run, or None if no IPU waits.
+    """Return `(place, wait)` for the longest waiting of IPUs in a run, or None if no IPU waits.
 
-    `place` is the position in the run of the stretch in which they wait. `stretches` are the
+    `place` is the index, in the run, of the stretch in which they wait. `stretches` are the
     distinct stretches, and `order` has the index in `stretches` of each stretch of the run, or of
     the first part of the run. The first of several equal waits is returned.
     """
@@ -522,7 +524,7 @@ def no_wait_title(report: Report) -> str:
 def ipus_at_work(report: Report) -> str:
     """Return a sentence about the IPUs: the share of the run for which each of them works.
 
-    The sentence also names the IPU, and its step, that makes the others wait longest.
+    The sentence also names the IPU that makes the others wait longest, and its step.
     """
     rows = report.ipus
     sets = report.target.sets

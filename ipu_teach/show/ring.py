@@ -1,7 +1,8 @@
 """The view `ring`: the rounds of a collective operation between IPUs.
 
-The left panel shows the IPUs in ring order, and the chunks that they send in one round. The right
-panel shows all rounds, with a row for each pair of IPUs.
+A round is a superstep in which IPUs send data to each other. The left panel shows the IPUs in ring
+order, and the chunks that they send in one round. The right panel shows all rounds, with a row for
+each pair of IPUs.
 
 A chunk is a region of the tensor that the collective sums. The module `chunks` follows it byte by
 byte. A chunk has the same number and colour in all rounds. A fraction says how many of the IPUs
@@ -45,7 +46,7 @@ LEFT = 400.0
 WIDE = 304.0
 # If the boxes of all rounds have no room for the number of their chunk, they are below the ring.
 BELOW_LEFT, BELOW_WIDE = 92.0, 612.0
-FRACTION, NUMBER = 2, 3  # Indices of the texts of a chunk.
+FRACTION, NUMBER = 2, 3  # Indices of two of the texts that `_Messages.fractions` returns.
 SAY = "IPU {i} sends {sends} bytes and receives {receives}"
 HEADINGS = (
     "round",
@@ -78,8 +79,8 @@ def ring(run: Report | Recording) -> View:
     """Which chunk goes to which IPU in each round of a collective, and when is its sum complete?
 
     Chunks are numbered in the order of their first elements in the tensor. At most 32 rounds and 32
-    pairs of IPUs are drawn; a note below the picture says so, and its table contains all rounds.
-    Chunks are followed through the first 256 rounds.
+    pairs of IPUs are drawn. If there are more, a note below the picture says so, and the table of
+    the picture contains all rounds. Chunks are followed through the first 256 rounds.
 
     :raises InvalidOptionError: if `run` is neither a report nor a recording, or is a report from a
         file; if no IPU sends data to another; or if no round forms a ring, in which each IPU that
@@ -116,7 +117,8 @@ def _in_rings(crossing: list[Round]) -> list[Round]:
     if _is_even(crossing):
         return crossing
     rounds = [candidate for candidate in crossing if _is_even([candidate])]
-    if not _is_even(rounds):  # This excludes two neighbours in a pipeline that send to each other.
+    # Two neighbours in a pipeline that send to each other form no ring.
+    if not _is_even(rounds):
         rounds = [
             candidate
             for candidate in rounds
@@ -139,7 +141,7 @@ def _is_even(rounds: list[Round]) -> bool:
 
 
 def _groups(pairs: Iterable[Pair]) -> list[set[int]]:
-    """Return the sets of IPUs that are connected by pairs, directly or through other IPUs."""
+    """Return the sets of IPUs that are connected by `pairs`, directly or through other IPUs."""
     groups: list[set[int]] = []
     for pair in pairs:
         joined = set(pair).union(*(group for group in groups if group & set(pair)))
@@ -168,8 +170,8 @@ class _Messages:
 
     Attributes:
         groups: the sets of IPUs that take part in the same collective.
-        chunks: for each round, a dict from (sending IPU, receiving IPU) to the chunks of the
-            message; the largest comes first.
+        chunks: for each round, a dict from (sending IPU, receiving IPU) to a list of the chunks in
+            that message; the largest comes first.
         after: for each round, the name of the compute set that follows it, or "".
         links: the bytes over each link, added up over all rounds.
     """
@@ -211,7 +213,7 @@ class _Messages:
         steps = steps[: min(ends, default=len(steps))]
         sent_in: list[dict[Pair, list[Chunk]]] = [{} for _ in self.rounds]
         after = [""] * len(self.rounds)
-        current = -1  # the index of the latest round, or -1 before the first
+        current = -1  # The index of the latest round, or -1 before the first round.
         begin = 0
         while begin < len(steps):  # Each pass of this loop follows one collective.
             end = _end_of_collective(chunks, steps, begin)
@@ -232,7 +234,7 @@ class _Messages:
         return sent_in, after
 
     def _place(self, pair: Pair) -> tuple[bool, int, int]:
-        """Return a key that sorts pairs of IPUs around the ring.
+        """Return a key that sorts (sending IPU, receiving IPU) pairs around the ring.
 
         Clockwise pairs come first, in the clockwise order of their senders. The other pairs follow,
         in the counterclockwise order of their senders.
@@ -247,13 +249,13 @@ class _Messages:
         return next(iter(self.chunks[k].get(pair, ())), None)
 
     def _origin(self, k: int, pair: Pair) -> str:
-        """Return a text that describes all chunks of a message in round `k`."""
+        """Return a text that describes all known chunks of a message in round `k`, or ""."""
         return " and ".join(map(self._described, self.chunks[k].get(pair, ())))
 
     def _described(self, chunk: Chunk) -> str:
-        """Return a text: the number of a chunk, and how many IPUs contributed to its sum.
+        """Return a text with the number of a chunk, and how many IPUs contributed to its sum.
 
-        Without a number, the text names the IPU on which the chunk began.
+        If the chunk has no number, the text names the IPU on which it began.
         """
         name = f"chunk {chunk.number}" if chunk.number >= 0 else f"data from IPU {chunk.began}"
         if chunk.complete:
@@ -261,14 +263,17 @@ class _Messages:
         return f"{name}, the sum of {chunk.parts} IPUs" if chunk.parts > 1 else name
 
     def text(self, k: int, pair: Pair) -> str:
-        """Return a text about a message: its IPUs, its bytes, and the origin of its chunks."""
+        """Return a text about a message: its IPUs, its bytes, and its chunks if they are known."""
         origin = self._origin(k, pair)
         size = counted(self.rounds[k].sizes[pair], "byte")
         text = f"IPU {pair[0]} to IPU {pair[1]}: {size}"
         return f"{text} of {origin}" if origin else text
 
     def chunk_text(self, k: int, pair: Pair) -> str:
-        """Return a text with the IPUs of a message and the number of its largest chunk, or ""."""
+        """Return a text with the IPUs of a message and the number of its largest chunk.
+
+        The text is "" if the chunk is unknown or has no number.
+        """
         chunk = self.largest(k, pair)
         if chunk is None or chunk.number < 0:
             return ""
@@ -281,8 +286,9 @@ class _Messages:
     def fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
         """Return four texts for the box of a chunk, the longest first.
 
-        A text has the number of the chunk, and how many IPUs are in its sum. The text `FRACTION`
-        has only the latter, and the text `NUMBER` only the former.
+        The first two have the number of the chunk, and how many IPUs are in its sum. The text with
+        index `FRACTION` has only how many IPUs are in the sum, and the text with index `NUMBER` has
+        only the number. If the chunk has no number, no text has it.
         """
         count = self.count(pair)
         parts = f"{chunk.parts} of {count}"
@@ -309,7 +315,7 @@ class _Messages:
 
     @cached_property
     def complete(self) -> list[bool]:
-        """For each round, whether all its chunks are complete sums."""
+        """For each round, whether all its chunks are known to be complete sums."""
         return [
             bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
             for messages in self.chunks
@@ -347,9 +353,9 @@ class _Messages:
 
 
 def _names_of_rounds(shown: int, wide: float, y: float) -> list[Words]:
-    """Return the names of the rounds below their columns, which are `wide` wide.
+    """Return the names of the first `shown` rounds, each below its column.
 
-    Names that have no room are left out at equal distances.
+    Columns are `wide` wide. If there is no room for all names, only every n-th name is returned.
     """
     names = [f"round {k + 1}" for k in range(shown)]
     if not has_room(names[-1], wide):
@@ -365,7 +371,7 @@ def _names_of_rounds(shown: int, wide: float, y: float) -> list[Words]:
 
 
 class _RingScene:
-    """The panels of the scene. `left_out` is the number of supersteps without a ring."""
+    """The panels of the scene. `left_out` is the number of supersteps that form no ring."""
 
     def __init__(self, messages: _Messages, left_out: int) -> None:
         self.messages = messages
@@ -396,14 +402,14 @@ class _RingScene:
 
     @cached_property
     def _keys(self) -> list[tuple[int, int]]:
-        """The keys of chunks with a colour: (number, -1), or (-1, IPU) without a number."""
+        """The keys of all chunks: (number, -1), or (-1, first IPU) if there is no number."""
         every = (
             chunk for sent in self.messages.chunks for chunks in sent.values() for chunk in chunks
         )
         return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
 
     def _codes(self) -> tuple[tuple[Code, ...], int]:
-        """Return `(codes, chunks per code)`: the colours of the chunks.
+        """Return `(codes, chunks per code)`: the colours, and how many chunks share one.
 
         If there are too many chunks, neighbouring chunks share a colour.
         """
@@ -522,7 +528,7 @@ class _RingScene:
 
     @cached_property
     def _sent(self) -> list[tuple[Pair, Chunk]]:
-        """The first chunk of each message, with the IPUs of the message."""
+        """(pair of IPUs, first chunk) for each message with known chunks."""
         return [
             (pair, chunk)
             for messages in self.messages.chunks
@@ -540,9 +546,10 @@ class _RingScene:
         return next((k for k in kinds if all(has_room(text[k], wide) for text in texts)), None)
 
     def _heading(self, kind: int | None, chunks_per_code: int) -> str:
-        """Return the heading of the panel of all rounds, which explains the texts of that kind.
+        """Return the heading of the panel of all rounds.
 
-        If the boxes have no texts, it explains their colours, each of which stands for
+        `kind` is the index of the text of `fractions` that the boxes show, which the heading
+        explains. If it is None, the heading explains the colours, each of which stands for
         `chunks_per_code` chunks.
         """
         if kind == NUMBER:
@@ -560,7 +567,7 @@ class _RingScene:
         return f"all rounds; {text}: {chunk}the sum of {example.parts} of {count} IPUs"
 
     def _poster(self) -> int:
-        """Return the first round with only complete sums, or 0 if there is none."""
+        """Return the index of the first drawn round with only complete sums, or 0."""
         complete = self.messages.complete[:MOST_ROUNDS]
         return complete.index(True) if True in complete else 0
 
@@ -577,7 +584,7 @@ class _RingScene:
             parts.append(f"{len(rest)} more messages")
         if self.messages.after[k]:
             parts.append(f"then the IPUs compute {self.messages.after[k]}")
-        # The rows are the bytes sent and the bytes received.
+        # Row 0 has the bytes that each IPU sends, and row 1 the bytes that it receives.
         bytes_of_ipu = np.zeros((2, len(self.messages.order)), np.int64)
         for pair, size in sizes.items():
             bytes_of_ipu[(0, 1), pair] += size
@@ -607,7 +614,7 @@ class _RingScene:
             direction = middles[target] - middles[source]
             direction = direction / np.hypot(*direction)
             aside: Array = np.zeros(2)
-            if (target, source) in sizes:  # The bend separates two arrows in opposite directions.
+            if (target, source) in sizes:  # Two arrows in opposite directions must not overlap.
                 aside = 10 * np.array((-direction[1], direction[0]))
             # Where the boxes of many IPUs are near each other, arrows are short, and chunks are
             # outside the ring.
@@ -641,21 +648,21 @@ class _RingScene:
 
 
 def _key(chunk: Chunk) -> tuple[int, int]:
-    """Return the key of a chunk's colour: (number, -1), or (-1, first IPU) without a number."""
+    """Return the key of a chunk's colour: (number, -1), or (-1, first IPU) if it has no number."""
     return (chunk.number, -1) if chunk.number >= 0 else (-1, chunk.began)
 
 
 def _end_of_collective(chunks: Chunks, steps: list[tuple[int, int, str, str]], begin: int) -> int:
-    """Return the position in `steps` after the last step of the collective that begins at `begin`.
+    """Return the index in `steps` after the last step of the collective that begins at `begin`.
 
     An entry of `steps` is (index of the round or -1, number of the compiled step, kind, name), one
-    for each superstep. At the end, `chunks` has the labels with which the collective begins,
-    including the numbers of the chunks, so that the caller can follow the same steps again.
+    for each superstep. When this function returns, `chunks` is again at the beginning of the
+    collective and knows the numbers of its chunks, so the caller can follow the same steps again.
     """
     chunks.begin()
     current = -1
     round_begin = begin
-    joins = 0  # the number of entries of `chunks.joined` before the current round
+    joins = 0  # The number of entries of `chunks.joined` before the current round.
     end = len(steps)
     for place in range(begin, len(steps)):
         round_number, step, *_ = steps[place]

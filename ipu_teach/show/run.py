@@ -1,9 +1,9 @@
 """The view `run`: the numbers of a recorded run, the messages that carry them, and their changes.
 
-Every tile is drawn as a box with its elements. A superstep plays in beats: sync, exchange, compute,
-and the change of the written elements. In each beat, a thin line marks the elements that are sent
-or read, and a thick line marks the elements that the superstep writes. A message contains the
-recorded elements that the superstep moves. Its arrival time is modelled: it arrives when its
+Every tile is drawn as a box with its elements. A superstep plays in four parts: sync, exchange,
+compute, and the change of the written elements. In each part, a thin line marks the elements that
+are sent or read, and a thick line marks the elements that the superstep writes. A message contains
+the recorded elements that the superstep moves. Its arrival time is modelled: it arrives when its
 receiver has all the data that it waits for.
 """
 
@@ -57,8 +57,8 @@ STEPS = UNWRITTEN + 2  # The code of the lowest values.
 
 HIGHEST = 220.0  # The maximum height of the image of a tensor.
 MOST_TENSORS = 6
-# These (maximum cells of a tensor on a tile, maximum changes) are tried until the scene is small
-# enough.
+# These pairs are tried until the scene is small enough: (maximum number of cells of a tensor on a
+# tile, maximum number of changes).
 SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
 # With the script and the picture, the page of a scene of this size has less than 150 kB.
 MOST_BYTES = 70_000
@@ -319,7 +319,7 @@ class _Picture:
     def _title(self, frames: Array, poster: int) -> str:
         """Return the title: the messages and changes in the superstep at which the picture rests.
 
-        `poster` is the frame at which it rests.
+        `poster` is the index of the frame at which it rests.
         """
         place = self.steps.place_of[poster]
         in_step = [
@@ -363,8 +363,8 @@ class _Picture:
         """Return `(changing, drawn, names)`: the changes in a step.
 
         `changing` is the number of recorded elements that the step changes, `drawn` is how many of
-        them are drawn, and `names` is a text with their variables. `place` is the position of the
-        step in the recording.
+        them are drawn, and `names` is a text with their variables. `place` is the index of the step
+        in the recording.
         """
         changing = drawn = 0
         names: dict[str, None] = {}
@@ -409,8 +409,8 @@ class _Picture:
 def _variables(names: Sequence[str]) -> str:
     """Return the names of variables in quotes for a title.
 
-    If there are more than two, it has the first name and the number of the others. The replicas of
-    a variable have one name.
+    If there are more than two, the text has the first name and the number of the others. The
+    replicas of a variable have one name.
     """
     plain = list(dict.fromkeys(without_replica(name)[0] for name in names))
     quoted = [f"'{label(name, 40)}'" for name in plain[: 2 if len(plain) < 3 else 1]]
@@ -422,7 +422,7 @@ def _bytes_moved(still: Still, is_resting: bool) -> tuple[bool, int]:
     """Return the sort key by which the title chooses one of the stills of a superstep.
 
     If the still at which the picture rests has messages between tiles, it has the highest key.
-    Otherwise, the still with the most bytes between tiles has it.
+    Otherwise, the still with the most bytes between tiles has the highest key.
     """
     messages = still.flows.get("messages", ())
     size = sum(m.size for m in messages if m.source >= 0 <= int(m.receivers[0]))

@@ -30,8 +30,8 @@ MOST_CELLS = 512
 class DrawnCells:
     """The tiles of a recording, and the elements on them, that are drawn.
 
-    At most `per` elements of a tensor are drawn on a tile, at most 512 elements on at most 64
-    tiles.
+    At most `per` elements of a tensor are drawn on a tile, and at most 512 elements on at most 64
+    tiles in all.
 
     Attributes:
         held: the tiles that contain elements of the tensors.
@@ -64,11 +64,11 @@ class DrawnCells:
         distinct_tiles = np.unique(np.concatenate(tiles))
         self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
-        # The rank of each tile among the tiles of its IPU that contain elements.
+        # `rank` is the position of each tile among the tiles of its IPU that contain elements.
         rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)
         self.most = max(1, MOST_TILES // self.ipus)
         self.tiles = self.held[rank < self.most][:MOST_TILES]
-        # int[boxes, tensors]: the number of elements of each tensor on each tile
+        # `counts` is int[boxes, tensors]: the number of elements of each tensor on each tile.
         counts = np.array(
             [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
         )

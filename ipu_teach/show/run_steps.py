@@ -36,7 +36,7 @@ BEATS = (
 WAIT = BEATS.index(palette.WAIT)
 CHANGE = len(STATES)
 MOST_FRAMES = 3000
-STOP = 0.9  # A step of the reader stops after this fraction of a phase with messages.
+STOP = 0.9  # Stepping stops after this fraction of a phase with messages.
 
 
 class RecordedSteps:
@@ -49,7 +49,7 @@ class RecordedSteps:
         rounds: for each still that begins a step of a Repeat, the number of that step.
         times: for each step of a Repeat, (executions before the recording, executions in all).
         gains: for each recorded step, by how many cycles it makes the run longer.
-        place_of: for each frame, the position of its step in the recording.
+        place_of: for each frame, the index of its step in the recording.
     """
 
     def __init__(self, cells: DrawnCells) -> None:
@@ -68,9 +68,10 @@ class RecordedSteps:
         self.begins = int(self.recording.steps[0] == BY_HOST)
 
     def _count_rounds(self) -> None:
-        """Set `repeated` and `times`: the steps in a Repeat, and the numbers of their executions.
+        """Set the attributes `repeated` and `times`.
 
-        `times` has the executions before the recording, and the executions in the whole run.
+        `repeated` is the set of the steps in a Repeat. `times` has the number of their executions
+        before the recording, and in the whole run.
         """
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
@@ -86,7 +87,7 @@ class RecordedSteps:
         }
 
     def _gains(self) -> list[int]:
-        """Return, for each recorded step, by how many cycles it makes the run longer.
+        """Return a list with the cycles by which each recorded step makes the run longer.
 
         The work of an IPU adds nothing while another IPU works for longer.
         """
@@ -107,12 +108,13 @@ class RecordedSteps:
         """Return `(stills, changes, supersteps, clock)`.
 
         * stills: the index of the still of each frame.
-        * changes: a dict that maps the position of a step in the recording to the frame that shows
-          the values it changes.
+        * changes: a dict that maps the index of a step in the recording to the frame that shows the
+          values it changes.
         * supersteps: the number of supersteps that are shown.
         * clock: the cycle at which each frame begins, followed by the end of the last frame.
 
-        All supersteps that are shown change at most `max_frames` cells together.
+        All supersteps that are shown change at most `max_frames` cells together, except that the
+        first superstep is always shown.
         """
         # This maps the position of a step to the number of cells that it changes.
         changing: Counter[int] = Counter()
@@ -127,8 +129,8 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # The cycles by which each frame makes the run longer. If a step makes the run longer by
-        # less than its own cycles, because it overlaps another one, its last frames get them.
+        # `lasts` has the cycles by which each frame makes the run longer. A step that overlaps
+        # another one makes the run longer by fewer cycles than its own; its last frames get them.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
@@ -156,7 +158,7 @@ class RecordedSteps:
 
         `indices` are the indices of the stills of its phases, and `change` is the index of the
         still after them, which shows the written values. `step` is the number of a compiled step,
-        or HOST.
+        or HOST for values that the host writes.
         """
         first = len(self.stills)
         if step == BY_HOST:
@@ -234,7 +236,8 @@ class RecordedSteps:
         """Return `{"board": (read, written)}`, the cells of the picture that are highlighted.
 
         `read` are the drawn cells that the phase reads or sends, and `written` are the drawn cells
-        that its step writes. A sync phase and an exchange phase without messages return {}.
+        that its step writes. The result is {} for a phase without messages that is not a compute
+        phase.
         """
         if phase.kind == COMPUTE:
             return {"board": (self.cells.drawn(does.reads), self.cells.drawn(does.writes))}
@@ -247,7 +250,7 @@ class RecordedSteps:
         """Yield `(message, elements)` for each message of a phase that is drawn.
 
         There is one message for each pair of tiles of an IPU. All elements from one IPU to another
-        are one message, from the first box of one IPU to the first box of the other.
+        are one message, which is drawn from the first box of one IPU to the first box of the other.
         """
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
@@ -288,7 +291,7 @@ class RecordedSteps:
             yield message, cells
 
     def _largest(self, phase: Phase, carried: list[tuple[Message, Array]]) -> str:
-        """Return a text with the bytes of all drawn messages of a phase, and the largest of them.
+        """Return a text with the bytes of all drawn messages of a phase, and the largest message.
 
         `carried` has (message, elements) of each drawn message. The text is "" if there are fewer
         than two messages, or if they are not between tiles or IPUs.
@@ -314,7 +317,7 @@ class RecordedSteps:
         return f"{drawn}, the largest of {message.size:,}, {what} {way}; "
 
     def _own(self, does: Step, messages: tuple[Message, ...]) -> str:
-        """Return a text about the elements that a copy writes on their own tile, without a message.
+        """Return a text about the elements that a copy writes without a message, on their own tile.
 
         It is "" if there are none, or if the phase has no messages.
         """
@@ -332,17 +335,17 @@ class RecordedSteps:
     def _undrawn(
         self, step: int, phase: Phase, messages: tuple[Message, ...], by_host: bool
     ) -> str:
-        """Return a text about the bytes that arrive in a phase without a drawn message.
+        """Return a text about the bytes that arrive in a phase without a drawn message, or "".
 
-        No message in `messages` contains them: they are of tensors that are not shown, or they are
-        sent from or to a tile that is not drawn. `by_host` is whether the step copies from or to
-        the host.
+        These bytes are of tensors that are not shown, or they are sent from or to a tile that is
+        not drawn. `messages` are the drawn messages. `by_host` is whether the step copies from or
+        to the host.
         """
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
         links = phase.kind == LINKS
-        arrives = boxed = 0  # all bytes, and those between tiles that are drawn
+        arrives = boxed = 0  # `boxed` counts only the bytes between tiles that are drawn.
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.cells.per_ipu != source // self.cells.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))

@@ -19,7 +19,7 @@ from ipu_teach.types import Array
 class CellValues:
     """The texts in the drawn cells, and the colours of their values.
 
-    `changed_in` maps the position of a step in the recording to the frame that shows its changes.
+    `changed_in` maps the index of a step in the recording to the frame that shows its changes.
     """
 
     def __init__(self, steps: RecordedSteps, changed_in: dict[int, int]) -> None:
@@ -31,8 +31,7 @@ class CellValues:
     def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
         """Return the texts in the cells in the first frame, and their changes frame by frame.
 
-        `changed_in` maps the position of a step in the recording to the frame that shows its
-        changes.
+        `changed_in` maps the index of a step in the recording to the frame that shows its changes.
         """
         texts: dict[str, int] = {}
         first = []
@@ -80,12 +79,12 @@ class CellValues:
     def ramp(
         self,
     ) -> tuple[list[str], tuple[tuple[float, ...], ...], tuple[palette.Code, ...]]:
-        """Return `(spans, bounds, colours)`: how numbers are shown as colours.
+        """Return `(spans, bounds, colours)`, which say how numbers are shown as colours.
 
         `spans` has the range of each tensor's values as a text, and `bounds` has the values that
         separate its colours. Both cover all recorded elements, drawn or not, over the whole
         recording. Each tensor has a scale of its own. If there are values below zero, the middle
-        colour stands for values near zero.
+        colour means values near zero.
         """
         recorded = [_range(track) for track in self.tracks]
         ranges = [ends or (0.0, 0.0) for ends in recorded]

@@ -1,18 +1,23 @@
-"""The content of a picture before it is drawn: a `Scene`, its marks, and its stills.
+"""The content of a picture before it is drawn: the class `Scene` and the classes of its parts.
 
 Three renderers draw a `Scene`: `svg` (posters and other single frames), `mpl` (png, gif and pdf for
-slides) and `static/player.js` (live, in the notebook). A view can add marks and keyboard commands
-to the player in `static/<view>.js`.
+slides) and `static/player.js` (live, in the notebook). A view can extend the player in
+`static/<view>.js`, with further drawings and keyboard commands.
 
-A mark has a fixed position. The parts that change from frame to frame are called *channels*: the
-code (colour, letter and pattern) of each cell and how long the cell has it, the bars of each lane,
-the messages, and the texts. A *still* is one state of all channels. A frame is the number of a
-still, so a still that a program repeats is stored only once.
+These words are used in this module:
 
-The recorded values of a run change even between frames that show the same still, so they are stored
-in `CellTexts`: the texts in the first frame, and the changes frame by frame. The player caches all
-texts of every 32nd frame. An `Aside` is a mark that shows details of the item that the reader chose
-in another mark.
+- A mark is a graphical element with a fixed position, such as a grid of cells or a curve.
+- A code is a colour with a name, a letter and a pattern. Other objects contain its index in
+  `Scene.codes`.
+- A still is the state of everything that changes during the run: the codes of cells, the bars of
+  lanes, the messages, and the texts.
+- A frame is a moment of the run. It has the index of its still, so a still that a program repeats
+  is stored only once.
+
+The recorded values of a run change even between frames that show the same still. They are therefore
+stored in `CellTexts`: the texts in the first frame, and the changes in each later frame. The player
+caches all texts of every 32nd frame. An `Aside` is a mark that shows details of the item that the
+reader chose in another mark.
 
 Lengths are in units of the drawing, which is 720 units wide. A frame lasts for the modelled cycles
 of its still.
@@ -42,9 +47,9 @@ WIDTH = 720
 VERSION = 1
 LONGEST_LABEL = 80  # A label has at most this many characters.
 MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
-MOST_PERIODS = 64  # The search for the period of a run tries at most this many.
-WORDS = ("label", "note", "say")  # The fields of a still that are texts.
-SHORT = 8  # Shorter texts, and those of this length, are not replaced by an index.
+MOST_PERIODS = 64  # The search for the period of a run tries at most this many periods.
+WORDS = ("label", "note", "say")  # These fields of a still are texts.
+SHORT = 8  # Only texts with more than this many characters are replaced by an index.
 FEW_FRAMES = 16  # The strip of a run with at most this many frames is not divided into columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
@@ -103,13 +108,16 @@ class Rows(Placed):
 class Cells(Placed):
     """Equal squares in rows of `columns` cells, grouped into blocks.
 
-    - `side` is the side of a cell. A block has `block` cells. `across` blocks are next to each
-      other, with a gap of `gap` cells between them. `names` are written above the blocks.
-    - `key` has a number for each cell. Cells and lanes with the same key are highlighted together.
-    - `same` has a second number for each cell. If a reader points at a cell, the cells of other
-      marks with the same number are marked too, such as the same element in another view.
+    - `side` is the side length of a cell. A block has `block` cells, and `across` blocks are next
+      to each other. The gap between blocks is as wide as `gap` cells. `names` has the text above
+      each block.
+    - `key` has an integer for each cell. Cells and lanes with the same key are highlighted
+      together.
+    - `same` has another integer for each cell. If a reader points at a cell, the cells of other
+      marks with the same integer are marked too, such as the same element in another view.
     - `labels` has a text for each cell, which is drawn if there is room.
-    - If `say` and `values` are not empty, they replace those of the still for these cells.
+    - If `say` and `values` are not empty, they replace `Still.say` and `Still.values` for these
+      cells.
     """
 
     side: float
@@ -126,7 +134,7 @@ class Cells(Placed):
     values: Mapping[str, Array] = field(default_factory=dict)
 
     def place(self, numbers: Array) -> tuple[Array, Array]:
-        """Return `(x, y)`, two float arrays: the upper left corner of each cell in `numbers`."""
+        """Return `(x, y)`, the upper left corners of the cells with indices `numbers`."""
         block = numbers // self.block
         cell_in_block = numbers % self.block
         rows_in_block = -(-self.block // self.columns)
@@ -139,14 +147,17 @@ class Cells(Placed):
 class Lanes(Box):
     """Horizontal lanes below each other, with bars in them.
 
-    - `key` has a number for each lane. Cells and lanes with the same key are highlighted together.
+    - `key` has an integer for each lane. Cells and lanes with the same key are highlighted
+      together.
     - `labels` has a text for each lane, which is drawn if there is room.
-    - If `say` and `values` are not empty, they replace those of the still for these lanes.
-    - With `whole`, all bars are visible from the first frame on, and only the cursor moves.
-    - `ends` are texts beside the lanes, each with the fraction of the height at which it is.
-    - If `limit` is not 0, a line is drawn at that length.
-    - If `axis` is not 0, it is the length that the full width stands for. Otherwise, that length is
-      the `span` of the drawing.
+    - If `say` and `values` are not empty, they replace `Still.say` and `Still.values` for these
+      lanes.
+    - If `whole` is True, all bars are visible from the first frame on, and only the cursor moves.
+    - `ends` has (text, fraction) pairs. Each text is drawn to the left of the lanes, at that
+      fraction of their height.
+    - If `limit` is not 0, a vertical line is drawn at that length.
+    - `axis` is the length that the full width represents. If it is 0, that length is
+      `Drawing.span`.
     """
 
     key: Array | None = None
@@ -163,13 +174,13 @@ class Lanes(Box):
 class Bar:
     """A bar in each lane of a mark, which may be followed by a second bar.
 
-    The first bar begins at `start`, is `length` long, and has the colour of the code with the index
-    `code`. The second bar begins where the first bar ends, ends at `end`, and has the code `rest`.
-    If `rest` is -1, there is no second bar. The strip of a run shows the time from `start` to
-    `end`.
+    The first bar begins at `start` and is `length` long. The second bar begins where the first bar
+    ends, and ends at `end`. `code` and `rest` are the codes of the two bars: indices in
+    `Scene.codes`. If `rest` is -1, there is no second bar. The strip of a run shows the time from
+    `start` to `end`.
 
     A field is a number for all lanes, or an array with a value for each lane. Positions and lengths
-    are in the unit of the `Drawing`.
+    are in `Drawing.unit`.
     """
 
     code: int | Array
@@ -179,7 +190,7 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """Return `(code, begin, end)` of the first bar, as three arrays of length `count`.
+        """Return `(code, begin, end)` of the first bar: arrays with an entry for each lane.
 
         `count` is the number of lanes.
         """
@@ -192,7 +203,7 @@ class Bar:
 class Drawing:
     """The bars of all lanes of a mark.
 
-    The full width stands for `span`. It is measured in `unit`, such as "bytes".
+    The full width of the mark represents the length `span`, in `unit`, such as "bytes".
     """
 
     span: float
@@ -219,10 +230,11 @@ class Track(Sized):
 class Flame(Rows):
     """Nested boxes above the time axis.
 
-    Box i is in row `depth[i]`. It begins with frame `first[i]` and ends where frame `last[i]`
-    begins. With `timed`, `first` and `last` are modelled cycles since the first frame instead. The
-    name of box i is `names[title[i]]`, and its code is `code[i]`. `rows` are the texts beside the
-    rows. If `span` is not 0, it is the number of cycles that the full width stands for.
+    Box i is in row `depth[i]`. It begins at the start of frame `first[i]` and ends at the start of
+    frame `last[i]`. If `timed` is True, `first` and `last` are instead modelled cycles since the
+    first frame. The name of box i is `names[title[i]]`, and its code is `code[i]`, an index in
+    `Scene.codes`. `rows` has the text to the left of each row. If `span` is not 0, it is the number
+    of cycles that the full width represents.
     """
 
     first: Array
@@ -240,9 +252,9 @@ class Tape(Box):
     """Lanes over the entire run: each frame has its drawing in its part of the width.
 
     A frame is left out if `Still.lanes` has no drawing for this mark. If `span` is not 0, it is the
-    number of cycles that the full width stands for. `ends` are texts beside the lanes, each with
-    the fraction of the height at which it is. If `named` is not 0, the names of the steps are
-    `named` units above the lanes, and the heading is above the names.
+    number of cycles that the full width represents. `ends` has (text, fraction) pairs: each text is
+    drawn to the left of the lanes, at that fraction of their height. If `named` is not 0, the names
+    of the steps are `named` units above the lanes, and the heading is above the names.
     """
 
     labels: tuple[str, ...] = ()
@@ -253,10 +265,10 @@ class Tape(Box):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One curve of a `Curve` mark: a value for each frame.
+    """One curve of a `Curve` mark, with a value for each frame.
 
     `code` is the index of its colour in `Scene.codes`. The area between `values` and `base` is
-    filled. If `base` is None, a line is drawn instead.
+    filled. If `base` is None, a line through `values` is drawn instead.
     """
 
     name: str
@@ -267,12 +279,14 @@ class Series:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Box):
-    """Values frame by frame, drawn as steps.
+    """A curve or several curves with a value for each frame, drawn as steps.
 
-    `top` is the value at the full height. If `limit` is not 0, a line is drawn at that value. With
-    `named`, the labels of the frames are below the curve if there is room. A label begins with the
-    number of the frame. If `each` is not 0, each frame lasts `each` cycles, and its label begins
-    with the cycle at which it begins instead.
+    - `top` is the value at the full height. If `limit` is not 0, a horizontal line is drawn at that
+      value.
+    - If `named` is True, the labels of the frames are below the curve where there is room. A label
+      begins with the position of the frame, counted from 1.
+    - If `each` is not 0, each frame lasts `each` cycles. Its label then begins with the cycle at
+      which it begins.
     """
 
     top: float
@@ -287,18 +301,19 @@ class Curve(Box):
 class Painted(Box):
     """A mark that consists of fixed shapes; coordinates are relative to its upper left corner.
 
-    `pictures` has the shapes of each picture. `Still.pictures` has the index of the picture that a
-    still shows, by default 0. `places`, float[count, 4], is (x, y, width, height) of each area that
-    a reader can point at. If a page changes the width of the mark, the shapes are stretched, but
-    texts keep their size and neighbouring marks keep their distance.
+    - `pictures` has the shapes of each picture. `Still.pictures` has the index of the picture that
+      a still shows, by default 0.
+    - `places`, float[count, 4], is (x, y, width, height) of each area that a reader can point at.
+    - `key` has an integer for each area. Areas, cells and lanes with the same key are highlighted
+      together.
+    - `labels` has a text for each area. If `say` and `values` are not empty, they replace
+      `Still.say` and `Still.values` for these areas.
+    - `switches` let the reader choose between pictures with keys of the keyboard. A switch is (key,
+      title, effect of the key, whether it is on at first). With k switches, each still has 2^k
+      pictures: in picture 2^i of a still, only switch i differs from its initial state.
 
-    These fields describe the areas in `places`: `key` has a number for each, and areas, cells and
-    lanes with the same key are highlighted together. `labels` has a text for each. If `say` and
-    `values` are not empty, they replace those of the still.
-
-    `switches` let the reader choose between pictures with keys of the keyboard. A switch is (key,
-    title, effect of the key, whether it is on at first). With k switches, each still has 2^k
-    pictures: in picture 2^i of a still, only switch i differs from its initial state.
+    If a page changes the width of the mark, the shapes are stretched. Texts keep their size and the
+    distances between marks do not change.
     """
 
     pictures: tuple[tuple[Shape, ...], ...]
@@ -318,12 +333,14 @@ class Painted(Box):
 class Tree(Rows):
     """The rows of a tree whose branches can be folded.
 
-    Row i is at level `depth[i]`. Its parent is the nearest row above it with a lower level.
-    `labels` are the names of the rows. `columns` are the headings of the columns, each `column`
-    units wide, and `cells` are the texts in the columns, row by row. Each row has a bar of coloured
-    pieces: `parts` maps a code to int[count], the length of the piece with that code in each row,
-    in thousandths of the longest bar. `open` (bool[count]) is whether the children of a row are
-    visible at first.
+    - Row i is at level `depth[i]`. Its parent is the nearest row above it with a lower level.
+    - `labels` has the name of each row, and `open` (bool[count]) whether its children are visible
+      at first.
+    - `columns` has the headings of the columns, each of which is `column` units wide. `cells` has
+      the texts in the columns, row by row.
+    - Each row has a bar that consists of coloured pieces. `parts` maps a code (an index in
+      `Scene.codes`) to int[count]: the length of the piece with that code in each row, in
+      thousandths of the longest bar.
     """
 
     labels: tuple[str, ...]
@@ -336,8 +353,11 @@ class Tree(Rows):
     column: float = 112
 
     def visible(self) -> list[int]:
-        """Return the indices of the rows that are visible at first."""
-        # A row is invisible if its level is at least `hidden`, unless `hidden` is 0.
+        """Return the indices of the rows that are visible at first.
+
+        They are the rows whose ancestors are all open.
+        """
+        # Rows below a folded row are invisible: their level is at least `hidden`. 0 hides nothing.
         visible_rows, hidden = [], 0
         for row, (depth, is_open) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
@@ -349,7 +369,7 @@ class Tree(Rows):
         return visible_rows
 
     def has_children(self) -> Array:
-        """Return bool[count]: whether each row has children."""
+        """Return bool[count]: whether each row of the tree has children."""
         is_parent: Array = np.append(self.depth[1:] > self.depth[:-1], False)
         return is_parent
 
@@ -358,17 +378,17 @@ class Tree(Rows):
 class Zoom(Box):
     """A machine in several sizes, with a frame for each size.
 
-    A size, such as an IPU, is drawn as a square of equal parts, with pipes beside it. The first
-    part is the next smaller size. A pipe is a kind of connection, such as the links between IPUs;
-    it is drawn as wide as its bandwidth.
+    A size, such as an IPU, is drawn as a square that consists of equal parts. The first part is the
+    next smaller size. Next to the square are pipes. A pipe is a kind of connection, such as the
+    links between IPUs, and is as wide as its bandwidth.
 
-    - `names` and `counts` are the name and the number of parts of each size.
-    - `labels` and `codes` are the name and the code of each pipe. `figures` has a text for each
-      pipe: the bandwidth of one tile, link or IPU, and the source of this number.
-    - `rates` is the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has it as
-      a number.
+    - `names` has the name of each size, and `counts` the number of its parts.
+    - `labels` has the name of each pipe, and `codes` its index in `Scene.codes`. `figures` has a
+      text for each pipe: the bandwidth of one tile, link or IPU, and the source of this number.
+    - `rates` has the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has the
+      bandwidth as a number.
     - `told` has a sentence for each pipe, size by size.
-    - `part` is the code of a part, and `first` is that of the first part.
+    - `first` is the code of the first part, and `part` is the code of the other parts.
     """
 
     names: tuple[str, ...]
@@ -387,11 +407,12 @@ class Matrix(Box):
     """A matrix of squares for `tiles` tiles, whose columns are senders and rows are receivers.
 
     It has `bins` x `bins` squares, so `each` neighbouring tiles share a row and a column.
-    `Still.cells` has the codes of the squares. `Still.lanes` has a drawing with two bars: the first
-    is drawn above each column and shows the bytes that the column sends; the second is drawn beside
-    each row and shows the bytes that the row receives. `ticks` are tile numbers at equal distances,
-    or IPU numbers if there are several IPUs. Each IPU has `ipu` rows, and `link` is the code of
-    messages between IPUs.
+    `Still.cells` has the codes of the squares. `Still.lanes` has a drawing with two bars. The first
+    bar is drawn above each column and shows the bytes that the column sends. The second bar is
+    drawn next to each row and shows the bytes that the row receives.
+
+    `ticks` are tile numbers at equal distances, or IPU numbers if there are several IPUs. Each IPU
+    has `ipu` rows. `link` is the code of messages between IPUs.
     """
 
     bins: int
@@ -410,25 +431,26 @@ class Aside(Sized):
 
 
 class Partners(Aside):
-    """The tile that the reader chose in a matrix, surrounded by its main communication partners.
+    """A mark that shows one tile of a matrix, surrounded by its main communication partners.
 
-    If no tile is chosen, it is the tile that exchanges the most bytes.
+    It is the tile that the reader chose. By default, it is the tile that exchanges the most bytes.
     """
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board(Box):
-    """Tiles as boxes, with `count` cells in them; a cell shows one number.
+    """Tiles as boxes with cells in them; each of the `count` cells shows one number.
 
     - `across` boxes are next to each other, and each is `high` high. Box b is tile `tiles[b]`.
     - Cell i is in box `box[i]`, in row `row[i]` of that box, at position `place[i]` of the row. A
-      row contains the elements of one tensor: at most `per[row]` of them, whose rims have the code
-      `rims[row]`. `left` (int[boxes, rows]) is the number of elements that are not drawn.
-    - Cell i is element `index[i]` of variable v = `named[i]`, which has the name `names[v]` and the
-      shape `shapes[v]`. The index is that of the flattened variable.
-    - `bounds[row]` are values that separate the colours of a row. The code of a value is `steps`
-      plus the number of bounds that are less than or equal to the value. An unwritten element has
-      the code `unwritten`, and NaN has the code `unwritten + 1`.
+      row contains at most `per[row]` elements of one tensor, whose borders have the code
+      `rims[row]`. `left` (int[boxes, rows]) is the number of elements of each row that are not
+      drawn.
+    - Cell i shows an element of variable v = `named[i]`. The variable has the name `names[v]` and
+      the shape `shapes[v]`, and the element has the index `index[i]` in the flattened variable.
+    - `bounds[row]` are the values that separate the colours of a row. The code of a value is
+      `steps` plus the number of bounds that are less than or equal to the value. An unwritten
+      element has the code `unwritten`, and NaN has the code `unwritten + 1`.
     - `focus` is the cell whose details are shown while no cell is chosen.
     - `block` is the number of tiles of an IPU, or 0 if there is only one IPU. Each of several IPUs
       begins a new row of boxes, below its name.
@@ -454,7 +476,10 @@ class Board(Box):
     block: int = 0
 
     def ipu(self, box: int) -> int:
-        """Return the IPU of a box, or -1 if the box is -1 (the host) or there is only one IPU."""
+        """Return the index of the IPU of a box, or -1 if there is only one IPU.
+
+        The result is also -1 for box -1, which is the host.
+        """
         return self.tiles[box] // self.block if self.block and box >= 0 else -1
 
     def link(self, message: Message) -> bool:
@@ -469,7 +494,8 @@ class Board(Box):
     def element(self, name: int, index: int) -> str:
         """Return the name of an element, such as u[3, 4].
 
-        `name` is the number of the variable, and `index` is the flat index of the element.
+        `name` is the index of the variable in `names`, and `index` is the flat index of the
+        element.
         """
         return element(self.names[name], self.shapes[name], index)
 
@@ -486,11 +512,11 @@ class Sheet(Aside):
 
 
 class Detail(Aside):
-    """A list of the numbers in the box of the chosen cell of a board."""
+    """A mark that lists the values in the box of the chosen cell of a board."""
 
 
 class Trail(Aside):
-    """The history of the chosen cell of a board: its number in each frame."""
+    """A mark that shows the history of the chosen cell of a board: its value in each frame."""
 
 
 Mark = (
@@ -515,10 +541,11 @@ Mark = (
 class Message:
     """A message of `size` bytes from the cell `source` to the cells `receivers`.
 
-    On a board, `source` and `receivers` are boxes, and -1 is the host. The message is visible from
-    cycle `begin` to cycle `end` of its still. It carries `count` numbers, some of which are in the
-    cells `cells` of the board. It shows their values in the frame or, with `after`, their values at
-    the end of the group of frames, such as the superstep.
+    On a `Board`, `source` and `receivers` are the indices of boxes, and -1 is the host. The message
+    is visible from cycle `begin` to cycle `end` of its still. It carries `count` values, some of
+    which are in the cells `cells` of the board. The message shows the values of these cells in the
+    frame. If `after` is True, it shows their values at the end of the group of frames, such as the
+    superstep.
     """
 
     source: int
@@ -547,7 +574,7 @@ class CellTexts:
     value: Array
 
     def at(self, frame: int) -> list[str]:
-        """Return the text of each cell in frame `frame`."""
+        """Return the text of each cell in the frame with index `frame`."""
         text_numbers = self.first.copy()
         num_changes = int(np.searchsorted(self.frame, frame, "right"))
         text_numbers[self.cell[:num_changes]] = self.value[:num_changes]
@@ -559,8 +586,8 @@ class Origins:
     """The sources of the values that are written into the cells `cell` of a board.
 
     `how` is a text with the placeholders {name}, {index} and {tile}. The arrays `name`, `index` and
-    `tile` have the value of each placeholder for each cell; `name` has numbers of names. With
-    `element`, the name and the index are written together, such as u[3, 4].
+    `tile` have the value of each placeholder for each cell; in `name`, it is the index of a name.
+    If `element` is True, the text shows the name and the index together, such as u[3, 4].
     """
 
     how: str
@@ -573,9 +600,10 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """One state of all channels, which a frame shows for `cycles` modelled cycles.
+    """The state of all marks that a frame shows for `cycles` modelled cycles.
 
-    - `label` and `note` are texts, and `code` is the code of the frame on the `Track`.
+    - `label` and `note` are texts. `code` is the index in `Scene.codes` of the colour of the frame
+      in the strip of the run.
     - `first` is whether a group of frames, such as a superstep, begins with this still.
     - `source` is an index into `Scene.sources`, or -1.
     - `at` is the fraction of the still after which stepping, or a picture, stops.
@@ -585,7 +613,9 @@ class Still:
 
     The other fields are dicts by the name of a mark:
 
-    - `cells`: (code, end cycle, code afterwards), where the first two are numbers or arrays.
+    - `cells`: (first code, end cycle, second code). A cell has the first code until the end cycle,
+      and then the second code. The first code and the end cycle are numbers for all cells, or
+      arrays.
     - `lanes`: (index of the drawing, begin, end) of the part that appears during the frame.
     - `flows`: the messages.
     - `touches`: (cells of a board that are read, cells that are written).
@@ -615,12 +645,13 @@ class Still:
 class Scene:
     """A picture, as data.
 
-    - `sentence` states what the picture shows, with the main numbers. `table` contains all numbers,
-      as (headings, rows).
-    - `poster` is the frame that is shown where the picture cannot move.
+    - `sentence` states what the picture shows, with the main numbers. `table` is (headings, rows)
+      with all numbers.
+    - `frames` has the index of the still of each frame. `poster` is the frame that is shown where
+      the picture cannot move.
     - `notes` are sentences about what was left out or merged.
     - `group` is the noun for a group of consecutive frames, such as "superstep". A group begins
-      with each frame whose still is `first`.
+      with each frame whose `Still.first` is True.
     - `sources` are texts of several lines that are shown below the picture.
     - `data` contains further data for the scripts of a view, by name. "link" is the key that
       connects views of the same report. "window" is (first frame, frame after the last) of the part
@@ -658,9 +689,9 @@ class Scene:
     def columns(self) -> Array | None:
         """The edges of the columns of a long run's strip, in cycles: float[columns + 1].
 
-        It is None if no sequence of frames repeats. Otherwise, either each repetition has the same
-        number of columns, or each column has the same number of repetitions, except that the last
-        may have fewer.
+        It is None if `_rounds` finds no repetition in the frames. Otherwise, either each repetition
+        has the same number of columns, or each column has the same number of repetitions, except
+        that the last may have fewer.
         """
         first_frame, period, num_rounds = _rounds(self.frames)
         if not num_rounds:
@@ -673,8 +704,8 @@ class Scene:
         repetition_end = round_starts[-1]
         run_cycles = self.begins[-1] or 1
         num_columns = max(1, round(MOST_COLUMNS * (repetition_end - repetition_start) / run_cycles))
-        # A column contains several rounds, or a round has several columns: one of the numbers is
-        # 1.
+        # Either a round has several columns or a column contains several rounds, so one of the two
+        # following numbers is 1.
         columns_per_round = max(1, num_columns // num_rounds)
         rounds_per_column = -(-num_rounds // num_columns)
         edge_starts = (
@@ -697,7 +728,7 @@ class Scene:
 
     @cached_property
     def lettered(self) -> set[int]:
-        """The indices of the codes whose letters are in cells, in at least one still."""
+        """The indices of the codes that cells with room for a letter have in at least one still."""
         names = {
             mark.name
             for mark in self.marks
@@ -712,9 +743,9 @@ class Scene:
 
     @cached_property
     def legend(self) -> list[int]:
-        """The indices of the codes in the legend: those that a mark, bar or still shows.
+        """The indices of the codes that the legend explains: those that a mark, bar or still shows.
 
-        A code without a letter is left out, unless it is `listed`.
+        A code without a letter is left out, unless its field `listed` is True.
         """
         has_track = any(isinstance(mark, Track) for mark in self.marks)
         codes_shown = {still.code for still in self.stills if has_track}
@@ -794,10 +825,11 @@ class Scene:
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """Return `(first frame, frames per repetition, repetitions)` of the longest repetition.
+    """Return `(first frame, frames per repetition, repetitions)` of a sequence that repeats.
 
-    It is the sequence of frames that covers most of a run by its repetitions. The number of
-    repetitions is 0 if no sequence of frames repeats.
+    It is the sequence that covers the most frames with its repetitions. Only periods after which
+    the frame in the middle of the run occurs again are tried, at most `MOST_PERIODS` of them. All
+    three numbers are 0 if none of these periods repeats.
     """
     longest = (0, 0, 0)
     if not len(frames):
@@ -815,15 +847,15 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
     return longest
 
 
-# The name of a step with several copies, which follows the kind of the step.
+# This matches the name of a step with several copies.
 COPIES = re.compile(r"(?:\bCopy )?\b([\d,]+) copies: (.*), …$")
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
     """Return a text without unprintable characters, in one line of at most `longest` characters.
 
-    The name of a step with several copies becomes shorter: "3 copies: a, …" is "3 copies, the first
-    a".
+    The name of a step with several copies becomes shorter: "3 copies: a, …" becomes "3 copies, the
+    first a".
     """
     line = " ".join(
         "".join(character if character.isprintable() else " " for character in str(text)).split()
@@ -833,7 +865,7 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
 
 
 def element(name: str, shape: tuple[int, ...], index: int) -> str:
-    """Return the name of an element of a variable, such as u[3, 4].
+    """Return the name of an element of a variable, such as u[3, 4]; for a scalar, only its name.
 
     `name` and `shape` are those of the variable, and `index` is the flat index of the element.
     """
@@ -863,7 +895,10 @@ def quantiles(values: Array, count: int) -> Array:
 
 
 def number(value: float) -> str:
-    """Return a number as text, with one digit after the point unless it is an integer."""
+    """Return a number as text, such as "1,234" or "0.5".
+
+    It has thousands separators, and one decimal place unless it is an integer.
+    """
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -874,7 +909,7 @@ def _numbers(value: float | Array) -> Any:
 
 
 def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
-    """Return the fields of a mark for the player, without the empty ones."""
+    """Return the fields of a mark that are not empty, as the player in the browser reads them."""
     fields_of_mark: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
         if isinstance(mark, Painted) and name in ("pictures", "places"):
@@ -910,7 +945,8 @@ def _drawing(drawing: Drawing) -> list[Any]:
     bars = []
     for bar in drawing.bars:
         fields_of_bar = [_numbers(bar.code), _numbers(bar.start), _numbers(bar.length)]
-        if bar.rest >= 0 or bar.end:  # The player draws a second bar only if these two are present.
+        # The player draws a second bar only if the end and the code of that bar are present.
+        if bar.rest >= 0 or bar.end:
             fields_of_bar += [_numbers(bar.end), bar.rest]
         bars.append(fields_of_bar)
     return [_numbers(drawing.span), drawing.unit, bars]
@@ -982,11 +1018,14 @@ def _told_once(stills: list[dict[str, Any]]) -> list[str]:
 
 
 def _texts(cell_texts: CellTexts) -> list[Any]:
-    """Return the texts in cells for the player: [texts, first texts, number of changes, *changes].
+    """Return the texts in cells as the player in the browser reads them.
 
-    `texts` is [number of integers, the integers, the suffix of their texts, *other texts]. `first
-    texts` has the index of each cell's text in the first frame. The changes are three columns:
-    frames, cells, and indices of texts.
+    The result is [texts, first texts, number of changes, frames, cells, new texts].
+
+    - `texts` is [number of integers, the integers, the suffix of their texts, other texts].
+    - `first texts` has the index of each cell's text in the first frame.
+    - The last three entries are columns: for each change, its frame, its cell, and the index of the
+      new text.
     """
     ending = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
     whole_numbers = [
@@ -1009,7 +1048,7 @@ def _texts(cell_texts: CellTexts) -> list[Any]:
 
 
 def _messages(items: Sequence[Message]) -> list[Any]:
-    """Return the messages for the player: the number of messages, followed by columns.
+    """Return messages as the player in the browser reads them: their number, followed by columns.
 
     The columns are: the number of receivers of each message, the receivers of all messages, the
     number of cells of each message, the cells of all messages, and then source, size, begin, end,

@@ -1,4 +1,4 @@
-"""A run by time, divided into stretches, at whose ends all IPUs wait for each other.
+"""Divide a run into stretches, at whose ends all IPUs wait for each other.
 
 On one IPU, every step is a stretch. On several IPUs, each IPU executes its own steps within a
 stretch, and IPUs that end early wait for the last. A step that all IPUs execute together is a
@@ -60,7 +60,7 @@ class IPUStep:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A stretch of a run: consecutive steps between two points at which all IPUs wait.
+    """A stretch of a run: the consecutive steps between two points at which all IPUs wait.
 
     At these points, all IPUs wait for each other. `parts` are the executions of the steps by the
     IPUs. `ends` has the cycle at which each IPU has finished its parts, from the beginning of the
@@ -102,9 +102,9 @@ class Segment:
 
     @cached_property
     def last(self) -> int:
-        """The number of the IPU that the others wait for at the end of the stretch.
+        """The index of the IPU that the others wait for at the end of the stretch.
 
-        If several IPUs finish last, it is the one with the lowest number. It is never an IPU that
+        If several IPUs finish last, it is the one with the lowest index. It is never an IPU that
         only waited.
         """
         ipus = range(len(self.ends))
@@ -120,7 +120,7 @@ class Segment:
         """A tuple for each wait: (IPU, begin cycle, end cycle, IPU that it waits for)."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        # This maps a cycle to the lowest number of an IPU that finished a step at that cycle.
+        # The values are the lowest index of an IPU that finished a step at that cycle.
         ipu_by_end: dict[int, int] = {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:
@@ -142,7 +142,7 @@ class Segment:
 
     @property
     def summary(self) -> str:
-        """A text about a stretch of several steps, which says how many steps it has."""
+        """A text about a stretch of several steps, which says how many different steps it has."""
         unit = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
         return f"{counted(len(self.steps), 'step')}, each {unit} by itself"
 
@@ -155,7 +155,7 @@ class Segment:
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
     def finish_text(self) -> str:
-        """Return a text: after how many cycles each IPU has finished, in ascending order."""
+        """Return a text that says after how many cycles each IPU finishes, in ascending order."""
         ends = sorted(set(self.ends))
         if len(ends) == 1:
             return f"all {len(self.ends)} IPUs finish together"
@@ -167,7 +167,7 @@ class Segment:
         return ", ".join(groups)
 
     def lasts(self, part: IPUStep) -> bool:
-        """Return whether `part` is executed by the IPU `last`, or by all IPUs together."""
+        """Return whether the IPU `last`, or all IPUs together, execute `part`."""
         return part.ipu in (None, self.last)
 
 
@@ -186,7 +186,10 @@ class Span:
 
 
 def at_work(report: Report, step: int) -> Array:
-    """Return bool[ipus]: whether each IPU takes part in a compiled step; all True if none does."""
+    """Return bool[ipus]: whether each IPU takes part in a compiled step.
+
+    If no IPU takes part, all entries are True.
+    """
     works: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
     return works | ~works.any()
 
@@ -194,10 +197,10 @@ def at_work(report: Report, step: int) -> Array:
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
     """Return the executions of a compiled step: one for each IPU, or one for all IPUs together.
 
-    `clocks` has the cycle at which each IPU is free for the step; None stands for 0. Afterwards, it
-    has the cycle at which each IPU has finished the step. There is no execution for an IPU that
-    does not take part in the step. If such an IPU waits for the step, its clock advances, but not
-    beyond the start of a step that all IPUs execute together.
+    `clocks` has the cycle at which each IPU is free for the step; None means 0 for all. The
+    function updates it to the cycle at which each IPU has finished the step. An IPU that takes no
+    part in the step has no execution. If such an IPU waits for the step, its clock advances, but
+    not beyond the start of a step that all IPUs execute together.
     """
     ipus = report.target.num_sets
     cycles_of_ipus = report.overlap.lasts[step].tolist()
@@ -294,11 +297,12 @@ def ipu_names(ipus: int) -> tuple[tuple[str, float], ...]:
 class LanesOf:
     """The lanes that show the tiles of a machine.
 
-    There is a lane for each tile or, if there are more than `most` tiles, at most `most` lanes that
-    the tiles of each IPU share. If `count` is not 0, there are exactly `count` lanes; `count` is a
-    multiple of the number of IPUs. If `count` is given, or if there are fewer lanes than tiles, the
-    lanes are sorted by time. `ends` are the texts beside the first and the last lane: the ends of
-    the sorted order, or the names of the IPUs.
+    There is a lane for each tile if there are at most `most` tiles. If there are more, the tiles of
+    each IPU share lanes: at most `most` lanes together, but at least one for each IPU. If `count`
+    is not 0, there are exactly `count` lanes; `count` is a multiple of the number of IPUs.
+
+    If `count` is given, or if there are fewer lanes than tiles, the lanes are sorted by time.
+    `ends` are the texts beside the first and the last lane, or beside the lanes of each IPU.
     """
 
     def __init__(self, report: Report, most: int, count: int = 0) -> None:
@@ -348,7 +352,8 @@ class LanesOf:
     def of(self, per_tile: Array) -> Array:
         """Return int64[lanes]: a value for each lane, from a value for each tile.
 
-        If the lanes are sorted, the values are the quantiles over the tiles of each IPU.
+        If the lanes are sorted, the values are means of groups of the tiles of each IPU, largest
+        first.
         """
         if not self.is_sorted:
             return per_tile
@@ -362,7 +367,7 @@ class LanesOf:
         return np.concatenate(lanes_of_sets, axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
-        """Return int64[lanes]: the busy cycles in all phases of a kind; None if there are none."""
+        """Return int64[lanes]: the busy cycles in all phases of a kind, or None without any."""
         busy_per_tile = [p.busy for p in phases if p.kind == kind and p.busy is not None]
         return self.of(np.sum(busy_per_tile, axis=0)) if busy_per_tile else None
 
@@ -392,8 +397,8 @@ class LanesOf:
     def _bars(self, span: Span, is_last: bool) -> list[Bar]:
         """Return the bars of a phase in all lanes.
 
-        `is_last` is whether the IPU that ends the stretch last, or all IPUs together, execute the
-        phase.
+        `is_last` is whether the phase is executed by the IPU that ends the stretch last, or by all
+        IPUs together.
         """
         phase = span.phase
         start_cycle = span.start

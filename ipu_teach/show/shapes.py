@@ -14,7 +14,7 @@ LETTER = 6.2  # The approximate width of a letter at a font size of 11.
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Rectangles of one code: float[n, 4] of (x, y, width, height).
+    """Rectangles in the colour of a code: float[n, 4] of (x, y, width, height).
 
     All rectangles have the same height or, if `upright`, the same width.
     """
@@ -37,10 +37,10 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """A text. `anchor` is the part of the text that is at x: "start", "middle" or "end".
+    """A text at (x, y). `anchor` is the part of the text at x: "start", "middle" or "end".
 
-    `ink` is the colour: "ink", "soft", or the index of the code of the box behind the text, from
-    which a readable colour follows.
+    `ink` is the colour: "ink", "soft", or the index of the code of the box behind the text. On a
+    box, a readable colour is chosen.
     """
 
     x: float

@@ -47,7 +47,7 @@ MOST_WHENCE = 24  # The text for the last frame names at most this many buckets 
 DROPS, STEPS = 8, 24
 SIDE = 236.0
 LEFT = 40.0
-CURVES_LEFT = 56.0  # There is room for the numbers of the axis.
+CURVES_LEFT = 56.0  # The numbers of the axis need this much room.
 RIGHT = 324.0
 WIDE = 372.0
 HIGH = 220.0
@@ -57,10 +57,11 @@ BAR = 24.0
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     """Which blocks of a sparse matrix find no room in their own bucket?
 
-    The view shows how a dynamic sparse product distributes the blocks of a pattern over buckets:
-    which blocks find room in the bucket of their part, which spill into another bucket, how far,
-    and in how many steps the buckets are exchanged. At most 128 buckets are drawn. In a matrix of
-    more than 64 rows or columns of blocks, a square stands for several blocks.
+    The view shows how a dynamic sparse product distributes the blocks of a pattern over buckets. A
+    bucket is memory for the blocks of one part of the matrix. The view shows which blocks find room
+    in the bucket of their part, which spill into another bucket, how far, and in how many steps the
+    buckets are exchanged. At most 128 buckets are drawn. In a matrix of more than 64 rows or
+    columns of blocks, a square stands for several blocks.
 
     :raises InvalidOptionError: if `partitioner` is not a Partitioner.
     :raises PoplibsError: if the pattern has more blocks than the partitioner has room for.
@@ -104,7 +105,7 @@ class _Buckets:
         self.steps_away = (self.part - self.bucket) % self.count
         order = np.argsort(row * csr.block_columns + column)
         drops = min(DROPS, len(order))
-        drop_frame = np.empty(len(order), np.int64)  # for each block, the frame in which it drops
+        drop_frame = np.empty(len(order), np.int64)  # Entry b is the frame in which block b drops.
         drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
         num_steps = min(self.rounds, STEPS) + 1
         shown_rounds = np.unique(np.linspace(0, self.rounds, num_steps).round().astype(int))[1:]
@@ -129,9 +130,10 @@ class _Buckets:
         ]
 
     def _state(self, drop_frame: Array, frame: int, step: int) -> Array:
-        """Return the state of each block, a code, after `frame` drops and `step` steps.
+        """Return the state of each block (an index in `CODES`) after some drops and steps.
 
-        `drop_frame` is the number of the drop with which each block falls into its bucket.
+        `frame` is the number of drops and `step` the number of steps. `drop_frame` is the number of
+        the drop with which each block falls into its bucket.
         """
         away = self.steps_away
         state = np.where(away == 0, OWN, np.where(away <= step, GUEST, OVER))
@@ -226,7 +228,7 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
 
 
 def _from(spilled: Array) -> str:
-    """Return a text: from which buckets blocks spill, and how many; "" if none does.
+    """Return a text that says from which buckets blocks spill, and how many; "" if none does.
 
     `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
@@ -253,7 +255,7 @@ def _whence(spilled: Array) -> str:
 
 
 def _spilling(spilled: Array) -> list[int]:
-    """Return the numbers of the buckets from which blocks spill, the most first.
+    """Return the indices of the buckets from which blocks spill, the bucket with the most first.
 
     `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
@@ -287,7 +289,7 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
     shapes: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
-        # Where squares are small, the rare ones are larger, so that they can be seen.
+        # If squares are small, those of spilled blocks are drawn larger, because they are rare.
         grow = 0.3 if code > OWN and dx < SMALL else -0.06
         boxes = rectangles(
             (x - grow) * dx, (y - grow) * dy, (1 + 2 * grow) * dx, (1 + 2 * grow) * dy
@@ -468,7 +470,7 @@ def _above_0(n: object) -> bool:
 def _curves(
     x: Array, y: Array, names: list[str], labels: list[str], position: int
 ) -> tuple[Shape, ...]:
-    """Return the curves, a vertical line at one density, and a dot where it crosses each curve.
+    """Return the curves, a vertical line at one density, and a square where it crosses a curve.
 
     `x` is float[densities] and `y` is float[products, densities]. `position` is the index of the
     density of the line.

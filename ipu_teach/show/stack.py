@@ -25,13 +25,13 @@ def stacks(
     limit: float = np.inf,
     level: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return the shapes of stacks in a box of the size `width` x `height`.
+    """Return the shapes of stacks of bars in a box of the size `width` x `height`.
 
-    The height of the box stands for `top`, which is measured in `unit`. `parts` has (code,
-    float[stacks] amounts) of each layer, from the bottom up. A line marks `limit` if it is not
-    above `top`. `level`, float[stacks], is the height at which each stack has a line, or 0 for
-    none. `ends` are the texts below the first and the last stack; they are used if there is no room
-    for the numbers of all stacks.
+    The full height represents `top`, which is measured in `unit`. `parts` has (code, float[stacks]
+    amounts) of each layer, from the bottom up. A line marks `limit` if it is not above `top`.
+    `level`, float[stacks], is the height at which each stack has a line, or 0 for none. `ends` are
+    the texts below the first and the last stack; they are used if there is no room for the numbers
+    of all stacks.
     """
     count = len(parts[0][1])
     scale = height / (top or 1)
@@ -120,7 +120,7 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
     """Return int[rows, columns]: the code of each pixel of many stacks, with row 0 at the top.
 
     `parts` has (code, float[columns] amounts) of each layer, from the bottom up. The full height
-    stands for `top`.
+    represents `top`. An empty pixel is -1.
     """
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
@@ -134,8 +134,8 @@ def stacked_pixels(amounts: Array, rows: int) -> Array:
     """Return int[rows, columns]: for each pixel of stacked amounts, the index of its amount.
 
     The index is -1 for a pixel that stays empty. `amounts`, float[amounts, columns], are heights in
-    pixels. The rounding error of a column is subtracted in the next column, so that the shares over
-    all pixels are right.
+    pixels. The rounding error of a column is carried to the next column, so the shares over all
+    pixels are right.
     """
     # Row 0 of the amounts is the height that stays empty.
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))

@@ -1,4 +1,4 @@
-"""The view `streaming`: which rows of remote buffers are on the chip, and hidden transfers.
+"""The view `streaming`: the rows of remote buffers that are on the chip, and hidden transfers.
 
 The upper lanes show loads, other work and stores on an axis of modelled time. A load is hidden
 while there is work in the lane below it. Further down, each row has a lane with its transfers, and
@@ -41,8 +41,8 @@ def streaming(given: Report | Recording) -> View:
     each row of its remote buffers is on the chip. A transfer includes its whole superstep, with
     sync and exchange, so it takes longer than the link itself, whose cycles are
     `report.streaming_cycles`. At most 3,000 supersteps and 32 rows are drawn, and fewer supersteps
-    if the scene would be larger than 150 kB. A note below the picture says so; the table has all
-    rows.
+    if the scene would be larger than 150 kB. If there are more, a note below the picture says so.
+    The table has all rows.
 
     :raises InvalidOptionError: if the argument is neither a report nor a recording, or if nothing
         was copied to or from streaming memory.
@@ -77,9 +77,9 @@ class _Run:
         lanes: the intervals of loads and those of stores.
         work: the intervals of other work, by the code of its colour.
         total: the end of the last of these supersteps.
-        moving: the cycles in which rows move.
+        moving: the number of cycles in which rows move.
         hidden: the part of `moving` in which other work is done.
-        working: the begin of the first work and the end of the last, or None.
+        working: (begin of the first work, end of the last work), or None without work.
         bare: int64[n, 2]: the intervals in which everything waits for a transfer.
         rows: for each (buffer, row), the bars of its lane: (code, start, length).
         sums: for each (buffer, row), (loads, stores, bytes, cycles of transfers, hidden cycles).
@@ -89,7 +89,6 @@ class _Run:
         self.report = report
         self.spans: dict[int, tuple[int, int]] = {}
         self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
-        # This maps a code to the intervals of its work.
         work: dict[int, list[tuple[int, int]]] = defaultdict(list)
         code = cache(lambda step, ipu: state_of(report.phases(step, ipu)))
         self.ends = np.zeros(min(max_steps, len(report.step_numbers)), np.int64)
@@ -120,7 +119,7 @@ class _Run:
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
         hidden = np.diff(edges) * (is_moving & is_working)
-        # For each edge, the cycles up to it in which work hides a transfer.
+        # Entry e has the cycles before edge e in which work hides a transfer.
         self._hidden = np.append(0, np.cumsum(hidden))
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
@@ -132,8 +131,8 @@ class _Run:
     def _find_rows(self) -> None:
         """Find the bars in the lane of each row: its transfers, and its time on the chip.
 
-        A row is on the chip from a load until the last step that needs the variable, or until
-        another row is loaded into that variable.
+        A row is on the chip from a load until the last step that needs the variable into which it
+        is loaded, or until another row is loaded into that variable.
         """
         order = self.report.step_numbers[: len(self.ends)]
         memory = self.report.memory
@@ -193,7 +192,7 @@ class _Run:
         )
 
     def hidden_text(self) -> str:
-        """Return which share of the transfers is hidden behind work."""
+        """Return a text with the share of the transfers that is hidden behind work."""
         if not self.hidden:
             return "none of it hidden behind work"
         if self.hidden == self.moving:
@@ -207,7 +206,7 @@ def put_lanes(
     """Add a panel of lanes to `panels`.
 
     `rows` maps the label of each lane to its bars, each given as (code of its colour, start,
-    length). The alternative text of a lane gives the length of its bars without those of waiting.
+    length). The text about a lane has the total length of its bars, without bars of waiting.
     """
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(
@@ -218,7 +217,7 @@ def put_lanes(
 def _put_bytes(panels: Panels, run: _Run, num_codes: int) -> None:
     """Put two lanes: the bytes of the rows that moved, and the bytes on the tiles.
 
-    `num_codes` is the index of the code of the bytes on the tiles.
+    `num_codes` is the index of the colour of the bytes on the tiles.
     """
     report = run.report
     bytes_moved = run.bytes or report.streaming_bytes

@@ -31,10 +31,10 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """Return the SVG source of a picture that shows frame number `frame`.
+    """Return the SVG source of a picture that shows the frame with index `frame`.
 
-    By default, it is the poster, the frame at which the picture rests. The picture shows the moment
-    `Still.at` of the frame. The lanes of the poster are complete.
+    The default is the poster, the frame at which the picture rests; its lanes are complete. The
+    picture shows the moment `Still.at` of the frame.
     """
     frame_number = scene.poster if frame is None else frame
     title_height = headline_height(scene)
@@ -202,8 +202,8 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 def _line(words: list[Words]) -> str:
     """Return the SVG element of texts on one line.
 
-    It is a single text, or several texts of one character. The element contains the position of
-    each text.
+    `words` is a single text, or several texts of one character. The element contains the position
+    of each text.
     """
     places = " ".join(_n(word.x) for word in words)
     text = "".join(word.text for word in words)
@@ -250,7 +250,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
 def _middles(boxes: list[list[float]], upright: bool) -> str:
     """Return the centre lines of boxes as an SVG path.
 
-    A line is written from either end, with absolute or relative numbers, whichever is shorter.
+    A line may begin at either end, and its numbers may be absolute or relative. The shortest form
+    is chosen.
     """
     path = ""
     pen = (0.0, 0.0)
@@ -335,7 +336,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
     """Return the bytes of a PNG file of int[rows, columns] codes.
 
-    Code -1 is the background. There may be at most 15 different codes.
+    Code -1 is the background. There may be at most 16 different values, including -1.
     """
     codes_present = np.unique(pixels)
     colours = [

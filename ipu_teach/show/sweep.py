@@ -1,7 +1,8 @@
 """The view `sweep`: the times of several runs as a curve that marks the fastest and the slowest.
 
-The runs are those of one program on several machines, or of several versions of it. Below the
-curve, a bar for each run with a report shows what its average tile does. All times are modelled.
+The runs are those of one program on several machines, or of several versions of a program. Below
+the curve, a bar for each run with a report shows what its average tile does. All times are
+modelled.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ MOST = 64  # At most this many runs are shown.
 FEW = 6  # With fewer runs, no bar is cut off at the top.
 WIDE, HIGH = 652.0, 190.0  # The size of the picture.
 
-# (value on the axis, name of the run, report or number). The last is None if the program does not
-# fit into the memory.
+# A run is (value on the axis, name of the run, report or number). The last entry is None if the
+# program does not fit into the memory.
 Run = tuple[str, str, Report | float | None]
 
 
@@ -55,15 +56,15 @@ def sweep(
 
     `found` is the result of `ipu_teach.sweep`, or a dict of reports by the value in which they
     differ: `show.sweep({16: a, 32: b})`. `parameter` names these values, such as "rows a tile". The
-    runs are sorted by the values if all of them are numbers; else they keep their order. Instead of
-    reports, the dict can contain numbers, which are measured in `unit`.
+    runs are sorted by the values if all of them are numbers; otherwise, they keep their order.
+    Instead of reports, the dict can contain numbers of 0 or more, which are measured in `unit`.
 
     With `weak`, the work is proportional to the number of tiles, so the ideal time is constant.
     Otherwise the work is fixed, and n times the tiles ideally take 1/n of the time. At most 64 runs
     are shown.
 
-    :raises InvalidOptionError: if `found` is neither a sweep nor a dict, if there is no run, or if
-        nothing has run in a report, unless the sweep says that the program does not fit.
+    :raises InvalidOptionError: if `found` is neither a sweep nor a dict, or if no run fits. The
+        values of a dict must be reports of runs, or numbers of 0 or more.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
@@ -116,7 +117,7 @@ class _Times:
         reports: the runs that are reports, by their index; the other runs are numbers.
         times: float[runs]: the time or the number of each run, or -1 if the run does not fit.
         parts: int64[runs, PARTS]: the time that the average tile spends on each part.
-        part_names: the index and the name of each part that occurs.
+        part_names: a dict from the index of each part that occurs to its name.
         valid_runs: the indices of the runs that fit.
         best, worst: the indices of the runs with the smallest and the largest time.
         word_of: a dict from `best` and `worst` to words such as "quickest" and "slowest"; empty if
@@ -198,9 +199,9 @@ class _Times:
         return headline, note
 
     def _limit(self, run: int) -> str:
-        """Return a text: the part on which the average tile spends the most cycles, and its share.
+        """Return a text: the part on which the average tile spends most time, and its share.
 
-        The run must be a report.
+        The run with the index `run` must be a report.
         """
         largest = max(self.part_names, key=lambda part: int(self.parts[run, part]))
         share = 100 * self.parts[run, largest] / (self.times[run] or 1)
@@ -222,8 +223,8 @@ class _Times:
 
 def _drawn(times: _Times, ideal: Array | None, parameter: str) -> Painted:
     """Return the curve of the runs, with a bar for each run below it."""
-    # Heights are integers: cycles for reports, and for other numbers ten-thousandths of the
-    # largest one that is not cut.
+    # Heights are integers: times for reports, and otherwise ten-thousandths of the largest number
+    # that is not cut off.
     runs, valid_runs, word_of = times.runs, times.valid_runs, times.word_of
     longest = float(times.times[times.worst])
     # Runs far above the others are cut off, so that the other runs can be compared.

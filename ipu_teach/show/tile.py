@@ -57,7 +57,7 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-# No line and no phase has these colours. If there are more codelets, the colours repeat.
+# The colours of codelets, which lines and phases do not have. More codelets repeat the colours.
 HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
@@ -93,11 +93,11 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     The view shows the worker threads of tile number `tile` in each step of a run in which it
     executes vertices. `step` selects one step: the name of a compute set, or the number of a
     compiled step. By default, the picture rests at the step that costs the most cycles, and `tile`
-    is the slowest tile in it. At most 24 steps are shown, those that cost the tile the most cycles;
-    a note below the picture says so.
+    is the slowest tile in that step. At most 24 steps are shown, those that cost the tile the most
+    cycles. If there are more, a note below the picture says so.
 
-    :raises InvalidOptionError: if `report` is not a report, or is one that was loaded from a file,
-        if no vertex ran, or if `step` is not a step that executes vertices.
+    :raises InvalidOptionError: if `report` is not a report, or is a report from a file, if no
+        vertex ran, or if `step` is not a step that executes vertices.
     :raises PoplarIndexError: if there is no tile with that number.
     """
     model = model_of(report, "tile")
@@ -175,7 +175,7 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
 
 
 def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
-    """Return `(before, after)`: the tile cycles of moving data into and out of vertex fields."""
+    """Return `(before, after)`: the tile cycles for moving data into and out of vertex fields."""
     before, *after = (int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     return before, sum(after)
 
@@ -186,7 +186,7 @@ class _Steps:
     Attributes:
         vertices: for each step, the vertices of the tile.
         used: the codelets of these vertices.
-        lanes: for each step, the vertices of each worker thread.
+        lanes: for each step, a list with the vertices of each worker thread.
         stills: a still for each step.
         table: the rows of the table, one for each vertex.
         numbers: for each step and worker thread, [count, packed numbers of the vertices].
@@ -317,15 +317,15 @@ def _scene(
 def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) -> str:
     """Return the title: a tile's cycles in a step, how many tiles wait, and its last worker.
 
-    If other tiles take as long, the title says how many. IPUs that execute other steps at the same
-    time do not count. `by_worker` has the vertices of each worker thread.
+    If other tiles take as long, the title says how many. Tiles of IPUs that take no part in the
+    step do not count. `by_worker` has the vertices of each worker thread.
     """
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
     takes_part = _taking_part(report, step)
     waiting = int((takes_part & (cost.compute_cycles < cost.compute_duration)).sum())
-    # This is the number of other tiles that take as long as the slowest.
+    # The number of other tiles that take as long as the slowest tile.
     equal = int(takes_part.sum()) - waiting - 1
     if not takes_part[tile]:
         waits = ", in which its IPU takes no part"
@@ -366,7 +366,7 @@ def _drawing(
 ) -> Drawing:
     """Return the bars of the worker threads up to the end of the slowest tile.
 
-    Bar k shows the k-th vertex of every worker thread.
+    Each worker thread has a bar for each of its vertices.
     """
     before, after = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
@@ -442,7 +442,7 @@ def _cause(
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     """Return `(names, codes, bytes)` of the content of the tile when its memory is fullest.
 
-    Its variables come first, then the other categories.
+    Variables come first, then the other categories, then gaps. `codes` are indices in `BASE`.
     """
     memory = report.memory
     variables = list(report.memory.at_fullest(tile).items())

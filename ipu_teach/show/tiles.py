@@ -71,14 +71,15 @@ BYTES_LEFT = 328.0  # The left edge of the lanes, beside the heading of tiles wi
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     """On which tile is each element of a tensor?
 
-    The view shows the tile of each element of `tensor`, and beside it those of `other`, such as
+    The view shows the tile of each element of `tensor` and, next to it, those of `other`, such as
     another view of the same variable.
 
     - A tensor of one dimension is drawn in rows of 32 elements.
     - In a tensor of two dimensions, the last dimension is drawn across.
-    - A tensor of more dimensions is drawn as sheets of its last two dimensions. The sheets of the
-      dimension before these, the channels, are next to each other. If the last dimension has at
-      most 4 elements, and fewer than each of the two dimensions before it, then it is the channels.
+    - A tensor of more dimensions is drawn as sheets of its last two dimensions. The dimension
+      before these is called the channels, and its sheets are next to each other. If the last
+      dimension has at most 4 elements, and fewer than each of the two dimensions before it, then
+      the last dimension is the channels.
 
     If a sheet has more than 64 rows or columns, a square stands for several elements, and shows the
     tile of the first. If there are more than 14 tiles, several tiles share a colour, and if there
@@ -159,7 +160,10 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 
 def _shade(code: Code) -> dict[str, str]:
-    """Return the colours of every second tile that has this code: a quarter black or white."""
+    """Return the darker or lighter colours of a code for tiles with odd numbers.
+
+    They are a mixture with a quarter of black or white.
+    """
     colour, other = (
         [int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (code.light, ink_on(code.light))
     )
@@ -168,7 +172,7 @@ def _shade(code: Code) -> dict[str, str]:
 
 
 def _tiles_heading(target: Target, tiles_per_colour: int) -> str:
-    """Return the heading of the tiles: how many there are, and how many share a colour."""
+    """Return the heading of the tiles: how many there are, and how many tiles share a colour."""
     heading = counted(target.num_tiles, "tile")
     if target.num_ipus > 1:
         heading += f" on {target.num_ipus} IPUs"
@@ -232,10 +236,13 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 
 
 def _order(tensor: Tensor) -> str:
-    """Return a text: how a matrix is divided among tiles; "" if there is no simple rule.
+    """Return a text that says how a matrix is divided among tiles; "" if there is no simple rule.
 
-    Rows or columns are divided if each is on a single tile, and no two of them are on the same
-    tile.
+    The simple rules are:
+
+    - Each row is on a tile of its own.
+    - Each column is on a tile of its own.
+    - The elements are divided row by row into equal parts, in the order of the tiles.
     """
     if tensor.rank != 2 or not 1 < tensor.num_elements <= MOST_FOLLOWED:
         return ""
@@ -266,7 +273,7 @@ class _Sheets(NamedTuple):
         axes: the dimensions of `shape` in the order of the picture; the last two are the rows and
             the columns of a sheet.
         channels: the size of the dimension before these two, or 1 if there is a single sheet.
-        tall, wide: a cell shows `tall` x `wide` elements, by the tile of the first.
+        tall, wide: a cell stands for `tall` x `wide` elements, and shows the tile of the first.
     """
 
     shape: tuple[int, ...]
@@ -277,7 +284,7 @@ class _Sheets(NamedTuple):
     wide: int
 
     def text(self) -> str:
-        """Return a text: the size of a sheet and the dimensions that it shows.
+        """Return a text with the size of a sheet and the dimensions that it shows.
 
         It is "" if there is a single sheet.
         """
@@ -322,9 +329,9 @@ def _sheets(tensor: Tensor) -> _Sheets:
 
 
 def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> str:
-    """Return the heading of a tensor that is drawn `room` wide.
+    """Return the heading of a tensor that is drawn `room` units wide.
 
-    A note is added to `notes` if the heading leaves something out.
+    If the heading leaves something out, add a note to `notes`.
     """
     words = _words(tensor)
     tall, wide = sheets.tall, sheets.wide
@@ -348,9 +355,10 @@ def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> 
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """Return `(cells, tiles)`: the cells of a tensor, and the tile of each, -1 if unmapped.
+    """Return `(cells, tiles)`: the cells of a tensor, and the tile of each cell, -1 if unmapped.
 
-    The cells are drawn `room` wide. A note about what the picture leaves out is added to `notes`.
+    The cells are drawn `room` units wide. If the picture leaves something out, add a note to
+    `notes`.
     """
     count = tensor.num_elements
     sheets = _sheets(tensor)
@@ -435,12 +443,12 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
 
 
 def _still(codes: Array) -> tuple[Array, int, int]:
-    """Return an entry of `Still.cells`, (codes, end cycle, later code), for codes that stay."""
+    """Return an entry of `Still.cells`, (code, end cycle, second code), for codes that stay."""
     return codes, 1, int(codes[0])
 
 
 def _code(tile: Array, target: Target, tiles_per_colour: int) -> Array:
-    """Return the code of the colour of each tile in `tile`; -1 stands for an unmapped element.
+    """Return the index of the colour of each tile in `tile`, in which -1 means an unmapped element.
 
     If tiles share a colour and none share a lane, odd tiles have the shades of the colours.
     """
@@ -451,10 +459,10 @@ def _code(tile: Array, target: Target, tiles_per_colour: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """Return a text for a tensor: its variable and an operation, such as "x[3]".
+    """Return a text that names a tensor by its variable and an operation, such as "x[3]".
 
-    The operation, such as a transpose, is the one with which the program can make the tensor from
-    the variable. If it takes more than one, the text is "a view of x".
+    The operation, such as a transpose, is the one that makes the tensor from the variable. If it
+    takes more than one operation, the text is "a view of x".
     """
     graph = tensor.graph
     layout = tensor.layout

@@ -79,25 +79,28 @@ def timeline(
     """Where in a run does the time go?
 
     The view shows the run in `report` on an axis of modelled time, with the programs above and the
-    tiles below. The run in `other` is shown below it on the same scale. In a single run of more
-    than 100 supersteps on one IPU, only one iteration is visible at first, unless `blocks` is
-    given: one of the outermost Repeat with iterations of at most 100 supersteps. A key or a button
-    shows the whole run.
+    tiles below. The run in `other` is shown below it on the same scale. If a single run on one IPU
+    has more than 100 supersteps, only one iteration of a Repeat is visible at first, unless
+    `blocks` is given. It is the outermost Repeat whose iterations have at most 100 supersteps. A
+    key or a button shows the whole run.
 
     `at` is the superstep at which the picture of one run rests: its number, counted from 0, the
     name of a step, or a kind of phase that takes most of the superstep. By default, the picture
     rests where most of the time goes or, on several IPUs, at the longest waiting of IPUs. The title
-    is about that place. `blocks` is a tile number, or up to eight of them: the blocks that
-    lightweight profiling records on these tiles replace the programs. `which` filters these blocks
-    by `block_filter` and `program_filter`, which `report.execution.blocks` describes.
+    is about that superstep.
+
+    `blocks` is a tile number, or up to eight of them: the blocks that lightweight profiling records
+    on these tiles replace the programs. `which` filters these blocks by `block_filter` and
+    `program_filter`, which `report.execution.blocks` describes.
 
     On several IPUs, up to 16 of them have a row with their steps, which replaces the programs. You
     then choose a stretch: the work of all IPUs until they wait for each other.
 
-    At most 3,000 supersteps are shown; on more than four IPUs, 12,000 divided by the number of
-    IPUs; and fewer if the scene would be larger than 150 kB. If there are more than 64 tiles, they
-    share 64 lanes: in each phase they are sorted by their time, and a lane shows a mean. Programs
-    nested more than 12 levels deep are left out. A note below the picture says what is left out.
+    At most 3,000 supersteps are shown. On more than four IPUs, the limit is 12,000 divided by the
+    number of IPUs. Fewer are shown if the scene would be larger than 150 kB. If there are more than
+    64 tiles, they share 64 lanes: in each phase they are sorted by their time, and a lane shows a
+    mean. Programs nested more than 12 levels deep are left out. A note below the picture says what
+    is left out.
 
     :raises InvalidOptionError: if an argument is not a report, if no step in it takes time, or if
         no frame shows `at`. It is also raised if `at` or `blocks` is given with two reports, or if
@@ -183,8 +186,8 @@ def _below(first: Scene, second: Scene) -> Scene:
 def _short(place: WalkPlace) -> str:
     """Return the text in the box of a program.
 
-    For a compute set, whose box has a colour, and for a Sequence with a name, it is only the name.
-    For any other program, it also has the kind.
+    The text is the name of the program and, before it, its kind. A compute set or a Sequence with a
+    name has only its name.
     """
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
@@ -204,8 +207,8 @@ class _Maker:
 
     Attributes:
         runs: for each compiled step, how often it ran in these supersteps.
-        stretches: the distinct stretches.
-        order: int64: for each stretch of the run, its index in `stretches`.
+        stretches: the distinct stretches; a stretch is the steps between two syncs of all IPUs.
+        order: int64: the index in `stretches` of each stretch of the run.
     """
 
     def __init__(self, report: Report, steps: int, tiles: object, filters: dict[str, Any]) -> None:
@@ -222,7 +225,7 @@ class _Maker:
         self._codes: dict[tuple[int, int | None], int] = {}
 
     def _tape(self) -> Tape:
-        """Return the mark with a lane for each tile, or for several tiles, over the whole run."""
+        """Return the mark with a lane for each tile over the whole run; many tiles share lanes."""
         count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         return Tape(
@@ -234,7 +237,7 @@ class _Maker:
         )
 
     def scene(self, alone: bool = True, at: At = None) -> Scene:
-        """Return the scene, which rests at `at`. `alone` is False for one of two runs."""
+        """Return the scene, which rests at `at`. `alone` is False if the view shows two runs."""
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.order].any():
             raise no_time("timeline")
@@ -288,10 +291,10 @@ class _Maker:
         )
 
     def _round(self, at: int) -> tuple[int, int] | None:
-        """Return `(first, end)`: the supersteps of the iteration that is visible at first, or None.
+        """Return `(first, end)`: the range of supersteps that is visible at first, or None.
 
-        The iteration contains superstep `at`. It belongs to the outermost Repeat whose iterations
-        have at most 100 supersteps. None means that the whole run is visible.
+        The range is an iteration that contains superstep `at`. It belongs to the outermost Repeat
+        whose iterations have at most 100 supersteps. None means that the whole run is visible.
         """
         programs = [place for root in self.walk.roots for place in root.walk()]
         bodies = {
@@ -308,7 +311,7 @@ class _Maker:
         return iterations[0] if iterations and len(self.order) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """Return a text: the shares of the steps in the supersteps from `first` to `last` - 1.
+        """Return a text with the shares of the steps in the supersteps from `first` to `last` - 1.
 
         The step with the largest share comes first.
         """
@@ -342,9 +345,10 @@ class _Maker:
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """Return a row for each IPU, or for each of its sets of tiles: its steps and its waiting.
+        """Return the mark with a row for each IPU, which shows its steps and its waiting.
 
-        `begins` are the cycles at which the stretches of the run begin, in order.
+        On a machine with I/O tiles, each of `Target.sets` has a row. `begins` are the cycles at
+        which the stretches of the run begin, in order.
         """
         ipus = min(self.report.target.num_sets, MOST_IPUS)
         boxes: list[tuple[int, int, int, str, int]] = []
@@ -375,7 +379,7 @@ class _Maker:
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """Return the code of the longest phase of a step; the step is drawn in its colour."""
+        """Return the index of the colour of a step, which is the colour of its longest phase."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
@@ -383,7 +387,7 @@ class _Maker:
     def _still(self, place: int, texts: dict[str, int]) -> Still:
         """Return the still of the stretch with index `place`.
 
-        It shows the codelet of the longest step of the IPU that ends the stretch last. `texts` maps
+        It shows the source of the longest step of the IPU that ends the stretch last. `texts` maps
         the source of each codelet to its index; new texts are added.
         """
         stretch = self.stretches[place]
@@ -476,9 +480,9 @@ class _Maker:
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
 
     def _finding(self) -> tuple[int, str]:
-        """Return `(place, title)`: the place at which the picture rests, and a title about it.
+        """Return `(place, title)`: the frame at which the picture rests, and the title.
 
-        The place is where most of the time goes or, on several IPUs, the longest waiting of IPUs.
+        The frame is where most of the time goes or, on several IPUs, the longest waiting of IPUs.
         """
         if self.several:
             order = self.order.tolist()
@@ -520,7 +524,7 @@ class _Maker:
     def _title_at(self, place: int, name: str) -> str:
         """Return the title of a picture that rests where the caller chose: its share of the time.
 
-        `place` is the position of the superstep or stretch in the run, and `name` is its title.
+        `place` is the index of the superstep or stretch in the run, and `name` is its title.
         """
         cycles = [stretch.cycles for stretch in self.stretches]
         share = 100 * cycles[int(self.order[place])] / sum(cycles[i] for i in self.order.tolist())
@@ -529,7 +533,7 @@ class _Maker:
 
     @cached_property
     def _by_name(self) -> tuple[Counter[str], Counter[str]]:
-        """Two counters by the name of a step: its cycles, and its supersteps."""
+        """`(cycles, supersteps)`: two counters by the name of a step."""
         spent = Counter[str]()
         supersteps = Counter[str]()
         for step, times in self.runs.items():

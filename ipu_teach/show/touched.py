@@ -1,7 +1,7 @@
 """The elements of one variable that some vertices of a compute set read and write.
 
-The picture has a row for each vertex. The course's checks show it for answers about races, and for
-answers that contain a race.
+The picture has a row for each vertex. The course's checks show it if an answer is about races or
+contains a race.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ MOST = 24  # A row shows at most this many elements.
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
     """Return a view of the elements of one variable that some vertices read and write, or None.
 
-    The variable is one on which the vertices conflict, or else one that all of them use, or else
-    one that one of them writes. The result is None if the vertices use no variable. `vertices` are
-    the numbers of the vertices in the compute set.
+    `vertices` are the indices of the vertices in the compute set. If several variables are used,
+    the view shows one on which the vertices conflict. If there is none, it shows one that all of
+    them use, or else one that any of them writes. The result is None if the vertices use no
+    variable.
     """
     candidates = [
         ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)

@@ -28,11 +28,13 @@ def trend(
 ) -> tuple[Shape, ...]:
     """Return the shapes of a curve with a point for each of `labels`, over stacked bars.
 
-    `heights` has the value of each point, or -1 for none. A pale curve shows the values `ideal`.
-    `parts` maps a code to the values of one layer of the bars, from the bottom up. The full height
-    of the box stands for `top`; anything higher is cut off. `axis` is a text about the vertical
-    axis, and `foot` is a text about the labels. `marked` maps a point to a text above it; if there
-    is not enough room, the first texts have priority. The points in `large` have larger dots.
+    - `heights` has the value of each point, or -1 for none. A pale curve shows the values `ideal`.
+    - `parts` maps a code to the values of one layer of the bars, from the bottom up.
+    - The full height of the box represents `top`; anything higher is cut off.
+    - `axis` is a text about the vertical axis, and `foot` is a text about the labels.
+    - `marked` maps a point to a text above it. A text that would overlap an earlier text is left
+      out.
+    - The points in `large` have larger dots.
     """
     places = _Places(heights, top, width, height)
     shapes: list[Shape] = [Words(width, -8, axis, 12, anchor="end", ink="soft")]
@@ -59,7 +61,8 @@ class _Places:
         middle: float[places]: the x coordinate of each point.
         points: (x, y) of each point.
         is_cut: bool[places]: whether the point is above the box.
-        has_dot: bool[places]: whether the point has a dot: it has a value and is not cut off.
+        has_dot: bool[places]: whether the point has a dot, because it has a value and is in the
+            box.
     """
 
     def __init__(self, heights: Array, top: float, width: float, height: float) -> None:
@@ -133,16 +136,16 @@ class _Places:
 
 
 def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:
-    """Return `point`, or if it is above the box, where the line to `toward` enters the box."""
+    """Return `point` or, if it is above the box, where the line to `toward` enters the box."""
     x, y = point
     u, v = toward
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 
 def _within(width: float, x: float, text: str) -> float:
-    """Return the x coordinate of the middle of a text, which should be `x`.
+    """Return the x coordinate of the middle of a text, which is `x` if there is room.
 
-    It is moved if the text would leave the drawing, which is a little wider than the box.
+    The text is moved if it would leave the drawing, which is a little wider than the box.
     """
     half = LETTER * len(text) / 2
     return max(half - 30, min(x, width + 12 - half))

@@ -1,6 +1,6 @@
 """The view `turns`: the loops of one vertex, iteration by iteration.
 
-It marks the iterations that wrote a chosen element.
+The view can mark the iterations that wrote a chosen element.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _sentence(
 ) -> str:
     """Return a sentence about a vertex: its cycles, iterations, and the last writer of `place`.
 
-    `who` is the name of the vertex. The picture shows `num_rows` iterations from number `start` on.
+    `who` is the name of the vertex. The picture shows `num_rows` iterations, beginning with the
+    iteration with index `start`.
     """
     cost = (
         f"{number(observation.cycles)} modelled cycles"

@@ -29,7 +29,7 @@ class VertexRun(NamedTuple):
     """The execution of a vertex in a step of a run.
 
     `who` describes the vertex. `compiled` is the number of the compiled step, and `step` is the
-    index of the step in the report. `seen` is the observation.
+    index of the step in the report. `seen` is the result of observing the vertex.
     """
 
     who: str
@@ -40,9 +40,11 @@ class VertexRun(NamedTuple):
 
 
 def ran(recording: Recording, vertex: object, step: int | None = None) -> VertexRun:
-    """Return an observation of `vertex` in step `step` of the report, or in the last that ran it.
+    """Return an observation of `vertex` in one step of a recorded run.
 
-    `vertex` is a vertex of the graph, or (name of a compute set, number of the vertex in it).
+    `vertex` is a vertex of the graph, or (name of a compute set, index of the vertex in it). `step`
+    is the index of the step in the report; by default, it is the last step that executed the
+    vertex.
 
     :raises InvalidOptionError: if the vertex did not run while it was recorded, if a tensor that it
         reads or writes was not recorded, or if it now writes other values than in the run.
@@ -87,11 +89,11 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
 
 
 class _Execution(NamedTuple):
-    """The execution of the vertex with the number `number` in the compute set `compute_set`.
+    """The execution of the vertex with the index `number` in the compute set called `compute_set`.
 
-    The vertex is row `row` of `table`. `places` are the positions in the recording of the steps
-    that executed it so far. `step` is the index in the report of the last of these steps, and
-    `cycles` are the cycles of the vertex in it.
+    The vertex is row `row` of `table`. `places` are the indices, in the recording, of the steps
+    that executed the vertex so far. `step` is the index in the report of the last of these steps,
+    and `cycles` are the cycles of the vertex in that step.
     """
 
     compute_set: str
@@ -124,7 +126,7 @@ def _execution(
         and graph.compute_sets[set_of_step[number]].name == name
         for number in recording.steps
     ]
-    # For each recorded step, this is its index in the report.
+    # Entry k is the index in the report of recorded step k.
     step_indices = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
     candidate_places = [
         place
@@ -150,7 +152,7 @@ def _execution(
 
 
 class _VertexMemory:
-    """A memory with the values of a vertex's fields at some position of a recording.
+    """A memory with the values of a vertex's fields at some step of a recording.
 
     Attributes:
         positions: for each field, the positions of its elements in memory, as one array for each
@@ -166,9 +168,9 @@ class _VertexMemory:
         self.positions = {name: _places(self.graph, table, row, name) for name in table.fields}
 
     def put(self, place: int) -> None:
-        """Write the values of the recorded tensors, as they were before a step, to the memory.
+        """Write the values that the recorded tensors had before a step to the memory.
 
-        `place` is the position of the step in the recording.
+        `place` is the index of the step in the recording.
         """
         for track in self.recording.tracks:
             flat_memory = self.memory.flat(track.tensor.dtype)
@@ -180,7 +182,7 @@ class _VertexMemory:
     def repeat(self, place: int) -> None:
         """Run the vertex on the values before a step, and keep its new state in the memory.
 
-        `place` is the position of the step in the recording.
+        `place` is the index of the step in the recording.
         """
         self.put(place)
         regions = self.regions()
@@ -237,8 +239,8 @@ class _VertexMemory:
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
     """Return the positions of a field's elements in memory, as one array for each vector.
 
-    Positions count elements of the field's dtype. A field that is not a list of vectors has one
-    array, with the shape of the field.
+    A position is counted in elements of the field's dtype. A field that is not a list of vectors
+    has one array, with the shape of the field.
     """
     layout = graph.layouts[table.layouts[name][row]]
     start = int(table.offsets[name][row])

@@ -33,8 +33,9 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int = 16) -> View:
     """Return a view of `scene_of(max_frames)`, with fewer frames if the scene is too large.
 
-    A scene is too large if its JSON has more than 150,000 bytes. It is then built again with at
-    most half of `max_frames`, until it fits or `max_frames` is less than `min_frames`.
+    A scene is too large if its JSON has more than 150,000 bytes. `scene_of` is then called again
+    with at most half as many frames, until the scene fits or `max_frames` is less than
+    `min_frames`.
     """
     while True:
         scene = scene_of(max_frames)
@@ -79,7 +80,7 @@ class View:
 
         :raises PoplarTypeError: if `role` is not a string.
         """
-        # Programs that clean pages treat the end tag of an element in an attribute as an attack.
+        # HTML sanitizers treat an end tag inside an attribute as an attack.
         poster = quote(svg(self.scene).replace('"', "'"), safe=PLAIN).replace("</", "%3C/")
         image = (
             f'<img src="data:image/svg+xml,{poster}" alt="{escape(self.alt, quote=True)}" '
@@ -224,8 +225,8 @@ def script(scene: Scene) -> str:
 def compressed(view: str, default_script: str = "player") -> bytes:
     """Return the gzipped script of a view: the player, followed by the additions of that view.
 
-    `static/make_scripts.py` wrote it. If the view has no additions, it is the script with the name
-    `default_script`.
+    `static/make_scripts.py` writes the script. If the view has no additions, return the script with
+    the name `default_script`.
     """
     static = resources.files("ipu_teach.show").joinpath("static")
     script_file = static.joinpath(f"{view}.js.gz")

@@ -1,4 +1,4 @@
-"""Draw a machine and its pipes as shapes. static/machine.js draws the same in the player."""
+"""Draw a machine and its pipes as shapes, as static/machine.js does in the player."""
 
 from __future__ import annotations
 

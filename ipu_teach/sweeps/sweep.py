@@ -57,10 +57,10 @@ class Sweep:
     - `fits` is False if the program does not fit on the machine. The report then describes the
       compiled program, which has not run.
     - `failed` has the errors of `build` or of the run, by number of tiles or IPUs.
-    - `left` has the numbers of tiles or IPUs that were not done before Ctrl-C.
+    - `left` has the numbers of tiles or IPUs whose runs had not ended before Ctrl-C.
     - `what` is the unit of these numbers: "tile" or "IPU".
 
-    Numbers in `failed` and `left` have no entry in the other fields.
+    Machines in `failed` and `left` have no entry in the other fields.
     """
 
     num_tiles: tuple[int, ...]
@@ -73,7 +73,7 @@ class Sweep:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of tiles per IPU for each machine, or of IPUs if the sweep varies the IPUs."""
+        """The number for each machine that the sweep varies: of tiles per IPU, or of IPUs."""
         return self.num_tiles if self.what == "tile" else self.num_ipus
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ class Sweep:
         return "\n".join([*lines, *self._missing()])
 
     def _missing(self) -> list[str]:
-        """Return a line of text for each number of tiles or IPUs that is not in the table."""
+        """Return a line of text for each machine that is not in the table."""
         message_by_number = {
             number: f"{type(error).__name__}: {error}".split("\n")[0]
             for number, error in self.failed.items()
@@ -231,7 +231,8 @@ def _counts(numbers: int | Iterable[int] | None, unit: str, example: str) -> lis
 def _sweep_of(outcome_by_count: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
     """Return the sweep with these outcomes, which are pairs (number of tiles or IPUs, outcome).
 
-    If Ctrl-C prevented a run, its outcome is None. If no run succeeded, the first error is raised.
+    The outcome of a run that Ctrl-C prevented is None. If no run succeeded, the first error is
+    raised.
     """
     ended_runs = [(count, outcome) for count, outcome in outcome_by_count if outcome is not None]
     results = [(count, *outcome.value) for count, outcome in ended_runs if outcome.error is None]
@@ -280,8 +281,7 @@ def _run(
 def _report(built: Built, device: Device) -> Report:
     """Return the report of `built`, which the function `build` returned for one machine.
 
-    `built` is one of the objects that `Built` names. If it has not run on `device`, it is run
-    first.
+    `built` is an object of a type in `Built`. If it has not run yet, it is run on `device`.
     """
     if isinstance(built, tuple) and len(built) == 2:
         # With this option, a program that is too large fails when it is loaded, not when it is
