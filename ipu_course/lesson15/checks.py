@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, product
 from typing import Any
@@ -19,7 +19,7 @@ from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
 from ipu_course.checking.quoting import difference, quoted, returned
 from ipu_course.checking.time_limit import half_is_over
-from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of, recorded
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
@@ -27,7 +27,6 @@ from ipu_teach import FLOAT, Graph, Report, Target, Vertex, show
 from ipu_teach._support.places import write_whole
 from ipu_teach.engine.machine import BoundSteps
 from ipu_teach.errors import LessonError, counted, shown
-from ipu_teach.report import Recording
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.show.view import View
 from ipu_teach.target import GIVEN
@@ -225,13 +224,7 @@ def _messages(
 
 def _played(trial: Trial, answer: type[Vertex]) -> View:
     """Return a picture of how the beliefs change, which is shown with a wrong answer."""
-    recordings: list[Recording] = []
-
-    def watch(run: Ran) -> None:
-        recordings.append(run.engine.record(run.tensors["belief"]))
-
-    replace(trial, ready=watch, runs=1).of(answer)
-    return show.run(recordings[0])
+    return show.run(recorded(answer, trial, "belief", runs=1)[1])
 
 
 def _is_wrong(trial: Trial, answer: type[Vertex]) -> bool:
