@@ -484,12 +484,12 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
         yours = yours + sent
         flat = [*flat, parts[0].ravel(), factors]
         if sent > limit:
-            why, advice = _why_so_many(parts, tiles)
+            why, advice = _why_so_many(parts, best)
             bars = Bars(limit, sent, "bytes exchanged in a round")
             raise NotYet(
                 description,
                 f"{sent:,} bytes",
-                expected=f"{limit:,}",
+                expected=f"{limit:,} at most",
                 why=why,
                 next_step=advice,
                 bars=bars,
@@ -580,10 +580,11 @@ def _three(
     ]
 
 
-def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
+def _why_so_many(parts: list[Array], fewest: int) -> tuple[str, str]:
     """Return `(why, next step)` if a placement exchanges more bytes than necessary.
 
-    Both texts are general if no typical cause is found.
+    `fewest` is the number of pairs of neighbours that the best grid separates. Both texts are
+    general if no typical cause is found.
     """
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
@@ -615,7 +616,10 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
         return why, (
             "divide the image in both directions, and choose the grid with the fewest such pairs."
         )
-    why = f"{cuts(pixels)} pairs of neighbours are on two tiles."
+    why = (
+        f"{cuts(pixels)} pairs of neighbours are on two tiles, but the best grid separates only "
+        f"{fewest}."
+    )
     return why, (
         "try all grids down x across with down * across = tiles, and use the one with the fewest "
         "such pairs."
