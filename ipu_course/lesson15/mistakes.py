@@ -744,7 +744,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: strips
-# clause: with any number of blocks from top to bottom and from left to right
+# clause: some number of blocks from top to bottom, times some number from left to right, is `tiles`
 # not yet: these are strips, whose boundaries are long
 def place(height, width, tiles, most):
     pixels = np.arange(height * width).reshape(height, width) * tiles // (height * width)
