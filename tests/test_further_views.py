@@ -590,7 +590,7 @@ def test_values_come_back_from_either_end_by_one_factor() -> None:
 
 def test_a_coin_lands_on_two_numbers_and_is_right_on_average() -> None:
     view = show.formats([1.0], F143, coin=0.4)
-    assert "0.4, rounded by chance 10,000 times, became 0.40625 in" in repr(view)
+    assert "0.4, rounded at random 10,000 times, became 0.40625 in" in repr(view)
     up = int(view.scene.stills[-1].about["coin"][1]["n"][1])
     assert up / 10_000 == pytest.approx(0.8, abs=5 * (0.16 / 10_000) ** 0.5)
     bars = of_code(view, "coin", len(view.scene.frames) - 1, "where throws landed")

@@ -49,7 +49,8 @@ from ipu_teach.program import (
     RepeatWhileTrue,
     Sequence as Steps,
 )
-from ipu_teach.types import Array, DType
+from ipu_teach.report import Recording
+from ipu_teach.types import Array, DType, poison
 
 # These opcodes load a name that the function itself does not bind.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
@@ -301,6 +302,27 @@ def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from (step for step in _steps_of(part) if step.opname in GLOBAL)
+
+
+def recorded(answer: Answer, trial: Trial, name: str, runs: int) -> tuple[Ran, Recording]:
+    """Run an answer `runs` times; return the run and a recording of the tensor `name`."""
+    recordings: list[Recording] = []
+
+    def watch(run: Ran) -> None:
+        recordings.append(run.engine.record(run.tensors[name]))
+
+    trial_run = replace(trial, ready=watch, runs=runs).of(answer)
+    return trial_run, recordings[0]
+
+
+def _is_unwritten(values: Array) -> Array:
+    """Return for each element whether it has the value of memory that nothing has written.
+
+    Only floats and signed integers have such a value.
+    """
+    if values.dtype == INT.numpy:
+        return np.asarray(values == poison(INT))
+    return np.asarray(values != values)
 
 
 def equal(learner_run: Ran, reference_run: Ran) -> bool:
@@ -752,11 +774,8 @@ class Ran:
             if not np.array_equal(actual, right):
                 place = tuple(int(i) for i in np.argwhere(actual != right)[0])
                 at = ", ".join(map(str, place))
-                value = (
-                    "nothing was written"
-                    if actual[place] != actual[place]
-                    else quoted(actual[place])
-                )
+                is_blank_element = _is_unwritten(np.asarray(actual))[place]
+                value = "nothing was written" if is_blank_element else quoted(actual[place])
                 element = f"{name}[{at}]" if place else name
                 return Wrong(run, f"{element}: {value}", right[place], right)
         return None
@@ -764,7 +783,7 @@ class Ran:
     def unwritten(self, name: str) -> bool:
         """Return whether nothing was written into the tensor `name` in its first wrong run."""
         difference = self.wrong(name)
-        return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
+        return difference is not None and bool(_is_unwritten(self.came[difference.run][name]).all())
 
     def refuse_unrepeatable(self, name: str) -> None:
         """Raise `NotYet` if the second run of a `twice` trial left other values in a tensor.

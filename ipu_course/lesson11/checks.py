@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -12,7 +13,7 @@ from math import floor, sqrt
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.calling import Broken, call, call_made
 from ipu_course.checking.comparing import compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -20,7 +21,7 @@ from ipu_course.checking.programs import graph_of, run_once
 from ipu_course.checking.quoting import Number, call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import linearly
 from ipu_course.checking.verdict_panel import Bars
-from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
+from ipu_course.checking.verdicts import MODELLED, ORDINARY, NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.poplibs import poplin
@@ -154,21 +155,46 @@ def after(step: float, grid: float, times: int) -> tuple[float, float]:
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
 
 
+def _refuse_other_pairs(answer: Callable[..., object], case: tuple[float, float, int]) -> None:
+    """Raise `NotYet` if an answer does not return two numbers, or the root of a negative number."""
+    walk = call(answer, *case)
+    description = call_text(answer, case)
+    if not isinstance(walk, (tuple, list, np.ndarray)) or len(walk) != 2:
+        raise NotYet(
+            description,
+            returned(walk, ""),
+            expected="two numbers, the mean and the standard deviation",
+            next_step="return both numbers, separated by a comma.",
+        )
+    spread = walk[1]
+    is_nan = isinstance(spread, float) and spread != spread
+    if is_nan or isinstance(spread, complex):
+        step, grid, _ = case
+        why = (
+            "the second number is the root of a negative number, but no variance is negative. "
+            f"step / grid is {step / grid:g} here, and a probability is from 0 to 1."
+        )
+        raise NotYet(
+            description,
+            f"a standard deviation of {shown(spread)}",
+            expected=quoted(after(*case)),
+            why=why,
+            next_step="use p = step / grid % 1 as the probability of rounding a step up.",
+        )
+
+
 def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
     cases: dict[str, tuple[float, float, int]] = {
-        "drawn": (0.4, 0.25, 10),
-        "drawn, finer": (0.3, 0.0625, 40),
-        "drawn, coarse": (0.7, 1.0, 25),
-        "drawn, a small step": (0.02, 0.25, 100),
+        ORDINARY: (0.4, 0.25, 10),
+        f"{ORDINARY}, finer": (0.3, 0.0625, 40),
+        f"{ORDINARY}, coarse": (0.7, 1.0, 25),
+        f"{ORDINARY}, a small step": (0.02, 0.25, 100),
         "one step": (0.4, 0.25, 1),
         "the step is negative": (-0.4, 0.25, 10),
         "the step is a multiple of the grid": (0.75, 0.25, 8),
     }
-    walk = call(answer, *cases["drawn"])
-    if not isinstance(walk, (tuple, list, np.ndarray)) or len(walk) != 2:
-        advice = "return both numbers, separated by a comma."
-        fault = returned(walk, ""), "two numbers, the mean and the standard deviation", "", advice
-        raise NotYet(call_text(answer, cases["drawn"]), *fault)
+    with suppress(Broken):  # `compare` explains an error with the known mistakes.
+        _refuse_other_pairs(answer, cases[ORDINARY])
     steps = (0, 0.1, 0.125, 0.3, 0.5, 0.7, 1, 1.7, 5, -0.3, -2.6)
     more = cartesian(steps, (0.125, 0.5, 1, 4), (1, 2, 7, 100))
     return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9, more=more)
@@ -422,48 +448,64 @@ class Operands:
     error: float
 
 
+def _drawn(
+    draw: Callable[[tuple[int, int]], Array],
+    sizes: tuple[int, int, int],
+    size: float = 1.0,
+    feature: float = 0.0,
+    partner: float = 32.0,
+    has_both_signs: bool = False,
+) -> tuple[Array, Array]:
+    """Return random operands a and b of a product as float16.
+
+    `sizes` are the rows of a, the terms of a sum and the columns of b. The numbers of a are from 0
+    to `size`, or from `-size` to `size` if `has_both_signs`. If `feature` is not 0, the first term
+    of each sum is `feature * partner`.
+    """
+    m, k, n = sizes
+    a = draw((m, k)) * size
+    b = draw((k, n))
+    a[0] *= 0.1  # One row of results is smaller than the others.
+    if has_both_signs:
+        a, b = 2 * a - 1, 2 * b - 1
+    if feature:
+        a[:, 0] = feature
+        b[0] = partner
+    return a.astype(np.float16), b.astype(np.float16)
+
+
 @cache
 def _operands() -> tuple[Operands, ...]:
-    draw = np.random.default_rng(1105).random
-    operands = []
-    for message, sizes, large, size, error in (
-        ("plain numbers", (26, 512, 26), 1, 1.0, 0.005),
-        ("one large feature", (26, 512, 26), 64, 0.25, 0.002),
-        ("a short sum", (39, 64, 26), 64, 0.25, 0.005),
-        ("one large feature, and a loose limit", (26, 512, 26), 64, 0.25, 0.03),
-        ("small numbers", (26, 512, 39), 1, 2.0**-6, 0.005),
-        ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
-        # With numbers of both signs, an element near 0 has a large relative error.
-        ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
-        ("numbers of both signs, and a loose limit", (26, 512, 26), 1, 1.0, 0.01),
+    draw = partial(_drawn, np.random.default_rng(1105).random)
+    plain_sizes = (26, 512, 26)
+    large = partial(draw, plain_sizes, 0.25, 64)
+    negative = partial(draw, plain_sizes, -0.25, -64)
+    # With numbers of both signs, an element near 0 has a large relative error.
+    both_signs = partial(draw, plain_sizes, has_both_signs=True)
+    loose = "one large feature, and a loose limit"
+    strict = "one large negative feature, and a strict limit"
+    return (
+        Operands("plain numbers", *draw(plain_sizes), 0.005),
+        Operands("one large feature", *large(), 0.002),
+        Operands("a short sum", *draw((39, 64, 26), 0.25, 64), 0.005),
+        Operands(loose, *large(), 0.03),
+        Operands("small numbers", *draw((26, 512, 39), 2.0**-6), 0.005),
+        Operands(
+            "small numbers, one feature larger", *draw((26, 768, 26), 2.0**-8, 1, 0.5), 0.0009
+        ),
+        Operands("numbers of both signs", *both_signs(), 0.002),
+        Operands("numbers of both signs, and a loose limit", *both_signs(), 0.01),
         # The limit is between the error of the device and that of one rounding after sixteen
         # products.
-        ("one large feature, and a looser limit", (26, 512, 26), 64, 0.25, 0.006),
+        Operands("one large feature, and a looser limit", *large(), 0.006),
         # On the device, the error of HALF is 0.0043 relative to the exact product, and 0.0048
         # relative to the product computed in float16. The limit is between these two errors.
-        ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
+        Operands("one large negative feature", *negative(), 0.0047),
         # all results are negative, and HALF is too far off
-        (
-            "one large negative feature, and a strict limit",
-            (26, 512, 26),
-            -64,
-            -0.25,
-            0.002,
-        ),
+        Operands(strict, *negative(), 0.002),
         # above the error relative to the mean result, and below 512 * 2**-17
-        ("numbers of both signs, and a looser limit", (26, 512, 26), 1, 1.0, 0.0035),
-    ):
-        m, k, n = sizes
-        a = draw((m, k)) * size
-        b = draw((k, n))
-        a[0] *= 0.1  # One row of results is smaller than the others.
-        if "both signs" in message:
-            a, b = 2 * a - 1, 2 * b - 1
-        if "large" in message or "short" in message:
-            a[:, 0] = large
-            b[0] = 32 if abs(large) > 1 else 0.5
-        operands.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
-    return tuple(operands)
+        Operands("numbers of both signs, and a looser limit", *both_signs(), 0.0035),
+    )
 
 
 @cache
@@ -802,7 +844,7 @@ NUMBERS = {
 
 LESSON = lesson(
     "11",
-    question("11.0", (PredictedValue("to nearest"), PredictedValue("by chance, on average"))),
+    question("11.0", (PredictedValue("to nearest"), PredictedValue("at random, on average"))),
     exercise(
         "11.w1",
         warmups.formula(

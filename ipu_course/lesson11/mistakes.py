@@ -333,6 +333,17 @@ def after(step, grid, times):
     return times * step, grid * abs(times * up * (1 - up)) ** 0.5
 
 
+# %% 11.2: the root of a negative variance
+# why:  the variance is negative, so it has no root. step / grid may be larger than 1, or negative,
+#   and a probability is from 0 to 1.
+# next: use p = step / grid % 1 as the probability of rounding a step up.
+def after(step, grid, times):
+    import math
+
+    p = step / grid
+    return times * step, grid * math.sqrt(times * p * (1 - p))
+
+
 # %% 11.w2: always a whole one
 # clause: Which number does a byte stand for?
 # why:  this adds 1 to the fraction for every exponent, but there is no 1 if the exponent is 0.
@@ -370,13 +381,25 @@ def decode(code, mantissa_bits, bias):
 
 # %% 11.w2: minus zero
 # clause: return `float("nan")` for NaN
-# why:  this gives 0x80 the value minus zero, but in these formats 0x80 is not a number.
+# why:  this gives the code 0x80, which is 128, the value minus zero. In these formats it is not a
+#   number.
 # next: return float("nan") for the code 0x80.
 def decode(code, mantissa_bits, bias):
     exponent, mantissa = divmod(code % 128, 2**mantissa_bits)
     whole = 1 if exponent else 0
     size = (whole + mantissa / 2**mantissa_bits) * 2.0 ** (max(exponent, 1) - bias)
     return -size if code >= 128 else size
+
+
+# %% 11.w2: 0x80 with the positive codes
+# why:  the code 0x80, which is 128, is treated like a positive number. In these formats it is not a
+#   number.
+# next: return float("nan") for the code 0x80.
+def decode(code, mantissa_bits, bias):
+    sign = -1 if code > 128 else 1
+    exponent, mantissa = divmod(code - 128 if code > 128 else code, 2**mantissa_bits)
+    whole = 1 if exponent else 0
+    return sign * (whole + mantissa / 2**mantissa_bits) * 2.0 ** (max(exponent, 1) - bias)
 
 
 # %% 11.w2: no sign

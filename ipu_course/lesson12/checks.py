@@ -413,6 +413,33 @@ def _refuse_host(description: str, results: Sequence[Array | None], watched: Wat
             )
 
 
+def _stopped(description: str, error: BaseException) -> NotYet:
+    """Return the verdict on an answer that a `PoplibsError` stops."""
+    message = said_by(error)
+    if "its parameters are for" in message:
+        return NotYet(
+            description,
+            message,
+            why=(
+                "the partitioner has other parameters than `params`, such as those of the "
+                "notebook's partitioner."
+            ),
+            next_step=(
+                "create dynamic.Partitioner(params, FLOAT, device.target) in the function, and use "
+                "its encode()."
+            ),
+        )
+    return NotYet(
+        description,
+        message,
+        expected="None",
+        why="encode() raises this error for a pattern that exceeds the budget.",
+        next_step=(
+            "put try: … except PoplibsError: around encode(), and append None in the except."
+        ),
+    )
+
+
 def _one_engine(answer: Multiplies) -> Passed:
     description = (
         f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
@@ -423,9 +450,7 @@ def _one_engine(answer: Multiplies) -> Passed:
     except Broken as broken:
         if not isinstance(broken.error, PoplibsError):
             raise
-        why = "encode() raises this error for a pattern that exceeds the budget."
-        advice = "put try: … except PoplibsError: around encode(), and append None in the except."
-        raise NotYet(description, said_by(broken.error), "None", why, advice) from None
+        raise _stopped(description, broken.error) from None
     x, patterns = _ten()
     if not isinstance(results, (list, tuple)):
         raise NotYet(

@@ -767,6 +767,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: the partitioner of another product
+# clause: `params` may differ from those above, so the function needs a partitioner of its own
 # why:  the partitioner was created with other parameters than `params`, so it refuses all of these
 #   patterns.
 # next: make dynamic.Partitioner(params, FLOAT, device.target) from the argument `params`.

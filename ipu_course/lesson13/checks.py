@@ -15,11 +15,11 @@ from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import device_of
-from ipu_course.checking.quoting import difference, name_of, plain, returned
+from ipu_course.checking.quoting import difference, name_of, plain, returned, said_by
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
 from ipu_teach import HALF, Report, Tensor, keras
-from ipu_teach.errors import counted, shown
+from ipu_teach.errors import DeviceValueError, counted, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
@@ -427,6 +427,19 @@ def _refuse_condition_first(description: str, error: BaseException) -> None:
         )
 
 
+def _refuse_tensor_as_value(description: str, error: BaseException) -> None:
+    """Raise `NotYet` if the answer compares a tensor in Python, or tests whether it is true."""
+    if not isinstance(error, DeviceValueError):
+        return
+    message = said_by(error)
+    why = "x is a tensor: its values are not known while the program is written."
+    advice = "compare in the expression: expr._1 > 0 is the condition of expr.Select."
+    if "in a condition" in message:
+        why = "a tensor has no value while the program is written, so Python cannot test it."
+        advice = "test whether g was passed: if g is None."
+    raise NotYet(description, message, why=why, next_step=advice)
+
+
 def _lowering(answer: Lowers) -> Passed:
     slopes = ", ".join(f"{slope:g}" for slope, _ in SLOPES)
     description = f"{name_of(answer)} with slopes {slopes}"
@@ -435,6 +448,7 @@ def _lowering(answer: Lowers) -> Passed:
             lowering = lowered(answer)
     except Broken as broken:
         _refuse_condition_first(description, broken.error)
+        _refuse_tensor_as_value(description, broken.error)
         raise
     refused = refusing("13.4", partial(_alike, lowering))
     for i, (slope, _) in enumerate(SLOPES):

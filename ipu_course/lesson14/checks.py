@@ -24,7 +24,9 @@ from ipu_course.checking.trial import (
     by_rows,
     codelet,
     codelet_of,
+    equal,
     lost,
+    recorded,
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars
@@ -45,7 +47,6 @@ from ipu_teach import (
 )
 from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
-from ipu_teach.report import Recording
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -113,19 +114,14 @@ def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
     return one_program(program, trial.tried), []
 
 
-def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
-    """Return a view of the values at the end of an answer's first run.
+def _drawn_end(answer: Answer, trial: Trial, name: str, run: int = 0) -> View:
+    """Return a view of the tensor `name` at the end of an answer's first run.
 
     If `run` is not 0, it shows the end of the last run.
     """
-    recordings: list[Recording] = []
-
-    def watch(run: Ran) -> None:
-        recordings.append(run.engine.record(next(iter(run.tensors.values()))))
-
-    trial_run = replace(trial, ready=watch, runs=trial.runs if run else 1).of(answer)
+    trial_run, recording = recorded(answer, trial, name, trial.runs if run else 1)
     report = trial_run.engine.report if run else trial_run.report
-    return show.run(recordings[0], at=len(report.execution.steps) - 1)
+    return show.run(recording, at=len(report.execution.steps) - 1)
 
 
 @cache
@@ -144,7 +140,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
     reports = []
     for trial in _plates():
         run = trial.through(answer, "14.1")
-        picture = partial(_seen, answer, trial)
+        picture = partial(_drawn_end, answer, trial, "plate")
         if difference := run.wrong("plate"):
             advice = "compute one number of a step by hand, as the mean of its four neighbours."
             raise run.refused("14.1", difference.words, "", advice, draws=picture)
@@ -332,7 +328,7 @@ def _small_plates() -> list[tuple[int, int, int]]:
     """Return (rows, columns, tiles) of small plates that can be cut into that many blocks."""
     return [
         (rows, columns, tiles)
-        for rows, columns in product((1, 2, 5, 7, 9), (1, 2, 5, 6, 8))
+        for rows, columns in product((1, 2, 3, 5, 7, 9), (1, 2, 5, 6, 8))
         for tiles in (1, 2, 3, 4, 6, 8, 12)
         if any(tiles % d == 0 and tiles // d <= columns for d in range(1, rows + 1))
     ]
@@ -387,8 +383,8 @@ def _judged_cuts(
             words = f"{down} x {across}: all tiles together fetch {fetched_now:,} numbers"
             picture = partial(_drawn_cut, rows, columns, (down, across))
             advice = (
-                "count for every division the numbers that are copied across the boundaries, and "
-                "return the division with the fewest."
+                "count for every division the numbers that tiles fetch, also those of the plate's "
+                "edge and at corners, and return the division with the fewest."
             )
             wanted = f"about {best:,}, which is possible"
             raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
@@ -539,7 +535,7 @@ def _graphs() -> tuple[Trial, ...]:
         levels = [np.append(np.arange(values.max() + 1), [-1] * 20)[:20] for values in right]
         tensors["levels"] = Var(INT, 20, 0, given=[np.full(20, -1)] * 2, right=levels)
         trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
-        trials.append(replace(trial, form=_searching, most_rounds=60))
+        trials.append(replace(trial, form=_searching, most_rounds=60, agree=_stopped_alike))
     return tuple(trials)
 
 
@@ -552,6 +548,16 @@ def _evenly(graph: Graph, tensor: Tensor) -> None:
 def _waves(run: Ran) -> int:
     """Return the number of search steps (waves) in the first run."""
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
+
+
+def _stopped_alike(run: Ran, reference_run: Ran) -> bool:
+    """Return whether two answers give equal results, or stop at the same unwritten tensor."""
+
+    def causes(error: object) -> list[bool]:
+        message = getattr(error, "tried", "")
+        return [part in message for part in ("RepeatWhileTrue", "'level'", "'grew'")]
+
+    return equal(run, reference_run) and causes(run.error) == causes(reference_run.error)
 
 
 def _searched_alike(run: Ran, reference_run: Ran) -> bool:
@@ -612,7 +618,7 @@ def _search(answer: Callable[..., Program]) -> Passed:
                     "compute the sum of `grew` after each wave, and let RepeatWhileTrue test it."
                 )
             words = f"{difference.words}, after {_levels(came)}"
-            picture = partial(_seen, answer, trial, difference.run)
+            picture = partial(_drawn_end, answer, trial, "distance", difference.run)
             raise refused(fault, words, _levels(right), advice, draws=picture)
         waves = _waves(run)
         maximum = 1 + max(trial.tensors["distance"].right[0])

@@ -22,7 +22,7 @@ class Mean(Vertex):
 # %% 14.w1: without the corners
 # clause: Count the corners, although no mean needs them.
 # why:  this leaves out the four corners, but the slice includes them.
-# next: return (rows + 2) * (columns + 2) - rows * columns.
+# next: count all numbers of the larger slice, and subtract those of the block.
 def halo(rows, columns):
     return 2 * rows + 2 * columns
 
@@ -539,7 +539,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: all neighbours, from the first
-# clause: The first row need not begin at 0
+# clause: `ends[0]` may be larger than 0
 # why:  this takes the neighbours before ends[0] as a part of row 0, but they are in no row.
 # next: use range(self.ends[p], self.ends[p + 1]) for row p.
 class Look(Vertex):
@@ -685,12 +685,50 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: level is never written
 # clause: Start with `level` 0
-# error in the answer: UninitialisedReadError
+# why:  the first wave reads `level`, but nothing has set it.
+# next: set `level` to 0 before the loop: popops.zero(graph, level, program).
 def search(graph, wave, level, grew):
     once, body = Sequence(wave), Sequence()
     reached = popops.reduce(graph, grew, [0], once)
     popops.add_in_place(graph, level, 1, body)
     return RepeatWhileTrue(once, reached, body)
+
+
+# %% 14.3: the sum in the body
+# why:  RepeatWhileTrue tests the sum before the body, so nothing has written the sum at the first
+#   test.
+# next: put the wave and the sum into the condition, the first argument of RepeatWhileTrue.
+def search(graph, wave, level, grew):
+    start, body = Sequence(), Sequence(wave)
+    popops.zero(graph, level, start)
+    reached = popops.reduce(graph, grew, [0], body)
+    popops.add_in_place(graph, level, 1, body)
+    return Sequence(start, RepeatWhileTrue(Sequence(), reached, body))
+
+
+# %% 14.3: a sum that starts at 1
+# why:  the sum is 0 after the first search, so the second search ends before its first wave.
+# next: put the wave and the sum into the condition, the first argument of RepeatWhileTrue. Then the
+#   sum needs no initial value.
+def search(graph, wave, level, grew):
+    start, body = Sequence(), Sequence()
+    popops.zero(graph, level, start)
+    popops.add_in_place(graph, level, 1, body)
+    first = Sequence(wave)
+    reached = popops.reduce(graph, grew, [0], first)
+    graph.set_initial_value(reached, 1)
+    return Sequence(start, RepeatWhileTrue(Sequence(), reached, Sequence(first, body)))
+
+
+# %% 14.3: the sum without the wave
+# why:  the condition adds up `grew` before the first wave, so nothing has written `grew` yet.
+# next: put the wave before the sum, into the condition of RepeatWhileTrue.
+def search(graph, wave, level, grew):
+    start, condition, body = Sequence(), Sequence(), Sequence(wave)
+    popops.zero(graph, level, start)
+    reached = popops.reduce(graph, grew, [0], condition)
+    popops.add_in_place(graph, level, 1, body)
+    return Sequence(start, RepeatWhileTrue(condition, reached, body))
 
 
 # %% 14.4: each six times
@@ -1072,7 +1110,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: whole rows, the emptiest tile first
-# clause: cut a row only if a tile is full
+# clause: If you cut a row only where a tile is full, there are few pieces
 # why:  each row goes as a whole to the tile with the fewest edges, so the long row of a hub is on
 #   one tile.
 # next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
@@ -1132,7 +1170,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: edge by edge
-# clause: a wave may take at most 1.6 times the modelled cycles
+# clause: A wave may take at most 1.6 times the modelled cycles that it takes then
 # not yet: 398 pieces, and
 def deal(offsets, tiles):
     pieces, tile = [[] for _ in range(tiles)], 0

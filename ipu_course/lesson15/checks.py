@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, product
 from typing import Any
@@ -19,7 +19,7 @@ from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
 from ipu_course.checking.quoting import difference, quoted, returned
 from ipu_course.checking.time_limit import half_is_over
-from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of, recorded
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
@@ -27,7 +27,6 @@ from ipu_teach import FLOAT, Graph, Report, Target, Vertex, show
 from ipu_teach._support.places import write_whole
 from ipu_teach.engine.machine import BoundSteps
 from ipu_teach.errors import LessonError, counted, shown
-from ipu_teach.report import Recording
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.show.view import View
 from ipu_teach.target import GIVEN
@@ -225,13 +224,7 @@ def _messages(
 
 def _played(trial: Trial, answer: type[Vertex]) -> View:
     """Return a picture of how the beliefs change, which is shown with a wrong answer."""
-    recordings: list[Recording] = []
-
-    def watch(run: Ran) -> None:
-        recordings.append(run.engine.record(run.tensors["belief"]))
-
-    replace(trial, ready=watch, runs=1).of(answer)
-    return show.run(recordings[0])
+    return show.run(recorded(answer, trial, "belief", runs=1)[1])
 
 
 def _is_wrong(trial: Trial, answer: type[Vertex]) -> bool:
@@ -491,12 +484,12 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
         yours = yours + sent
         flat = [*flat, parts[0].ravel(), factors]
         if sent > limit:
-            why, advice = _why_so_many(parts, tiles)
+            why, advice = _why_so_many(parts, best)
             bars = Bars(limit, sent, "bytes exchanged in a round")
             raise NotYet(
                 description,
                 f"{sent:,} bytes",
-                expected=f"{limit:,}",
+                expected=f"{limit:,} at most",
                 why=why,
                 next_step=advice,
                 bars=bars,
@@ -587,10 +580,11 @@ def _three(
     ]
 
 
-def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
+def _why_so_many(parts: list[Array], fewest: int) -> tuple[str, str]:
     """Return `(why, next step)` if a placement exchanges more bytes than necessary.
 
-    Both texts are general if no typical cause is found.
+    `fewest` is the number of pairs of neighbours that the best grid separates. Both texts are
+    general if no typical cause is found.
     """
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
@@ -622,7 +616,10 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
         return why, (
             "divide the image in both directions, and choose the grid with the fewest such pairs."
         )
-    why = f"{cuts(pixels)} pairs of neighbours are on two tiles."
+    why = (
+        f"{cuts(pixels)} pairs of neighbours are on two tiles, but the best grid separates only "
+        f"{fewest}."
+    )
     return why, (
         "try all grids down x across with down * across = tiles, and use the one with the fewest "
         "such pairs."

@@ -744,7 +744,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: strips
-# clause: with any number of blocks from top to bottom and from left to right
+# clause: some number of blocks from top to bottom, times some number from left to right, is `tiles`
 # not yet: these are strips, whose boundaries are long
 def place(height, width, tiles, most):
     pixels = np.arange(height * width).reshape(height, width) * tiles // (height * width)
@@ -780,7 +780,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: a side that no strip divides
-# clause: The sides of an image need not be divisible
+# clause: Parts of unequal size are allowed
 # not yet: so strips have different widths
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -791,7 +791,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: the shape of the image is not looked at
-# not yet: why: 35 pairs of neighbours are on two tiles
+# not yet: 35 pairs of neighbours are on two tiles, but the best grid separates only
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
     rows, columns = (
@@ -828,7 +828,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: only cuts without empty blocks
-# clause: some blocks are empty
+# clause: so some blocks may have one more row or column than others, or be empty
 # not yet: every grid of 13 blocks has some empty blocks
 def place(height, width, tiles, most):
     ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]

@@ -194,7 +194,7 @@ def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
     """
     low, high = _on(ends, landed) / len(landed)
     return (
-        f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
+        f" {coin:.6g}, rounded at random {len(landed):,} times, became {ends[1]:.6g} in "
         f"{100 * high:.1f} % of them and {ends[0]:.6g} in {100 * low:.1f} %: "
         f"{landed.mean():.6g} on average."
     )
@@ -248,7 +248,7 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
     places = rectangles(inner - BAR / 2, 20, BAR, HIGH)
     labels = [f"{end:.6g}" for end in ends]
     return painted(
-        "coin", "rounded by chance", COIN, HIGH + 40, pictures=drawn, places=places, labels=labels
+        "coin", "rounded at random", COIN, HIGH + 40, pictures=drawn, places=places, labels=labels
     )
 
 

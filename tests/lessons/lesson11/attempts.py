@@ -607,3 +607,18 @@ def partials_for(a, b, error):
 # not yet: here sums in HALF are exact enough, and faster
 def partials_for(a, b, error):
     return HALF if a.shape[1] * 2**-17 <= error else FLOAT
+
+
+# %% 11.2: a complex root
+# not yet: a standard deviation of (4.7
+def after(step, grid, times):
+    p = step / grid
+    return times * step, (times * p * (1 - p)) ** 0.5 * grid
+
+
+# %% 11.2: a root that is nan
+# not yet: step / grid is 1.6 here, and a probability is from 0 to 1
+def after(step, grid, times):
+    p = step / grid
+    with np.errstate(invalid="ignore"):
+        return times * step, grid * np.sqrt(times * p * (1 - p))

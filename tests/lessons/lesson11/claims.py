@@ -42,7 +42,7 @@ def half_is_faster(outputs: dict[str, str]) -> None:
 
 
 def the_size_of_one_feature(outputs: dict[str, str]) -> None:
-    """next to 1 the sums in HALF are exact enough, next to 8 they are not."""
+    """Next to 1 the sums in HALF are exact enough, next to 8 they are not."""
     assert re.search(r"one feature of +1: .* take HALF", outputs["c47"])
     assert re.search(r"one feature of +8: .* take FLOAT", outputs["c47"])
 

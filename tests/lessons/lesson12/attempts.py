@@ -924,3 +924,19 @@ def prune_and_regrow(there, weights, slopes, moved):
     w = weights * (new & there)[:, :, None, None]
     w.reshape(-1, *w.shape[2:])[grown] = slopes.reshape(-1, *w.shape[2:])[grown]
     return new, w
+
+
+# %% 12.4: the partitioner of another product, and no net below
+# not yet: the partitioner has other parameters than `params`
+def products(params, patterns, x):
+    other = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
+    partitioner = dynamic.Partitioner(other, FLOAT, device.target)
+    engine, products = dynamic_engine(params), []
+    engine.write_tensor("x", x)
+    for pattern in patterns:
+        data = partitioner.encode(pattern)
+        engine.write_tensor("meta_info", data.meta_info)
+        engine.write_tensor("nz_values", data.nz_values)
+        engine.run()
+        products.append(engine.read_tensor("out"))
+    return products

@@ -638,3 +638,17 @@ def kept(graph):
             if value in maker and maker[value].part == "forward":
                 found[value] = value.size * value.dtype.size
     return found
+
+
+# %% 13.4: a tensor compared in Python
+# not yet: expr._1 > 0 is the condition of expr.Select
+def leaky(low, x, slope, g=None):
+    return low.call(popops.map, expr.Select(expr._1, slope * expr._1, x > 0), [x])
+
+
+# %% 13.4: g tested for truth
+# not yet: if g is None
+def leaky(low, x, slope, g=None):
+    if g:
+        return low.call(popops.map, expr.Select(expr._2, slope * expr._2, expr._1 > 0), [x, g])
+    return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])

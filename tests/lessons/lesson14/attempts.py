@@ -216,7 +216,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.2: by what crosses, corners included
-# passed: the 11 of different shapes
+# not yet: also those of the plate's edge and at corners
 def cut(rows, columns, tiles):
     best = None
     for across in range(1, min(tiles, columns) + 1):
