@@ -639,8 +639,10 @@ def _step(
     body.add(Copy(new_gradient, gradient))
     if not params.calc_input_gradients:
         return units
-    x_grads = [layer.copied(part[:, :inputs], body, "input") for part in (of_gates, of_candidate)]
-    return add(graph, *x_grads, body, f"{layer.name}/add input gradients")
+    of_x, of_x_candidate = (
+        layer.copied(part[:, :inputs], body, "input") for part in (of_gates, of_candidate)
+    )
+    return add(graph, of_x, of_x_candidate, body, f"{layer.name}/add input gradients")
 
 
 def _step_reset_after(
@@ -731,6 +733,7 @@ def _weight_gradients(
         whole = concat(totals)
         grads_of = [whole[:, :inputs], whole[:, inputs:]]
     return GruWeights(
-        *(in_order(grads, order) for grads in grads_of),
+        in_order(grads_of[0], order),
+        in_order(grads_of[1], order),
         layer.bias_gradient(in_order(bias_total, order), weights.biases, prog),
     )
