@@ -12,6 +12,7 @@ from ipu_teach.poplibs.checks import add_codelets as add_codelets
 from ipu_teach.poplibs.face import offered as _offered
 from ipu_teach.poplibs.popnn import (
     bn as bn,
+    ctc_loss as ctc_loss,
     gn as gn,
     gru as gru,
     in_ as in_,
@@ -31,4 +32,4 @@ from ipu_teach.poplibs.popops.sorting import (
 )
 
 if not _typing.TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names
-    __all__ = _offered(globals(), "bn", "gn", "gru", "in_", "ln", "lstm", "pooling")
+    __all__ = _offered(globals(), "bn", "ctc_loss", "gn", "gru", "in_", "ln", "lstm", "pooling")

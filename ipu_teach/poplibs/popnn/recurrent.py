@@ -271,8 +271,7 @@ class Layer(Generic[Params]):
         per_tile = -(-grains // self.graph.target.num_tiles)
         for tile, begin in enumerate(range(0, grains, per_tile)):
             self.graph.set_tile_mapping(variable[:, begin : begin + per_tile], tile)
-        by_unit = variable.reshape((prod(outer), size // grain, batch, grain))
-        return by_unit.dim_shuffle([0, 2, 1, 3]).reshape((*outer, batch, size))
+        return from_grains(variable, (*outer, batch, size))
 
     def sequence(self, outer: Sequence[int], size: int, prog: Program, name: str) -> Tensor:
         """Return a variable [time_steps, *outer, batch, size] that a loop writes step by step.
@@ -342,22 +341,23 @@ class TimeLoop:
 
     def at(self, sequence: Tensor, name: str) -> Tensor:
         """Return the current step of a sequence [time_steps, ...], and append the slice."""
-        return dynamic_slice(
+        step = dynamic_slice(
             self._layer.graph,
-            sequence,
+            by_grain(sequence),
             self._index,
             [0],
             [1],
             self.body,
             f"{self._name}/{name}",
-        )[0]
+        )
+        return from_grains(step[0], sequence.shape[1:])
 
     def store(self, sequence: Tensor, value: Tensor, name: str) -> None:
         """Append a write of `value` to the current step of a sequence [time_steps, ...]."""
         dynamic_update(
             self._layer.graph,
-            sequence,
-            value.expand([0]),
+            by_grain(sequence),
+            by_grain(value.expand([0])),
             self._index,
             [0],
             [1],
@@ -370,6 +370,29 @@ class TimeLoop:
         count = sub_in_place if self._backward else add_in_place
         count(self._layer.graph, self._index, 1, self.body, f"{self._name}/count")
         self._prog.add(Repeat(self._layer.params.time_steps, self.body))
+
+
+def by_grain(sequence: Tensor) -> Tensor:
+    """Return [time_steps, elements], a view of a sequence [time_steps, ..., batch, size].
+
+    The elements of a step are in the order of a `Layer.variable` in memory, grain by grain. Slices
+    of this view are built much faster than those of a view in another order.
+    """
+    *outer, batch, size = sequence.shape
+    grain = gcd(GRAIN, size)
+    rank = len(outer)
+    split = sequence.reshape((*outer, batch, size // grain, grain))
+    ordered = split.dim_shuffle([*range(rank), rank + 1, rank, rank + 2])
+    return ordered.reshape((outer[0], prod(sequence.shape[1:])))
+
+
+def from_grains(elements: Tensor, shape: Shape) -> Tensor:
+    """Return a step of `by_grain` as a view of `shape`, [..., batch, size]."""
+    *outer, batch, size = shape
+    grain = gcd(GRAIN, size)
+    rank = len(outer)
+    split = elements.reshape((*outer, size // grain, batch, grain))
+    return split.dim_shuffle([*range(rank), rank + 1, rank, rank + 2]).reshape(shape)
 
 
 def flat_units(units: Tensor) -> Tensor:
