@@ -2,7 +2,7 @@
 
 from poplar_rows import Row
 
-from poplibs_rows.recurrent import RECURRENT
+from poplibs_rows.recurrent import CTC, RECURRENT
 
 _KINDS = "`kind` is a `NonLinearityType` or its name"
 
@@ -162,13 +162,14 @@ POPNN = [
     ),
     *_LAYERS,
     *RECURRENT,
+    *CTC,
     Row(
         "popnn max_pool, batch_norm, group_norm, layer_norm, instance_norm",
         "",
         "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn",
     ),
     Row(
-        "popnn rnn, augru, CTC",
+        "popnn rnn, augru, CTC inference",
         "",
         "popops and poplin, of which they can be composed",
     ),

@@ -1,4 +1,4 @@
-"""Rows of docs/poplibs.md for the recurrent layers of popnn."""
+"""Rows of docs/poplibs.md for the recurrent layers and the CTC loss of popnn."""
 
 from poplar_rows import Row
 
@@ -120,4 +120,41 @@ RECURRENT = [
         f"popnn.lstm.zero_initial_state(graph, {_STATES['lstm']}, prog)",
     ),
     *_layer("gru", "Gru", "BASIC_GRU_CELL_RESET_GATE"),
+]
+
+_PLAN = "popnn.ctc_loss.plan(graph, FLOAT, FLOAT, 2, 4, 3, 3)"
+_SEQUENCES = (
+    "t.reshape((4, 2, 3)), concat([labels, labels[:2]]).reshape((2, 3)), "
+    "labels[:2], labels[2:], prog, 0"
+)
+_LENGTHS = "PopLibs' calls are in `popnn::ctc`; lengths and labels are UNSIGNED_INT"
+
+CTC = [
+    Row(
+        "popnn::ctc::plan",
+        "poplibs.popnn.ctc_loss.plan",
+        "divides the labels, not the time",
+        _PLAN,
+    ),
+    Row(
+        "popnn::ctc::createDataInput",
+        "poplibs.popnn.ctc_loss.create_data_input",
+        "",
+        f"popnn.ctc_loss.create_data_input(graph, FLOAT, 2, 4, 3, {_PLAN})",
+    ),
+    Row(
+        "popnn::ctc::createLabelsInput",
+        "poplibs.popnn.ctc_loss.create_labels_input",
+        "UNSIGNED_INT",
+        f"popnn.ctc_loss.create_labels_input(graph, UNSIGNED_INT, 2, 3, {_PLAN})",
+    ),
+    *(
+        Row(
+            f"popnn::ctc::calcLossAndGradient{name}",
+            f"poplibs.popnn.ctc_loss.calc_loss_and_gradient_{ours}",
+            _LENGTHS,
+            f"popnn.ctc_loss.calc_loss_and_gradient_{ours}(graph, FLOAT, {_SEQUENCES}, {_PLAN})",
+        )
+        for name, ours in (("LogProbabilities", "log_probabilities"), ("Logits", "logits"))
+    ),
 ]
