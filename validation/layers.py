@@ -46,8 +46,8 @@ KNOWN_NOT_TO_HOLD = {
 TOO_WIDE = "conv_5x200_1_in_100_out_bs1440"
 RECURRENT = "built by popnn.lstm and popnn.gru, whose loop is costed for all time steps"
 CTC = (
-    "known not to hold: PopLibs computes alpha and beta at the same time, and divides the time over "
-    "the tiles, too (popnn/CTCLossPlan.cpp); here, a loop for each has a superstep for every step"
+    "known not to hold: PopLibs computes alpha and beta at the same time, and divides the time "
+    "over the tiles, too (popnn/CTCLossPlan.cpp); here each has a loop, with a superstep per step"
 )
 
 
@@ -161,7 +161,7 @@ def recurrent(layer: LayerLine, version: str) -> int:
     make = {"lstm": lstm.LstmParams, "gru": gru.GruParams}[kind]
     order = list(cell_units)
     order = order[::-1] if "shuffled" in variants else order
-    params: Any = make(dtype, int(batch), 2, [int(inputs), int(units)], cell_order=order)  # type: ignore[operator]
+    params: Any = make(dtype, int(batch), 2, [int(inputs), int(units)], cell_order=order)
     graph = Graph(machine(version))
     program = Sequence()
     x, weights, start = (

@@ -278,7 +278,8 @@ def plan(
         raise refused("adds probabilities in FLOAT only.", next_step="leave out partialsType.")
     workers = graph.target.num_tiles * graph.target.num_worker_contexts
     parts = max(1, min(int(max_label_length), workers // int(batch_size)))
-    return Plan(in_type, out_type, *(int(size) for size in sizes.values()), parts)
+    batch, steps, labels, classes = (int(size) for size in sizes.values())
+    return Plan(in_type, out_type, batch, steps, labels, classes, parts)
 
 
 @library
