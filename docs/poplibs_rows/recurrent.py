@@ -22,6 +22,17 @@ _RETURNED = "returns the gradients of input and units, for which PopLibs has poi
 _FIELDS = "the fields of `RnnParams` are its own; no numbers of steps that vary"
 
 
+def _creators(module: str, params: str) -> list[Row]:
+    rows = []
+    for name in ("Input", "InitialState", "Weights", "WeightsKernel", "WeightsBiases"):
+        ours = "create" + "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+        call = f"popnn.{module}.{ours}(graph, {params})"
+        rows.append(
+            Row(f"popnn::{module}::create{name}", f"poplibs.popnn.{module}.{ours}", "", call)
+        )
+    return rows
+
+
 def _layer(module: str, prefix: str, units: str) -> list[Row]:
     """Return the rows of a module: `prefix` begins the names of its classes, such as "Lstm"."""
     path, cpp = f"poplibs.popnn.{module}", f"popnn::{module}"
@@ -68,17 +79,7 @@ def _layer(module: str, prefix: str, units: str) -> list[Row]:
             "",
             f"popnn.{module}.{order}()",
         ),
-        *(
-            Row(
-                f"{cpp}::create{name}",
-                f"{path}.create_{''.join(f'_{c.lower()}' if c.isupper() else c for c in name)[1:]}",
-                "",
-                f"popnn.{module}.create_"
-                f"{''.join(f'_{c.lower()}' if c.isupper() else c for c in name)[1:]}"
-                f"(graph, {params})",
-            )
-            for name in ("Input", "InitialState", "Weights", "WeightsKernel", "WeightsBiases")
-        ),
+        *_creators(module, params),
         *(
             Row(
                 f"{cpp}::{module}{suffix}",
