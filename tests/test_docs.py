@@ -54,7 +54,16 @@ from poplibs_rows import LIBRARIES as TABLES  # noqa: E402
 pytestmark = pytest.mark.usefixtures("marked_codelets")
 
 ROWS = [row for rows in (*SECTIONS.values(), *TABLES.values()) for row in rows]
-LAYERS = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling
+LAYERS = (
+    popnn.bn,
+    popnn.ctc_loss,
+    popnn.gn,
+    popnn.gru,
+    popnn.in_,
+    popnn.ln,
+    popnn.lstm,
+    popnn.pooling,
+)
 NAMED = [row for row in ROWS if row.ours]
 MISSING = [row for row in ROWS if not row.ours]
 

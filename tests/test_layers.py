@@ -366,7 +366,7 @@ def test_other_names_for_them_say_which_to_use() -> None:
             "batch_norm",
             "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn.",
         ),
-        ("lstm", "popops and poplin, of which they can be composed."),
+        ("rnn", "popops and poplin, of which they can be composed."),
     ):
         with pytest.raises(NotOfferedError) as caught:
             getattr(popnn, name)

@@ -189,7 +189,7 @@ def test_modules_of_the_package_are_still_found() -> None:
         ("ipu_teach.poplibs.popops", "addInPlace", "did you mean 'add_in_place'?"),
         (
             "ipu_teach.poplibs.popnn",
-            "lstm",
+            "augru",
             "use instead: popops and poplin, of which they can be composed.",
         ),
     ],

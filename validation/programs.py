@@ -34,24 +34,25 @@ def machine(version: str, **changes: object) -> Target:
     return IPUModel(version, **changes).create_device().target
 
 
-def profile(graph: Graph, program: Program) -> Report:
+def profile(graph: Graph, program: Program, repeats: int | None = None) -> Report:
     """Return the report of `program` as if it had run once.
 
-    The program may contain sequences and counted loops, but no branches.
+    The program may contain sequences and counted loops, but no branches. If `repeats` is given,
+    every loop runs that many times.
     """
     compiled = compile_programs(graph, [program])
     log = StepLog()
-    log.add(array("i", _steps(compiled.programs[0])))
+    log.add(array("i", _steps(compiled.programs[0], repeats)))
     return Report(CompiledProfile(CostModel(compiled)), log.snapshot())
 
 
-def _steps(node: Node) -> Iterator[int]:
+def _steps(node: Node, repeats: int | None) -> Iterator[int]:
     if node.step >= 0:
         yield node.step
     else:
-        for _ in range(node.count if node.kind == "Repeat" else 1):
+        for _ in range((repeats or node.count) if node.kind == "Repeat" else 1):
             for child in node.children:
-                yield from _steps(child)
+                yield from _steps(child, repeats)
 
 
 # --- profiling: graphcore/tutorials, tutorials/poplar/tut4_profiling ------------------------------

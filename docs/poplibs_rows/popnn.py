@@ -2,6 +2,8 @@
 
 from poplar_rows import Row
 
+from poplibs_rows.recurrent import CTC, RECURRENT
+
 _KINDS = "`kind` is a `NonLinearityType` or its name"
 
 _POOL = (
@@ -159,13 +161,15 @@ POPNN = [
         "popnn.add_codelets(graph)",
     ),
     *_LAYERS,
+    *RECURRENT,
+    *CTC,
     Row(
         "popnn max_pool, batch_norm, group_norm, layer_norm, instance_norm",
         "",
         "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn",
     ),
     Row(
-        "popnn recurrent layers, CTC",
+        "popnn rnn, augru, CTC inference",
         "",
         "popops and poplin, of which they can be composed",
     ),

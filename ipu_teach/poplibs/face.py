@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ipu_teach._support.elsewhere import not_in
 
-_LAYERS = "rnn lstm gru augru ctc ctc_loss ctc_inference"
+_LAYERS = "rnn augru ctc_inference"
 _NAMED_OTHERWISE = "max_pool batch_norm group_norm layer_norm instance_norm"
 _TRANSPOSED = "sparse_dense_mat_mul of both, transposed."
 _DENSE_TABLE = "popops.multi_slice and multi_update_add of a dense table."

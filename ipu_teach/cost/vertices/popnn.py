@@ -153,3 +153,34 @@ def pooling(
     )
     busy_cycles = 13 + average + 10 * gradient + 15 * rows + item_cycles * items + loop_cycles
     return 13 + workers * (fixed_cycles + either(rows > 0, busy_cycles, 0))
+
+
+# The cycles in which a worker adds and multiplies two numbers that are stored as logarithms.
+_LOG_ADD, _LOG_MULTIPLY = 16, 1
+
+
+def ctc_alpha(positions: Size) -> Size:
+    """Return the worker cycles of CTCAlpha or CTCBeta for a time step of some positions.
+
+    A class and the blank before it take 10 cycles to read, decide and write, and two additions and
+    multiplications. A last blank takes one of each. Source: alphaCycles.
+    """
+    pair = 10 + 2 * (_LOG_ADD + _LOG_MULTIPLY)
+    return positions // 2 * pair + positions % 2 * (_LOG_ADD + _LOG_MULTIPLY)
+
+
+def ctc_gradient(positions: Size, classes: Size) -> Size:
+    """Return the worker cycles of a CTC gradient for a time step, given alpha and beta.
+
+    Those of the positions are the difference between gradGivenAlphaCycles and betaCycles. PopLibs
+    computes the softmax's part with popops; each class is assumed to take an exponential, a
+    subtraction, a load and a store, as in the inner loops of popops.
+    """
+    pair = 6 + 2 * (_LOG_ADD + _LOG_MULTIPLY)
+    of_positions = positions // 2 * pair + positions % 2 * (_LOG_ADD + _LOG_MULTIPLY)
+    return of_positions + 6 * classes
+
+
+def ctc_log_sum() -> int:
+    """Return the worker cycles in which two numbers that are stored as logarithms are added."""
+    return 2 + _LOG_ADD

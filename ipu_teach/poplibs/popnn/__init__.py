@@ -10,7 +10,16 @@ import typing as _typing
 
 from ipu_teach.poplibs.checks import add_codelets as add_codelets
 from ipu_teach.poplibs.face import offered as _offered
-from ipu_teach.poplibs.popnn import bn as bn, gn as gn, in_ as in_, ln as ln, pooling as pooling
+from ipu_teach.poplibs.popnn import (
+    bn as bn,
+    ctc_loss as ctc_loss,
+    gn as gn,
+    gru as gru,
+    in_ as in_,
+    ln as ln,
+    lstm as lstm,
+    pooling as pooling,
+)
 from ipu_teach.poplibs.popnn.kinds import *
 from ipu_teach.poplibs.popnn.loss import *
 from ipu_teach.poplibs.popnn.nonlinearity import *
@@ -23,4 +32,4 @@ from ipu_teach.poplibs.popops.sorting import (
 )
 
 if not _typing.TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names
-    __all__ = _offered(globals(), "bn", "gn", "in_", "ln", "pooling")
+    __all__ = _offered(globals(), "bn", "ctc_loss", "gn", "gru", "in_", "ln", "lstm", "pooling")

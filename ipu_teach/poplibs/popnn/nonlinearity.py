@@ -150,9 +150,34 @@ def _new(
 ) -> Tensor:
     check_dtype("x", x, FLOAT, HALF)
     out = result_like(graph, [x], x.shape, x.dtype, name=debug_context)
-    codelet = _codelet(NonLinearity1D, valid_kind, x.dtype)
-    per_tile(graph, codelet, out, {"x": x, "out": out}, prog=prog, name=debug_context)
+    activate(graph, valid_kind, x, out, prog, debug_context)
     return out
+
+
+def activate(
+    graph: Graph, kind: NonLinearityType, x: Tensor, out: Tensor, prog: Program, name: str
+) -> None:
+    """Write f(x) to `out`, where f is the elementwise non-linearity `kind`."""
+    codelet = _codelet(NonLinearity1D, kind, x.dtype)
+    per_tile(graph, codelet, out, {"x": x, "out": out}, prog=prog, name=name)
+
+
+def activation_gradient(
+    graph: Graph,
+    kind: NonLinearityType,
+    act: Tensor,
+    gradient: Tensor,
+    out: Tensor,
+    prog: Program,
+    name: str,
+) -> None:
+    """Write the gradient of the input of the elementwise non-linearity `kind` to `out`.
+
+    `act` is its output, and `gradient` the gradient of its output.
+    """
+    operands = {"act": act, "gradient": gradient, "out": out}
+    codelet = _codelet(NonLinearityGrad1D, kind, act.dtype)
+    per_tile(graph, codelet, out, operands, prog=prog, name=name)
 
 
 @library
@@ -209,9 +234,7 @@ def non_linearity_input_gradient(
     advice = "give the output or the input of the forward call as act."
     check_alike(advice, act=act, out_gradient=out_gradient)
     out = result_like(graph, [act], act.shape, act.dtype, name=debug_context)
-    operands = {"act": act, "gradient": out_gradient, "out": out}
-    codelet = _codelet(NonLinearityGrad1D, valid_kind, act.dtype)
-    per_tile(graph, codelet, out, operands, prog=prog, name=debug_context)
+    activation_gradient(graph, valid_kind, act, out_gradient, out, prog, debug_context)
     return out
 
 
