@@ -55,8 +55,8 @@ These differences from PopLibs apply to all functions:
 * Where C++ requires a constant tensor, you may pass a number.
 * Integers wrap around.
 * A HALF result is the exact result, rounded once. Sums of HALF are accumulated in FLOAT.
-* Cycles are those of PopLibs' estimators, as far as they are published. If a figure had to be
-  assumed, the docstring of the vertex says so.
+* Cycles are those of PopLibs' estimators, as far as they are published. The docstring of a
+  vertex mentions a figure that is an assumption.
 
 If the kit does not have a function, the second column says "not here", and the last one says what
 to use instead. `docs/make_poplar_table.py` makes this page from the modules in `docs/poplibs_rows`.
