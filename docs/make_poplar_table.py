@@ -18,32 +18,48 @@ import ipu_teach
 PAGE = Path(__file__).with_name("poplar.md")
 HEAD = """# Poplar's names and ours
 
-Names are Poplar's in snake_case; enums and dtypes keep theirs. A getter without arguments is a
-property. Constants, programs and helpers stand under `ipu_teach` as the table shows: `program.Copy`
-is `from ipu_teach.program import Copy`. Where the last column is empty, nothing differs that you
-would notice. "Not here" rows say what to use instead.
+This page lists the names of Poplar, and for each of them the name in this kit and the differences.
+Start with [coming-from-poplar.md](coming-from-poplar.md); the names of the libraries are in
+[poplibs.md](poplibs.md).
 
-Start with [coming-from-poplar.md](coming-from-poplar.md). The libraries have a page of their own:
-[poplibs.md](poplibs.md). This page is made by `docs/make_poplar_table.py`.
+* Names are Poplar's in snake_case. Enums and dtypes keep their spelling. A getter without arguments
+  is a property.
+* Python names begin below `ipu_teach`, so `program.Copy` in the table means
+  `from ipu_teach.program import Copy`.
+* If the last column is empty, you will notice no difference. Otherwise, the name in the second
+  column is the subject of each of its statements.
+* If the kit does not have a name, the second column says "not here", and the last one says what to
+  use instead.
+
+`docs/make_poplar_table.py` makes this page.
 """
 LIBRARIES_PAGE = Path(__file__).with_name("poplibs.md")
 LIBRARIES_HEAD = """# PopLibs' functions and ours
 
-Names are PopLibs' in snake_case. `poplibs.popops.add` is `from ipu_teach.poplibs import popops`,
-then `popops.add`. Every call has the form `fn(graph, inputs…, prog, debug_context="name")`: it
-appends to the Sequence `prog`, maps what it makes, and runs nothing. The name is that of its
-compute sets in a profile. Wrong arguments raise `PoplibsError` at the call.
+This page lists the functions of PopLibs, and for each of them the function in this kit and the
+differences.
 
-A few things differ from PopLibs throughout. There is nothing to load before the first call. Options
-stand in a dict, under PopLibs' names or in snake case: `options={"accumType.interTile": "half"}`;
-what a call does not know is an error that says what was meant, and those that choose between
-implementations of which there is one here are taken and change nothing. Numbers may stand where C++
-wants a constant tensor. Integers wrap. A HALF result is the exact one rounded once, and sums of
-HALF are carried in FLOAT. Cycles are those of PopLibs' estimators, as far as they are published;
-where one had to be assumed, the docstring of the vertex says so. Rows that say "not here" name what
-to use instead.
+Names are PopLibs' in snake_case. `poplibs.popops.add` in the table means
+`from ipu_teach.poplibs import popops`, and then `popops.add`. Every call has the form
+`fn(graph, inputs…, prog, debug_context="name")`. It appends programs to the Sequence `prog`, and
+maps the tensors that it makes, but it runs nothing. In a profile, its compute sets have the name
+`debug_context`. Wrong arguments raise `PoplibsError` at the call.
 
-This page is made by `docs/make_poplar_table.py` from the modules in `docs/poplibs_rows`.
+These differences from PopLibs apply to all functions:
+
+* You do not have to load anything before the first call.
+* Options are a dict with PopLibs' names, or with the same names in snake_case, as in
+  `options={"accumType.interTile": "half"}`. An option that the call does not know is an error that
+  names the option that you may have meant. Some options choose between implementations. If the kit
+  has only one of them, it accepts the option without any effect.
+* Where C++ requires a constant tensor, you may pass a number.
+* Integers wrap around.
+* A HALF result is the exact result, rounded once. Sums of HALF are accumulated in FLOAT.
+* Cycles are those of PopLibs' estimators, as far as they are published. The docstring of a
+  vertex mentions a figure that is an assumption.
+
+If the kit does not have a function, the second column says "not here", and the last one says what
+to use instead. `docs/make_poplar_table.py` makes this page from the modules in `docs/poplibs_rows`.
 """
 
 

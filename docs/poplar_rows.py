@@ -31,128 +31,130 @@ TARGET = [
     Row(
         "IPUModel",
         "IPUModel",
-        "fields are keywords too: `IPUModel(tiles_per_ipu=13)`; the presets are ipu1, ipu2, bow "
-        "and c600",
+        "the fields are also keywords, as in `IPUModel(tiles_per_ipu=13)`; the versions are "
+        "ipu1, ipu2, bow and c600",
         'IPUModel("ipu2", tiles_per_ipu=13)',
     ),
     Row(
         "IPUModel::createDevice",
         "IPUModel.create_device",
-        "no options; half always rounds",
+        "takes no options; results in HALF are always rounded",
         "IPUModel().create_device()",
     ),
     Row(
         "IPUModel::numIPUs",
         "Target.num_ipus",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.num_ipus",
         "IPUs of the machine.",
     ),
     Row(
         "IPUModel::tilesPerIPU",
         "Target.tiles_per_ipu",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.tiles_per_ipu",
         "Tiles of each IPU.",
     ),
     Row(
         "IPUModel::numWorkerContexts",
         "Target.num_worker_contexts",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.num_worker_contexts",
         "Workers of each tile.",
     ),
     Row(
         "IPUModel::memoryBytesPerTile",
         "Target.memory_bytes_per_tile",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.memory_bytes_per_tile",
         "Memory of one tile, in bytes.",
     ),
     Row(
         "IPUModel::tileClockFrequency",
         "Target.tile_clock_frequency",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.tile_clock_frequency",
         "Clock of the tiles, in Hz.",
     ),
     Row(
         "IPUModel::exchangeBytesPerCycle",
         "Target.exchange_bytes_per_cycle",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.exchange_bytes_per_cycle",
         "Bytes that a tile sends, and receives, in a cycle of exchange.",
     ),
     Row(
         "IPUModel::memcpyBytesPerCycle",
         "Target.memcpy_bytes_per_cycle",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.memcpy_bytes_per_cycle",
         "Bytes that a tile copies in its own memory in a cycle.",
     ),
     Row(
         "IPUModel::minIPUSyncDelay",
         "Target.min_ipu_sync_delay",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.min_ipu_sync_delay",
         "Cycles that every sync inside an IPU takes at least.",
     ),
     Row(
         "IPUModel::relativeSyncDelay",
         "Target.relative_sync_delay",
-        'the words "AUTO" and "NO_DELAY", not an enum',
+        'is the word "AUTO" or "NO_DELAY", not an enum',
         "target.relative_sync_delay",
         "Whether a sync also costs a delay of its own.",
     ),
     Row(
         "IPUModel::globalSyncCycles",
         "Target.global_sync_cycles",
-        "set it on the model, read it from the target",
+        "you set it on the model, and read it from the target",
         "target.global_sync_cycles",
         "Cycles of a sync of several IPUs.",
     ),
     Row(
         "popart::SyncPattern",
         "Target.sync_pattern",
-        'the words "FULL", "SINGLE_PIPELINE" and "REPLICA_AND_LADDER"; a group is a replica',
+        'is the word "FULL", "SINGLE_PIPELINE" or "REPLICA_AND_LADDER"; IPUs of one replica '
+        "form a group",
         "target.sync_pattern",
         "Whether all IPUs wait when one talks to the host or to streaming memory.",
     ),
     Row(
         "popart::SessionOptions::numIOTiles",
         "Target.io_tiles",
-        "any number that leaves a tile to compute, where PopART wants an even one from 32 to 192",
+        "may be any number that leaves a tile to compute; PopART requires an even number from "
+        "32 to 192",
         "target.io_tiles",
         "Tiles of each IPU, its first ones, that are set aside for transfers.",
     ),
     Row(
         "IPUModel::IPUVersion",
         "Target.ipu_version",
-        "given to the constructor and fixed",
+        "is an argument of the constructor, and cannot be changed later",
         "target.ipu_version",
         "The name of the preset.",
     ),
     Row(
         "Target",
         "Target",
-        "a frozen description; every figure in it has a source: `ipu_teach.target.source`",
+        "cannot be changed; `ipu_teach.target.source` returns the source of each figure in it",
     ),
     Row(
         "Target::createIPUTarget",
         "Target.create_ipu_target",
-        "any field may be changed by name; `target.make_target` is the same as a function",
+        "can set any field by its name; `target.make_target` does the same",
         'ipu_teach.Target.create_ipu_target(2, "ipu2")',
     ),
     Row(
         "Target::getNumTiles",
         "Target.num_tiles",
-        "a property, like all that follow without brackets",
+        "is a property, like all names below that have no brackets",
         "target.num_tiles",
     ),
     Row(
         "Target::getIpuLinkTopology",
         "Target.ipu_link_topology",
-        'a ladder is "MESH"',
+        'returns "MESH" for a ladder',
         "target.ipu_link_topology",
     ),
     Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
@@ -196,35 +198,35 @@ TARGET = [
     Row(
         "Target::getTypeSize",
         "Target.get_type_size",
-        "or `FLOAT.size`",
+        "`FLOAT.size` is the same",
         "target.get_type_size(FLOAT)",
     ),
-    Row("Device", "Device", "always simulated"),
+    Row("Device", "Device", "is always simulated"),
     Row(
         "Device::getTarget",
         "Device.target",
-        "a property",
+        "is a property",
         "device.target",
         "The description of the machine.",
     ),
     Row(
         "Device::getId",
         "Device.id",
-        "a property",
+        "is a property",
         "device.id",
         "A number that tells two devices apart.",
     ),
     Row(
         "Device::attach",
         "Device.attach",
-        "a device from `IPUModel` may be used without it",
+        "is not needed for a device from `IPUModel`",
         "device.attach()",
     ),
     Row("Device::detach", "Device.detach", "", "device.detach()"),
     Row(
         "Device::isAttached",
         "Device.is_attached",
-        "an attribute",
+        "is an attribute",
         "device.is_attached",
         "Whether some program has taken it.",
     ),
@@ -244,10 +246,10 @@ TARGET = [
     Row(
         "Device::supportsRemoteBuffers",
         "Device.supports_remote_buffers",
-        "a property; always True",
+        "is a property, and always True",
         "device.supports_remote_buffers",
     ),
-    Row("DeviceManager", "DeviceManager", "lends simulated devices", "ipu_teach.DeviceManager()"),
+    Row("DeviceManager", "DeviceManager", "manages simulated devices", "ipu_teach.DeviceManager()"),
     Row(
         "DeviceManager::createDeviceManager",
         "DeviceManager.create_device_manager",
@@ -257,90 +259,98 @@ TARGET = [
     Row(
         "DeviceManager::getDevices",
         "DeviceManager.get_devices",
-        "asking for hardware raises `NoHardwareError`",
+        "raises `NoHardwareError` if you ask for hardware",
         "manager.get_devices(ipu_teach.TargetType.IPU_MODEL, 2)",
     ),
     Row("DeviceManager::getDevice", "DeviceManager.get_device", "", "manager.get_device(0)"),
     Row(
         "DeviceManager::getNumDevices",
         "DeviceManager.num_devices",
-        "a property",
+        "is a property",
         "manager.num_devices",
     ),
-    Row("TargetType", "TargetType", "IPU exists and is refused", "ipu_teach.TargetType.IPU_MODEL"),
+    Row(
+        "TargetType",
+        "TargetType",
+        "has the member IPU, but requests for it are refused",
+        "ipu_teach.TargetType.IPU_MODEL",
+    ),
 ]
 
 GRAPH = [
-    Row("Graph", "Graph", "takes a target or a device", "Graph(device)"),
+    Row("Graph", "Graph", "accepts a target or a device", "Graph(device)"),
     Row(
         "Graph::addVariable",
         "Graph.add_variable",
-        "reading it before anything wrote it is an error",
+        "a read of elements that nothing has written is an error",
         'graph.add_variable(FLOAT, (2, 3), "x")',
     ),
     Row("VariableMappingMethod", "VariableMappingMethod", "", "VariableMappingMethod.LINEAR"),
     Row(
         "Graph::addConstant",
         "Graph.add_constant",
-        "any dtype, half too; one number or an array",
+        "accepts any dtype, including HALF, and a number or an array",
         "graph.add_constant(HALF, 3, [1, 2, 3])",
     ),
     Row("Graph::clone", "Graph.clone", "", "graph.clone(t)"),
     Row("Graph::cloneN", "Graph.clone_n", "", "graph.clone_n(t, 3)"),
     Row("TensorCloneMethod", "TensorCloneMethod", "", "TensorCloneMethod.CREATE_NEW_ORDER"),
     Row("Graph::isConstant", "Graph.is_constant", "", "graph.is_constant(t)"),
-    Row("Graph::getNumVertices", "Graph.num_vertices", "a property", "graph.num_vertices"),
+    Row("Graph::getNumVertices", "Graph.num_vertices", "is a property", "graph.num_vertices"),
     Row(
         "Graph::setTileMapping",
         "Graph.set_tile_mapping",
-        "the same call maps a range of vertices",
+        "also maps a range of vertices",
         "graph.set_tile_mapping(t, 1)",
     ),
     Row(
         "Graph::getTileMapping",
         "Graph.get_tile_mapping",
-        "intervals are (begin, end) pairs",
+        "returns intervals as pairs (begin, end)",
         "graph.get_tile_mapping(t)",
     ),
     Row("Graph::addComputeSet", "Graph.add_compute_set", "", 'graph.add_compute_set("cs")'),
     Row(
         "Graph::addVertex",
         "Graph.add_vertex",
-        "takes the class, and the fields by keyword",
+        "takes the vertex class, and the fields as keywords",
         "graph.add_vertex(cs, Sum, x=vec, out=one)",
     ),
     Row(
         "(a loop of addVertex)",
         "Graph.add_vertices",
-        "ours alone: one call for many vertices, the same graph",
+        "exists only in this kit: one call adds many vertices, and the graph is the same",
         "graph.add_vertices(cs, Sum, [0, 1, 2, 3], x=t, out=t[:, 0].reshape(4))",
     ),
     Row(
-        "Graph::connect", "Graph.connect", "scalars of state too", 'graph.connect(vertex["x"], vec)'
+        "Graph::connect",
+        "Graph.connect",
+        "also connects scalars of state",
+        'graph.connect(vertex["x"], vec)',
     ),
     Row(
         "Graph::setFieldSize",
         "Graph.set_field_size",
-        "for a list that is connected part by part, and for a Vector of state; what is connected "
-        "whole has its tensor's length",
+        "is for a list that is connected part by part, and for a Vector of state; a field that "
+        "is connected as a whole has the length of its tensor",
         'graph.set_field_size(graph.add_vertex(cs, Total)["parts"], 3)',
     ),
     Row(
         "Graph::setInitialValue",
         "Graph.set_initial_value",
-        "applied at every load",
+        "takes effect at every load",
         "graph.set_initial_value(vec, 0)",
     ),
     Row(
         "Graph::setPerfEstimate",
         "Graph.set_perf_estimate",
-        "cycles only",
+        "takes only cycles into account",
         "graph.set_perf_estimate(vertex, 20)",
     ),
     Row(
         "Graph::registerPerfEstimator",
         "Graph.register_perf_estimator",
-        "or write `def cycles(self, target)` in the vertex class",
+        "`def cycles(self, target)` in the vertex class has the same effect",
         "graph.register_perf_estimator(Sum, lambda shapes, target: 20)",
     ),
     Row(
@@ -352,27 +362,27 @@ GRAPH = [
     Row(
         "Graph::addCodelets",
         "Graph.add_codelets",
-        "takes classes, modules and Python files; a class that you pass to `add_vertex` needs no "
-        "adding",
+        "accepts classes, modules and Python files; a class that you pass to `add_vertex` does "
+        "not have to be added",
         "graph.add_codelets(Sum)",
     ),
     Row("Graph::hasCodelet", "Graph.has_codelet", "", 'graph.has_codelet("Sum")'),
     Row(
         "(a codelet that every graph knows)",
         "codelet",
-        "ours alone: a decorator of the vertex class",
+        "exists only in this kit: a decorator of the vertex class",
         "codelet(Sum)",
     ),
     Row(
         "Graph::createHostWrite",
         "Graph.create_host_write",
-        "a handle of its own: what the host reads too has another",
+        "needs a handle of its own; if the host also reads the tensor, that needs another handle",
         'graph.create_host_write("put", vec)',
     ),
     Row(
         "Graph::createHostRead",
         "Graph.create_host_read",
-        "a handle of its own: what the host writes too has another",
+        "needs a handle of its own; if the host also writes the tensor, that needs another handle",
         'graph.create_host_read("get", vec)',
     ),
     Row(
@@ -390,28 +400,28 @@ GRAPH = [
     Row(
         "ReplicatedStreamMode",
         "ReplicatedStreamMode",
-        "a transfer of an array holds what all replicas get, one after the other; functions are "
-        "called for each, with `replica=…` if they take it",
+        "a transfer from an array has the data of all replicas, one after the other; a function "
+        "is called for each replica, with `replica=…` if it has this parameter",
         "ReplicatedStreamMode.BROADCAST",
     ),
     Row(
         "Graph::addRemoteBuffer",
         "Graph.add_remote_buffer",
-        "nothing is rearranged on the host, so there are no options for it",
+        "has no options for rearranging on the host, because nothing is rearranged",
         'graph.add_remote_buffer("weights", FLOAT, 24, 10)',
     ),
-    Row("RemoteBuffer", "RemoteBuffer", "made by the graph"),
+    Row("RemoteBuffer", "RemoteBuffer", "is made by the graph"),
     Row(
         "popxl::remote_buffer",
         "Graph.add_remote_buffer",
-        "entries are `repeats`; an entry is flat",
+        "the number of entries is `repeats`, and an entry has one dimension",
         'graph.add_remote_buffer("weights", FLOAT, 24, 10)',
     ),
     Row(
         "popart::RecomputationType, poptorch::recomputationCheckpoint",
         "schedules.recompute",
-        "a list of steps, from which a loop builds the program; whoever writes the layers chooses "
-        "those whose inputs are kept",
+        "returns a list of steps, from which you build the program in a loop; you choose the "
+        "layers whose inputs are kept",
         "schedules.recompute(6, [0, 3])",
     ),
     Row(
@@ -424,8 +434,9 @@ GRAPH = [
     Row(
         "replication_factor",
         "Graph",
-        "an argument of the graph, whose target is then that of one replica; `read_tensor` gives "
-        "(R, …), `write_tensor` takes that or what is for all",
+        "is an argument of the graph, whose target is then that of one replica; `read_tensor` "
+        "returns the shape (R, …), and `write_tensor` accepts this shape, or one array for all "
+        "replicas",
         "Graph(device, replication_factor=1)",
         "How many times the graph is there, each time on an equal part of the IPUs.",
     ),
@@ -438,13 +449,13 @@ GRAPH = [
     Row(
         "Graph::createReplicatedGraph",
         "Graph.create_replicated_graph",
-        "before the first variable, and once",
+        "must be called once, and before the first variable is added",
         "Graph(device).create_replicated_graph(1)",
     ),
     Row(
         "Graph::getNonReplicatedTensor",
         "Graph.get_non_replicated_tensor",
-        "may be asked of either graph",
+        "can be called on either graph",
         "graph.get_non_replicated_tensor(vec)",
     ),
     Row(
@@ -457,12 +468,12 @@ GRAPH = [
     Row(
         "Graph::addHostFunction",
         "",
-        "copy to a stream that ends in a function: `engine.connect_stream`",
+        "copy to a stream to which `engine.connect_stream` connects a function",
     ),
     Row(
         "Graph::getTarget",
         "Graph.target",
-        "an attribute",
+        "is an attribute",
         "graph.target",
         "The machine that the graph is built for.",
     ),
@@ -478,30 +489,35 @@ GRAPH = [
         "",
         "graph.output_compute_graph(io.StringIO(), prog)",
     ),
-    Row("Graph::serialize", "", "keep the Python that builds the graph, or save the executable"),
     Row(
-        "DebugContext", "DebugContext", "a str, and a str will do", 'DebugContext("layer", "model")'
+        "Graph::serialize", "", "keep the Python code that builds the graph, or save the executable"
+    ),
+    Row(
+        "DebugContext",
+        "DebugContext",
+        "is a str, and wherever it is expected you may pass a plain str",
+        'DebugContext("layer", "model")',
     ),
 ]
 
 TENSOR = [
-    Row("Tensor", "Tensor", "made by a graph, never by hand"),
+    Row("Tensor", "Tensor", "is returned by a graph; you never construct it yourself"),
     Row(
         "Tensor::operator[]",
         "Tensor.__getitem__",
-        "Python's slices and negative indices work too, which count from the end, and lists of "
-        "indices",
+        "also accepts Python's slices, lists of indices, and negative indices, which count from "
+        "the end",
         "t[1, 2:4]",
         "Elements by integers and slices, as in numpy; a view.",
     ),
     Row(
         "Tensor::slice",
         "Tensor.slice",
-        "one dimension at a time; several: `t[a:b, c:d]`; nothing negative but `dim`",
+        "slices one dimension; for several, write `t[a:b, c:d]`; only `dim` may be negative",
         "t.slice(0, 2, 1)",
     ),
     Row("Tensor::slices", "Tensor.slices", "", "t.slices([(0, 1), (2, 4)])"),
-    Row("Tensor::index", "Tensor.index", "nothing negative", "t.index([1, 2])"),
+    Row("Tensor::index", "Tensor.index", "does not accept negative indices", "t.index([1, 2])"),
     Row("Tensor::flatten", "Tensor.flatten", "", "t.flatten()"),
     Row("Tensor::reshape", "Tensor.reshape", "", "t.reshape((6, 4))"),
     Row("Tensor::reshapePartial", "Tensor.reshape_partial", "", "t.reshape_partial(1, 2, [2, 3])"),
@@ -513,7 +529,7 @@ TENSOR = [
         "t.dim_shuffle_partial([0], [1])",
     ),
     Row("Tensor::dimRoll", "Tensor.dim_roll", "", "t.dim_roll(1)"),
-    Row("Tensor::transpose", "Tensor.transpose", "also `t.T`", "t.transpose()"),
+    Row("Tensor::transpose", "Tensor.transpose", "`t.T` is the same", "t.transpose()"),
     Row("Tensor::expand", "Tensor.expand", "", "t.expand([0])"),
     Row("Tensor::squeeze", "Tensor.squeeze", "", "t.squeeze([])"),
     Row("Tensor::broadcast", "Tensor.broadcast", "", "t.broadcast(2, 0)"),
@@ -525,7 +541,7 @@ TENSOR = [
     Row(
         "Tensor::numElements",
         "Tensor.num_elements",
-        "a property",
+        "is a property",
         "t.num_elements",
         "How many elements the view has.",
     ),
@@ -533,15 +549,15 @@ TENSOR = [
     Row(
         "Tensor::shape",
         "Tensor.shape",
-        "a property; a tuple",
+        "is a property, and a tuple",
         "t.shape",
         "The lengths of the dimensions.",
     ),
-    Row("Tensor::rank", "Tensor.rank", "a property", "t.rank"),
+    Row("Tensor::rank", "Tensor.rank", "is a property", "t.rank"),
     Row(
         "Tensor::elementType",
         "Tensor.element_type",
-        "a property",
+        "is a property",
         "t.element_type",
         "The dtype of the elements.",
     ),
@@ -565,32 +581,36 @@ TENSOR = [
     Row("Tensor::getDebugStr", "Tensor.get_debug_str", "", "t.get_debug_str()"),
     Row("Tensor::getVarStr", "Tensor.get_var_str", "", "t.get_var_str()"),
     Row("Tensor::shapeToString", "Tensor.shape_to_string", "", "t.shape_to_string()"),
-    Row("Tensor::operator==", "same_view", "a function; `a == b` says the same", "same_view(t, t)"),
-    Row("concat", "concat", "a list, and the dimension", "concat([t, t], 1)"),
+    Row(
+        "Tensor::operator==", "same_view", "is a function; `a == b` is the same", "same_view(t, t)"
+    ),
+    Row("concat", "concat", "takes a list and the dimension", "concat([t, t], 1)"),
     Row("append", "append", "", "append(vec, one)"),
     Row(
         "interleave",
         "",
-        "Poplar has none either: `concat` of `reshape((n, 1))` along dimension 1, then `flatten`",
+        "`concat` the tensors, each reshaped to (n, 1), along dimension 1, then `flatten` "
+        "(Poplar has no such function either)",
     ),
     Row(
         "FLOAT, HALF, INT, …",
         "FLOAT",
-        "classes, never instantiated: `FLOAT.size`, `FLOAT.numpy`; no 64-bit float on a tile",
+        "are classes that are never instantiated, as in `FLOAT.size` and `FLOAT.numpy`; tiles "
+        "have no 64-bit float",
         "FLOAT.numpy",
     ),
     Row(
         "QUARTER, QuarterMetadata",
         "QUARTER",
-        "format and scale are a part of the dtype: `QUARTER[QuarterFormat.F143, -2]`; codes on the "
-        "host; `popops.cast`",
+        "the format and the scale are part of the dtype, as in `QUARTER[QuarterFormat.F143, "
+        "-2]`; arrays on the host have codes; `popops.cast` converts",
         "graph.add_variable(QUARTER[QuarterFormat.F143, -2], 4)",
     ),
     Row("Tensor::hasMetadata", "Tensor.has_metadata", "", "t.has_metadata()"),
     Row(
         "Tensor::getMetadata",
         "Tensor.get_metadata",
-        "of 8-bit floats",
+        "is only for 8-bit floats",
         "graph.add_variable(QUARTER[QuarterFormat.F152, 0], 4).get_metadata()",
     ),
     Row("Tensor::associateMetadata", "", "`tensor.reinterpret(QUARTER[format, scale])`"),
@@ -609,98 +629,122 @@ VERTEX = [
     Row(
         "Vertex",
         "Vertex",
-        "fields are annotations; `compute(self)` is Python and numpy; a field called `in` is "
-        "called `input`, and `bind`, `call`, `compute`, `context`, `cycles`, `debug_context` and "
-        "`fields` are taken",
+        "fields are annotations, and `compute(self)` is Python and numpy; call a field `input` "
+        "instead of `in`; the names `bind`, `call`, `compute`, `context`, `cycles`, "
+        "`debug_context` and `fields` are reserved",
         "Sum.call(x=[1, 2, 3])",
     ),
     Row("MultiVertex", "MultiVertex", "`compute(self, worker)` is called once for each worker"),
     Row(
         "MultiVertex::numWorkers",
         "MultiVertex.num_workers",
-        "without brackets; no field can have this name",
+        "is written without brackets; no field can have this name",
     ),
     Row(
         "SupervisorVertex",
         "SupervisorVertex",
-        "one vertex that has the tile to itself; nothing to start by hand",
+        "has the tile to itself; you do not start the workers yourself",
     ),
-    Row("Input<T>", "Input", "`Input[FLOAT]`; assigning to it is an error", "Input[FLOAT]"),
+    Row(
+        "Input<T>",
+        "Input",
+        "is written `Input[FLOAT]`; an assignment to it is an error",
+        "Input[FLOAT]",
+    ),
     Row(
         "Output<T>",
         "Output",
-        "`Output[FLOAT]`; `+=` on it is an error, and so is reading a single element",
+        "is written `Output[FLOAT]`; `+=` on it is an error, and so is reading a single element",
         "Output[FLOAT]",
     ),
     Row("InOut<T>", "InOut", "", "InOut[FLOAT]"),
     Row(
         "Vector<T>",
         "Vector",
-        "`Vector[Vector[T]]` takes a matrix or a list of tensors; no alignments",
+        "`Vector[Vector[T]]` accepts a matrix or a list of tensors; there are no alignments",
         "Input[Vector[FLOAT]]",
     ),
-    Row("VectorList<T>", "VectorList", "or `Vector[Vector[T]]`", "Input[VectorList[FLOAT]]"),
+    Row(
+        "VectorList<T>",
+        "VectorList",
+        "`Vector[Vector[T]]` is also possible",
+        "Input[VectorList[FLOAT]]",
+    ),
     Row(
         "Vector<Input<Vector<T>>>",
         "Vector",
-        "written `Input[Vector[Vector[T]]]`",
+        "is written `Input[Vector[Vector[T]]]`",
         "Input[Vector[Vector[FLOAT]]]",
     ),
     Row(
         "plain members (state)",
         "Vertex",
-        "a bare dtype: `bias: FLOAT = 0`; a row: `taps: Vector[FLOAT] = [1, 2]`",
+        "is a bare dtype, as in `bias: FLOAT = 0`; several numbers are `taps: Vector[FLOAT] = "
+        "[1, 2]`",
         "",
         "Numbers of the vertex's own that live from run to run.",
     ),
     Row(
         "templates, poputil::templateVertex",
         "graph.vertex.template",
-        "a copy of a class for other dtypes",
+        "makes a copy of a class for other dtypes",
         'ipu_teach.graph.vertex.template(Sum, "SumHalf", {FLOAT: HALF})',
     ),
     Row(
         "VectorLayout",
         "VectorLayout",
-        "in the brackets of a field; no alignment, and it changes nothing but the size of pointers",
+        "is written in the brackets of a field; it has no alignment, and affects only the size "
+        "of pointers",
         "Input[Vector[FLOAT, VectorLayout.ONE_PTR]]",
     ),
     Row(
         '[[poplar::constraint("elem(*x) != elem(*y)")]]',
         "",
-        "nothing: a codelet whose loads need two memory elements says so in its `cycles`",
+        "nothing; if the loads of a codelet need two memory elements, let its `cycles` take "
+        "that into account",
     ),
-    Row("inline assembly, ipu:: intrinsics", "", "numpy in `compute`, and `cycles` for the cost"),
+    Row(
+        "inline assembly, ipu:: intrinsics",
+        "",
+        "write numpy in `compute`, and define `cycles` for the cost",
+    ),
 ]
 
 PROGRAM = [
-    Row("Sequence", "program.Sequence", "also takes a list", "Sequence(Execute(cs), Execute(cs))"),
-    Row("Sequence::add", "program.Sequence.add", "returns the sequence", "prog.add(Execute(cs))"),
+    Row(
+        "Sequence", "program.Sequence", "also accepts a list", "Sequence(Execute(cs), Execute(cs))"
+    ),
+    Row("Sequence::add", "program.Sequence.add", "returns the Sequence", "prog.add(Execute(cs))"),
     Row(
         "Execute",
         "program.Execute",
-        "the second argument receives whether all vertices returned true",
+        "stores in its second argument whether all vertices returned true",
         "Execute(cs, flag)",
     ),
-    Row("Copy", "program.Copy", "counts and dtypes must match; shapes need not", "Copy(t, t2)"),
+    Row(
+        "Copy",
+        "program.Copy",
+        "requires equal numbers of elements and equal dtypes, but not equal shapes",
+        "Copy(t, t2)",
+    ),
     Row(
         "Copy (stream)",
         "program.Copy",
-        "one transfer of the stream's `num_elements`",
+        "transfers the stream's `num_elements` elements",
         "Copy(stream, t)",
         "Move a transfer from a stream into a tensor, or back.",
     ),
     Row(
         "Copy (remote buffer)",
         "program.Copy",
-        "an unwritten row, and one that is not there, are errors",
+        "raises an error for a row that does not exist, or that nothing has written",
         "Copy(t, rows, number.reshape((1,)))",
         "Move rows of a remote buffer into a tensor, or back; the offset holds their numbers.",
     ),
     Row(
         "CrossReplicaCopy",
         "program.CrossReplicaCopy",
-        "the map is a permutation",
+        "requires a map that is a permutation",
         "CrossReplicaCopy(t, graph.clone(t), {0: 0})",
     ),
     Row("Repeat", "program.Repeat", "", "Repeat(3, Execute(cs))"),
@@ -716,8 +760,13 @@ PROGRAM = [
         "",
         "RepeatWhileFalse(Sequence(), flag, Execute(cs))",
     ),
-    Row("If", "program.If", "the second branch may be left out", "If(flag, Execute(cs))"),
-    Row("Switch", "program.Switch", "cases as pairs or a dict", "Switch(number, {0: Execute(cs)})"),
+    Row("If", "program.If", "does not require the second branch", "If(flag, Execute(cs))"),
+    Row(
+        "Switch",
+        "program.Switch",
+        "accepts the cases as pairs or as a dict",
+        "Switch(number, {0: Execute(cs)})",
+    ),
     Row(
         "Switch::switchWithBoundsChecking",
         "program.Switch.switch_with_bounds_checking",
@@ -727,26 +776,26 @@ PROGRAM = [
     Row(
         "Switch::switchWithUnreachableDefault",
         "program.Switch.switch_with_unreachable_default",
-        "the promise is checked",
+        "checks that the default is never reached",
         "Switch.switch_with_unreachable_default(number, {0: Execute(cs)})",
     ),
     Row("Call", "program.Call", "", "Call(graph.add_function(Execute(cs)))"),
     Row("PrintTensor", "program.PrintTensor", "", 'PrintTensor("title", t)'),
     Row("PrintTensorFmt", "program.PrintTensorFmt", "", "PrintTensorFmt(digits=3)"),
-    Row("WriteUndef", "program.WriteUndef", "a later read is an error", "WriteUndef(t)"),
+    Row("WriteUndef", "program.WriteUndef", "makes a later read an error", "WriteUndef(t)"),
     Row("Sync", "program.Sync", "", "Sync(SyncType.INTERNAL)"),
     Row("SyncType", "program.SyncType", "", "SyncType.GLOBAL"),
     Row(
         "AssumeEqualAcrossReplicas",
         "program.AssumeEqualAcrossReplicas",
-        "is checked whenever it runs",
+        "checks the tensor each time it runs",
         "AssumeEqualAcrossReplicas(t)",
     ),
     Row(
         "Block",
         "program.Block",
-        "`engine.report.execution.blocks(tile)`; all tiles are recorded, no buffer fills, and it "
-        "costs no cycles",
+        "`engine.report.execution.blocks(tile)` returns the blocks of any tile; no buffer can "
+        "fill, and blocks cost no cycles",
         'Block(Execute(cs), "name")',
     ),
     Row("Abort", "program.Abort", "", 'Abort("why")'),
@@ -755,19 +804,19 @@ PROGRAM = [
     Row(
         "cycleCount",
         "program.cycle_count",
-        "modelled cycles, always the same",
+        "returns modelled cycles, which are equal in every run",
         "cycle_count(graph, prog, 0)",
     ),
     Row(
         "cycleStamp",
         "program.cycle_stamp",
-        "modelled cycles since load",
+        "counts modelled cycles since the load",
         "cycle_stamp(graph, prog, 0)",
     ),
     Row(
         "setFloatingPointBehaviour",
         "set_floating_point_behaviour",
-        "`tile` chooses one tile; a few exceptions differ, see [numbers.md](numbers.md)",
+        "can set a single `tile`; a few exceptions differ, as [numbers.md](numbers.md) explains",
         "set_floating_point_behaviour(graph, prog, FloatingPointBehaviour())",
     ),
     Row(
@@ -782,7 +831,7 @@ PROGRAM = [
     Row(
         "getHwSeeds",
         "get_hw_seeds",
-        "UNSIGNED_INT [tiles, workers, 4]",
+        "returns an UNSIGNED_INT tensor of shape [tiles, workers, 4]",
         "get_hw_seeds(graph, prog)",
     ),
     Row("setHwSeeds", "set_hw_seeds", "", "set_hw_seeds(graph, get_hw_seeds(graph, prog), prog)"),
@@ -795,12 +844,13 @@ PROGRAM = [
 ]
 
 STREAM = [
-    Row("DataStream", "DataStream", "made by the graph"),
+    Row("DataStream", "DataStream", "is made by the graph"),
     Row(
         "Engine::connectStream",
         "Engine.connect_stream",
-        "takes arrays, iterators, lists and functions; an array goes round, and a list that "
-        "receives gets one array for each Copy, in the shape of the tensor that was copied",
+        "accepts arrays, iterators, lists and functions; after its last element an array starts "
+        "again from the first; a list that receives data gets one array for each Copy, in the "
+        "shape of the copied tensor",
         'engine.connect_stream("in", np.zeros(24, np.float32))',
     ),
     Row(
@@ -812,7 +862,7 @@ STREAM = [
     Row(
         "StreamCallback",
         "StreamCallback",
-        "methods are given the array to fill; a plain function will do too",
+        "its methods get the array that they fill; a plain function also works",
     ),
     Row(
         "Engine::writeTensor",
@@ -836,7 +886,7 @@ STREAM = [
     Row(
         "Engine::copyFromRemoteBuffer",
         "Engine.copy_from_remote_buffer",
-        "returns an array; an unwritten row is an error",
+        "returns an array; a row that nothing has written is an error",
         'engine.copy_from_remote_buffer("rows", 1)',
     ),
 ]
@@ -845,10 +895,10 @@ ENGINE = [
     Row(
         "Engine",
         "Engine",
-        "compiles; `strict` instead of debug options",
+        "also compiles; it has the argument `strict` instead of debug options",
         "Engine(graph, Sequence())",
     ),
-    Row("Engine::load", "Engine.load", "initial values are set anew", "engine.load(device)"),
+    Row("Engine::load", "Engine.load", "also sets the initial values again", "engine.load(device)"),
     Row("Engine::run", "Engine.run", "", "engine.run(0)"),
     Row(
         "Engine::loadAndRun",
@@ -865,13 +915,13 @@ ENGINE = [
     Row(
         "Engine::getReport",
         "Engine.get_report",
-        "or the property `report`; immutable, and modelled",
+        "is also the property `report`; a report is immutable, and its figures are modelled",
         "engine.get_report()",
     ),
     Row(
         "Engine::getGraphProfile, getExecutionProfile",
         "Engine.report",
-        "one report holds both",
+        "one report contains both",
         "engine.report",
     ),
     Row(
@@ -883,19 +933,20 @@ ENGINE = [
     Row(
         "pva::Report",
         "Report",
-        "asked directly: `report.steps()`, `report.memory`, `report.compute_sets`",
+        "has methods and properties such as `report.steps()`, `report.memory` and "
+        "`report.compute_sets`",
         "Report.steps(engine.report)",
     ),
     Row(
         "pva::openReport",
         "open_report",
-        "one file, without a second for debug information; `Report.open` is the same",
+        "reads a single file, which includes the debug information; `Report.open` is the same",
         "open_report",
     ),
     Row(
         "pva::Report::poplarVersion",
         "Report.poplar_version",
-        "the version of this kit",
+        "is the version of this kit",
         "engine.report.poplar_version.major",
     ),
     Row(
@@ -916,58 +967,65 @@ ENGINE = [
     Row(
         "pva::ExecutionReport::blocks",
         "report.query.Execution.blocks",
-        "the filters may be given here too; no buffer fills, so there is neither overflow nor "
-        "flush",
+        "also accepts the filters; no buffer can fill, so there is neither overflow nor flush",
         "engine.report.execution.blocks(0, program_filter='.')",
     ),
     Row(
         "pva::ProgramVisitor",
         "report.profile.ProgramNode.accept",
-        "any object with `visit_on_tile_execute`, `visit_do_exchange`, `visit_repeat`, …, or "
-        "`visit`",
+        "may be any object with `visit`, or with `visit_on_tile_execute`, `visit_do_exchange`, "
+        "`visit_repeat` and so on",
         "engine.report.compilation.programs[0].accept(object())",
     ),
     Row(
         "pva::DebugContext",
         "Report.debug_contexts",
-        "a tree of names; `.find(pattern)`",
+        "is a tree of names, with the method `find(pattern)`",
         "engine.report.debug_contexts",
     ),
     Row(
         "pva::openTrace",
         "",
-        "Perfetto opens `ipu-teach report trace FILE --host`; `report.host.events` is it as data",
+        "`ipu-teach report trace FILE --host` writes a trace for Perfetto; `report.host.events` "
+        "has the same as data",
     ),
-    Row("pvti::createTraceChannel", "", "a channel is a name: `tracepoint(label, channel)`"),
+    Row(
+        "pvti::createTraceChannel",
+        "",
+        "a channel is only a name, as in `tracepoint(label, channel)`",
+    ),
     Row(
         "pvti::Tracepoint",
         "tracepoint",
-        '`with tracepoint("epoch"):`, or over a function; they nest, and are in `report.host`',
+        'is written `with tracepoint("epoch"):`, or is a decorator; tracepoints can be nested, '
+        "and `report.host` has them",
         'tracepoint("epoch")',
     ),
     Row(
         "pvti::Graph",
         "counter",
-        "its values are in `report.host.values`",
+        "`report.host.values` has its values",
         'counter("loss").add(0.5)',
     ),
     Row(
         "pvti::Graph::addSeries",
         "counter",
-        "a series is the third argument",
+        "the series is the third argument",
         'counter("loss", "nats", "training").add(0.5)',
     ),
     Row(
-        "pvti::HeatmapDouble", "", "keep the numbers with numpy, and draw them with `show.picture`"
+        "pvti::HeatmapDouble", "", "store the numbers with numpy, and draw them with `show.picture`"
     ),
     Row(
-        "pvti::closeTrace", "", "`ipu-teach report trace FILE --host` writes one of a saved report"
+        "pvti::closeTrace",
+        "",
+        "`ipu-teach report trace FILE --host` writes the trace of a saved report",
     ),
     Row("compileGraph", "compile_graph", "", "compile_graph(graph, prog)"),
     Row(
         "Executable",
         "Executable",
-        "made by `compile_graph`; give it to `Engine` in place of graph and programs",
+        "is returned by `compile_graph`; pass it to `Engine` instead of graph and programs",
     ),
     Row(
         "Executable::serialize",
@@ -978,12 +1036,16 @@ ENGINE = [
     Row(
         "Executable::deserialize",
         "Executable.deserialize",
-        "the vertex classes must exist in the process",
+        "requires the vertex classes to exist in the process",
         "Executable.deserialize(compile_graph(graph, prog).serialize(), [Sum])",
     ),
-    Row("Engine::getEngineOptions", "Engine.options", "a property", "engine.options"),
-    Row("OptionFlags", "", 'a dict of the same names: `{"debug.allowOutOfMemory": True}`'),
-    Row("Engine::prepare, deploy, stop", "", "`load` does all of it"),
+    Row("Engine::getEngineOptions", "Engine.options", "is a property", "engine.options"),
+    Row(
+        "OptionFlags",
+        "",
+        'is a dict with Poplar\'s names, as in `{"debug.allowOutOfMemory": True}`',
+    ),
+    Row("Engine::prepare, deploy, stop", "", "`load` does all three"),
     Row(
         "Engine::resetExecutionProfile",
         "Engine.reset_execution_profile",
@@ -1005,36 +1067,39 @@ ENGINE = [
     Row(
         "Engine::reportTiming, getTimeStamp, TimerTimePoint",
         "",
-        "`cycle_count` and the report for modelled time; Python's `time` for the host's",
+        "use `cycle_count` and the report for modelled time, and Python's `time` for the host's "
+        "time",
     ),
-    Row("Engine::insertSimulatedError", "", "put an `ErrorProgram` or `Abort` into the program"),
+    Row("Engine::insertSimulatedError", "", "add an `ErrorProgram` or an `Abort` to the program"),
 ]
 
 ERRORS = [
     Row("poplar_error", "PoplarError"),
     Row("graph_object_creation_error", "errors.GraphObjectCreationError"),
     Row("tensor_creation_error", "errors.TensorCreationError"),
-    Row("index_error", "errors.PoplarIndexError", "is an IndexError too"),
-    Row("type_error", "errors.PoplarTypeError", "is a TypeError too"),
+    Row("index_error", "errors.PoplarIndexError", "is also an IndexError"),
+    Row("type_error", "errors.PoplarTypeError", "is also a TypeError"),
     Row("unknown_vertex_type", "errors.UnknownVertexTypeError"),
     Row("unknown_field", "errors.UnknownFieldError"),
     Row("no_size_specified", "errors.NoSizeSpecifiedError"),
     Row("file_load_error", "errors.FileLoadError"),
-    Row("link_error, symbol_error", "", "Python's own ImportError and NameError"),
+    Row("link_error, symbol_error", "", "Python raises its own ImportError and NameError"),
     Row("parse_error", "errors.ParseError"),
     Row(
         "(a codelet whose fields are wrong)",
         "errors.VertexDefinitionError",
-        "popc would not have compiled it",
+        "is raised where popc would not compile the codelet",
     ),
     Row("graph_connection_error", "errors.GraphConnectionError"),
-    Row("graph_connection_error (data race)", "errors.ComputeSetRaceError", "a kind of its own"),
+    Row(
+        "graph_connection_error (data race)", "errors.ComputeSetRaceError", "is a class of its own"
+    ),
     Row("invalid_tile_mapping", "errors.InvalidTileMappingError"),
     Row("control_program_error", "errors.ControlProgramError"),
     Row(
         "graph_memory_allocation_error",
         "errors.GraphMemoryAllocationError",
-        "carries `bytes_per_tile` and the `report`",
+        "has the attributes `bytes_per_tile` and `report`",
     ),
     Row("graph_replication_error", "errors.GraphReplicationError"),
     Row("invalid_option", "errors.InvalidOptionError"),
@@ -1047,10 +1112,12 @@ ERRORS = [
     Row(
         "(undefined behaviour: a read of unwritten memory)",
         "errors.UninitialisedReadError",
-        "ours alone; `strict` turns it off",
+        "exists only in this kit; `strict` can switch it off",
     ),
-    Row("(undefined behaviour in a codelet)", "errors.CodeletError", "ours alone"),
-    Row("(a name that this kit does not offer)", "errors.NotOfferedError", "ours alone"),
+    Row("(undefined behaviour in a codelet)", "errors.CodeletError", "exists only in this kit"),
+    Row(
+        "(a name that this kit does not offer)", "errors.NotOfferedError", "exists only in this kit"
+    ),
     Row("poputil::poplibs_error", "errors.PoplibsError"),
 ]
 

@@ -16,7 +16,16 @@ from typing import Any
 
 import pytest
 from fuzz import compare, files, loops, shrink, suite, writer
-from fuzz.__main__ import one_codelet, one_cost, one_program, one_replicated, run, smaller, tried
+from fuzz.__main__ import (
+    main,
+    one_codelet,
+    one_cost,
+    one_program,
+    one_replicated,
+    run,
+    smaller,
+    tried,
+)
 
 from ipu_teach import Engine
 from ipu_teach.compile.freeze import FrozenGraph
@@ -252,6 +261,20 @@ def test_the_command_says_what_it_did() -> None:
             and ("none fails" if noun == "tests" else "none differs") in said.stdout
         )
         assert f"3 {noun} from seed 5" in said.stdout and f"{noun}, of 3" in said.stderr
+
+
+@pytest.mark.parametrize("option", ["layers", "operations", "faces", "torch-samples"])
+def test_an_option_that_needs_torch_says_so(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fuzz.__main__.find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["fuzz", f"--{option}", "3"])
+    assert main() == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err == (
+        "fuzz: this option compares with torch, which is not installed; `python3 run.py doctor` "
+        "prints the command that installs it\n"
+    )
 
 
 def test_a_random_test_that_fails_on_a_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,6 +204,7 @@ def test_the_page_of_scaling_has_what_its_script_makes(name: str) -> None:
     assert [int(row[0]) for row in rows] == list(made["IPUS"])
     took = [int(row[1].replace(",", "")) for row in rows]
     assert f"quickest, {min(took):,}" in picture and f"slowest, {max(took):,}" in picture
+    assert f"<title>Quickest: {rows[took.index(min(took))][0]} IPU" in picture
 
 
 def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:

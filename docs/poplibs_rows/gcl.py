@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from poplar_rows import Row
 
-_ROUNDS = "`root_replica` is a keyword"
-_WITHIN = "a list of tensors, one on each IPU, where C++ has a tensor of two dimensions or chunks"
+_ROUNDS = "takes `root_replica` as a keyword"
+_WITHIN = (
+    "takes a list of tensors, one on each IPU, where C++ takes a tensor of two dimensions or chunks"
+)
 
 
 def _of(cpp: str, ours: str, op: str, differs: str = "") -> list[Row]:
@@ -22,14 +24,14 @@ def _of(cpp: str, ours: str, op: str, differs: str = "") -> list[Row]:
         Row(
             f"gcl::{cpp}WithinReplica",
             f"poplibs.gcl.{ours}_within_replica",
-            f"{_WITHIN}; takes groups, too",
+            f"{_WITHIN}; also accepts groups",
             f"gcl.{ours}_within_replica(graph, [t]{op}, prog)",
         ),
     ]
 
 
 GCL = [
-    *_of("allReduce", "all_reduce", ', "ADD"', "several tensors are always one"),
+    *_of("allReduce", "all_reduce", ', "ADD"', "always treats several tensors as one"),
     *_of("allReduceInPlace", "all_reduce_in_place", ', "ADD"'),
     *_of("reduceScatter", "reduce_scatter", ', "MAX"'),
     *_of("allGather", "all_gather", ""),
@@ -45,14 +47,15 @@ GCL = [
     Row(
         "gcl::CollectiveOperator",
         "poplibs.gcl.CollectiveOperator",
-        "no LOCAL; SQUARE_ADD is refused, as PopLibs does",
+        "has no LOCAL; SQUARE_ADD is refused, as in PopLibs",
         "gcl.CollectiveOperator.MEAN",
     ),
     Row(
         "gcl::perIPUTiles",
         "poplibs.gcl.per_ipu_tiles",
-        "the first of each IPU, gcl picks by a rule that is not published; numbers of all IPUs",
+        "returns the numbers of the first tiles of each IPU; gcl selects tiles by a rule that "
+        "is not published",
         "gcl.per_ipu_tiles(graph, 0, 1)",
     ),
-    Row("gcl::getMinIoTiles", "", "a number of your own; the least is not published"),
+    Row("gcl::getMinIoTiles", "", "choose a number yourself; the minimum is not published"),
 ]

@@ -2,22 +2,22 @@
 
 from poplar_rows import Row
 
-OPTIONS = "PopLibs' options in a dict; the commonest also as keywords"
-_GROUPED = "shapes with the number of groups in front"
+OPTIONS = "takes PopLibs' options in a dict; the most common ones are also keywords"
+_GROUPED = "takes shapes that begin with the number of groups"
 _PARAMS = "ConvParams(FLOAT, 1, (2, 2), (1, 1), 2, 2)"
 _INPUT = "poplin.create_input(graph, poplin." + _PARAMS + ")"
 _WEIGHTS = "poplin.create_weights(graph, poplin." + _PARAMS + ")"
 
 _FACTORS = (
-    "`np.linalg.{}` in a codelet, for a small matrix ([codelets.md](codelets.md)); a large one is "
-    "factored block by block with `poplin.mat_mul`"
+    "for a small matrix, use `np.linalg.{}` in a codelet ([codelets.md](codelets.md)); factor a "
+    "large one block by block, with `poplin.mat_mul`"
 )
 
 POPLIN = [
     Row(
         "poplin::matMul",
         "poplibs.poplin.mat_mul",
-        f"also QUARTER; {OPTIONS}; a `plan` of one's own",
+        f"also multiplies QUARTER; {OPTIONS}; accepts a `plan` of your own",
         "poplin.mat_mul(graph, t, t.T, prog)",
     ),
     Row(
@@ -73,13 +73,13 @@ POPLIN = [
     Row(
         "poplin::preArrangeMatMulInputRHS",
         "poplibs.poplin.pre_arrange_mat_mul_input_rhs",
-        "the product needs not be told: it looks where its operands lie",
+        "is the only call you need: the product itself finds out how its operands are mapped",
         "poplin.pre_arrange_mat_mul_input_rhs(graph, (6, 4), t, prog)",
     ),
     Row(
         "poplin::matMulReportPlan",
         "poplibs.poplin.mat_mul_report_plan",
-        "prints to `file`, by default the screen",
+        "prints to `file`, or to the screen by default",
         "poplin.mat_mul_report_plan(graph, FLOAT, (4, 6), (6, 2))",
     ),
     Row(
@@ -97,7 +97,7 @@ POPLIN = [
     Row(
         "poplin::PlanningCache",
         "poplibs.poplin.PlanningCache",
-        "plans are remembered without one; it says which were used",
+        "is optional, because plans are always reused; it lists the plans that were used",
         "poplin.PlanningCache()",
     ),
     Row(
@@ -109,13 +109,14 @@ POPLIN = [
     Row(
         "poplin::addCodelets",
         "poplibs.poplin.add_codelets",
-        "needs not be called",
+        "does not have to be called",
         "poplin.add_codelets(graph)",
     ),
     Row(
         "poplin::ConvParams",
         "poplibs.poplin.ConvParams",
-        "channels are those of all groups; negative padding for truncation; no output transform",
+        "has the number of channels of all groups together; negative padding replaces "
+        "truncation; there is no output transform",
         f"poplin.{_PARAMS}",
     ),
     *(
@@ -127,13 +128,13 @@ POPLIN = [
             (
                 "convolution",
                 "convolution",
-                "a product of a view of patches; " + OPTIONS,
+                "is a product of a view of patches; " + OPTIONS,
                 f"graph, {_INPUT}, {_WEIGHTS}, poplin.{_PARAMS}, prog",
             ),
             (
                 "convolution, of a gradient",
                 "convolution_input_gradient",
-                "turns the weights itself",
+                "also transforms the weights",
                 f"graph, {_INPUT}, {_WEIGHTS}, poplin.{_PARAMS}, prog",
             ),
             (
@@ -151,14 +152,14 @@ POPLIN = [
             (
                 "convolutionBiasUpdate",
                 "convolution_bias_update",
-                "sums of HALF are carried in FLOAT",
+                "accumulates sums of HALF in FLOAT",
                 f"graph, {_INPUT}, t[0, :2], -0.1, prog",
             ),
             ("addBias", "add_bias", "", f"graph, {_INPUT}, t[0, :2], prog"),
             (
                 "weightsTransposeChansFlipXY",
                 "weights_transpose_chans_flip_xy",
-                "turns every dimension of the field",
+                "flips every dimension of the field",
                 f"graph, {_WEIGHTS}, poplin.create_weights(graph, poplin.{_PARAMS}), prog",
             ),
             ("getFwdFlops", "get_fwd_flops", "", f"poplin.{_PARAMS}"),
@@ -173,12 +174,12 @@ POPLIN = [
             (
                 "reportPlanInfo, as a value",
                 "plan_convolution",
-                "a `MatMulPlan` for each product of a pass",
+                "returns a `MatMulPlan` for each product of a pass",
                 f"poplin.{_PARAMS}, target",
             ),
         )
     ),
-    Row("poplin multi-convolutions", "", "poplin.convolution of each, one after the other"),
+    Row("poplin multi-convolutions", "", "call poplin.convolution for each, one after the other"),
     *(
         Row(f"poplin::{cpp}", "", _FACTORS.format(function))
         for cpp, function in (

@@ -19,10 +19,11 @@ _CALLS = {
     "ParamUpdate": "vec, vec, -0.1, vec, vec, prog",
 }
 _DIFFERS = {
-    "Statistics": "in x's dtype; PopLibs' arguments after `prog` have defaults",
-    "Normalise": "gives (out, whitened); no form with a combined multiplicand",
-    "Gradients": "of whitened x alone",
-    "ParamGradients": "of whitened x alone; FLOAT",
+    "Statistics": "returns statistics in the dtype of x; PopLibs' arguments after `prog` have "
+    "defaults",
+    "Normalise": "returns (out, whitened); there is no form with a combined multiplicand",
+    "Gradients": "accepts only whitened x",
+    "ParamGradients": "accepts only whitened x, and returns FLOAT",
 }
 
 
@@ -69,7 +70,7 @@ _LAYERS = [
     Row(
         "popnn::pooling::poolInputGradient",
         "poplibs.popnn.pooling.pool_input_gradient",
-        "AVG and SUM take None for x and pooled; `ties` as torch has them",
+        "accepts None for x and pooled with AVG and SUM; `ties` selects torch's rule for ties",
         "popnn.pooling.pool_input_gradient(graph, "
         f"{_POOL[0].replace('MAX', 'SUM')}, None, None, t[:, :4].reshape((1, 4, 2, 2)), prog)",
     ),
@@ -77,16 +78,16 @@ _LAYERS = [
     Row(
         "popnn::bn::distributedBatchNormStatistics",
         "poplibs.popnn.bn.distributed_batch_norm_statistics",
-        "without a callback gcl adds up",
+        "uses gcl for the sums if there is no callback",
         "popnn.bn.distributed_batch_norm_statistics(graph, t, 1e-5, prog)",
     ),
     Row(
         "popnn::bn::distributedBatchNormGradients",
         "poplibs.popnn.bn.distributed_batch_norm_gradients",
-        "without a callback gcl adds up; of whitened x alone",
+        "uses gcl for the sums if there is no callback; accepts only whitened x",
         "popnn.bn.distributed_batch_norm_gradients(graph, t, t2, vec, vec, prog)",
     ),
-    *_norm("gn", "group", "vec[:4]", "`grouping` where PopLibs has an option"),
+    *_norm("gn", "group", "vec[:4]", "has the argument `grouping` where PopLibs has an option"),
     *_norm("ln", "layer", "vec[:4]"),
     *_norm("in_", "instance", "t.flatten()"),
 ]
@@ -130,7 +131,7 @@ POPNN = [
     Row(
         "popnn::calcLoss",
         "poplibs.popnn.calc_loss",
-        "`loss` is FLOAT; scales and `num_correct` are keywords",
+        "requires a `loss` in FLOAT; the scales and `num_correct` are keywords",
         "popnn.calc_loss(graph, t, labels, loss, t2, prog, deltas_scale=8, model_output_scaling=2, "
         "num_correct=number)",
     ),
@@ -144,7 +145,7 @@ POPNN = [
         Row(
             f"popnn::{poplar}",
             f"poplibs.popnn.{name}",
-            f"any rank; also `popops.{name}`",
+            f"accepts any rank; `popops.{name}` is the same",
             f"popnn.{name}(graph, t, prog)",
         )
         for poplar, name in (
@@ -157,7 +158,7 @@ POPNN = [
     Row(
         "popnn::addCodelets",
         "poplibs.popnn.add_codelets",
-        "needs not be called",
+        "does not have to be called",
         "popnn.add_codelets(graph)",
     ),
     *_LAYERS,
@@ -166,11 +167,11 @@ POPNN = [
     Row(
         "popnn max_pool, batch_norm, group_norm, layer_norm, instance_norm",
         "",
-        "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn",
+        "use the modules of popnn: pooling, bn (batch), gn (group), ln (layer) and in_ (instance)",
     ),
     Row(
         "popnn rnn, augru, CTC inference",
         "",
-        "popops and poplin, of which they can be composed",
+        "compose them from the calls of popops and poplin",
     ),
 ]

@@ -21,7 +21,7 @@ def _forms(
     stem = cpp or _camel(name)
     forms = [f"{name}_in_place"] * in_place + [f"{name}_with_output"]
     names = ", ".join([f"popops::{stem}"] + [f"{stem}InPlace"] * in_place + [f"{stem}WithOutput"])
-    also = "also " + " and ".join(f"`{form}`" for form in forms)
+    also = f"has the form{'s' * in_place} " + " and ".join(f"`{form}`" for form in forms)
     return Row(
         names,
         f"poplibs.popops.{name}",
@@ -86,10 +86,10 @@ _BITS = (
     "shift_right_sign_extend",
 )
 _DIFFERS = {
-    "div": "integers: a division by 0 gives 0",
-    "erf": "exact, rounded once",
-    "max": "NaN wherever one is NaN",
-    "min": "NaN wherever one is NaN",
+    "div": "returns 0 for an integer division by 0",
+    "erf": "is exact, and rounded once",
+    "max": "returns NaN if one operand is NaN",
+    "min": "returns NaN if one operand is NaN",
 }
 
 OF_TWO = [
@@ -99,8 +99,8 @@ OF_TWO = [
 ]
 OF_ONE = [
     *(_forms(name, "t", _DIFFERS.get(name, "")) for name in sorted(_FLOATS)),
-    _forms("round", "t", "halves away from 0"),
-    _forms("nearby_int", "t", "halves to even"),
+    _forms("round", "t", "rounds numbers such as 0.5 away from 0"),
+    _forms("nearby_int", "t", "rounds numbers such as 0.5 to the nearest even number"),
     _forms("is_finite", "t", in_place=False),
     _forms("is_inf", "t", in_place=False),
     _forms("is_nan", "t", cpp="isNaN", in_place=False),
@@ -113,20 +113,20 @@ OF_THREE = [
     Row(
         "popops::map, mapInPlace, mapWithOutput",
         "poplibs.popops.map",
-        "one vertex a tile, also of a single operation; up to 8 tensors; also `map_in_place` and "
-        "`map_with_output`",
+        "adds one vertex to each tile, even for a single operation; accepts up to 8 tensors; has "
+        "the forms `map_in_place` and `map_with_output`",
         "popops.map(graph, popops.expr.Tanh(popops.expr._1 * 2), [t], prog)",
     ),
     Row(
         "popops::expr::PlaceHolder, _1, _2, …",
         "poplibs.popops.expr.PlaceHolder",
-        "`expr._1` to `expr._8`; Python's operators make expressions of them",
+        "are `expr._1` to `expr._8`; Python's operators build expressions from them",
         "popops.expr.PlaceHolder(1)",
     ),
     Row(
         "popops::expr::Const",
         "poplibs.popops.expr.Const",
-        "a bare number will do",
+        "may be replaced by a plain number",
         "popops.expr.Const(2)",
     ),
     Row(
@@ -138,7 +138,8 @@ OF_THREE = [
     Row(
         "popops::expr::Select, Clamp, Add, Tanh, …",
         "poplibs.popops.expr.Select",
-        "one node for each operation, with the C++ names; `IsNaN`, `Shl`, `ShrSE` and so on too",
+        "there is one node for each operation, with the C++ names, including `IsNaN`, `Shl` and "
+        "`ShrSE`",
         "popops.expr.Select(popops.expr._1, 0, popops.expr._1 > 0)",
         "For each element: the first where the third is true, else the second.",
     ),
@@ -147,7 +148,7 @@ REDUCTIONS = [
     Row(
         "popops::reduce",
         "poplibs.popops.reduce",
-        "the operation is a word, or `ReduceParams`",
+        "takes the operation as a word, or as `ReduceParams`",
         'popops.reduce(graph, t, [0], prog, "MAX")',
     ),
     Row(
@@ -165,7 +166,7 @@ REDUCTIONS = [
     Row(
         "popops::ReduceParams",
         "poplibs.popops.ReduceParams",
-        "a number will do for scale",
+        "accepts a number for the scale",
         'popops.ReduceParams("ADD", 0.5)',
     ),
     Row(
@@ -177,7 +178,7 @@ REDUCTIONS = [
     Row(
         "(a reduction's plan)",
         "poplibs.popops.plan_reduce",
-        "ours alone; print it, or show it in a notebook",
+        "exists only in this kit; you can print it, or show it in a notebook",
         "popops.plan_reduce(100, 3, FLOAT, target)",
     ),
     Row("popops::allTrue", "poplibs.popops.all_true", "", "popops.all_true(graph, flag, prog)"),
@@ -193,13 +194,14 @@ IN_PLACE = [
     Row(
         "popops::scaledAddTo",
         "poplibs.popops.scaled_add_to",
-        "the factor comes before prog, as k",
+        "takes the factor, k, before prog",
         "popops.scaled_add_to(graph, t, t2, 0.5, prog)",
     ),
     Row(
         "popops::scaledAddTo (axpby)",
         "poplibs.popops.axpby_to",
-        "a name of its own: a = ka a + kb b; also with `ScaledAddSpecialisation`",
+        "has a name of its own, and computes a = ka a + kb b; also accepts "
+        "`ScaledAddSpecialisation`",
         "popops.axpby_to(graph, t, 0.9, t2, 0.1, prog)",
     ),
     Row(
@@ -211,39 +213,39 @@ IN_PLACE = [
     Row(
         "popops::cast",
         "poplibs.popops.cast",
-        "also `cast_with_output`; `expr.Cast` within an expression",
+        "has the form `cast_with_output`; use `expr.Cast` within an expression",
         "popops.cast(graph, t, HALF, prog)",
     ),
     Row("popops::fill", "poplibs.popops.fill", "", "popops.fill(graph, t, prog, 1)"),
     Row(
         "popops::zero",
         "poplibs.popops.zero",
-        "appends to prog; no overload for a compute set",
+        "appends to prog; there is no form for a compute set",
         "popops.zero(graph, t, prog)",
     ),
     Row("popops::iota", "poplibs.popops.iota", "", "popops.iota(graph, labels, 3, prog)"),
     Row(
         "popops::encodeOneHot",
         "poplibs.popops.encode_one_hot",
-        "on and off are keywords",
+        "takes on and off as keywords",
         "popops.encode_one_hot(graph, labels, t, prog)",
     ),
     Row(
         "popops::pad",
         "poplibs.popops.pad",
-        "one function; `PaddingType.CONSTANT`, `EDGE`, `REFLECT`",
+        "is one function, with `PaddingType.CONSTANT`, `EDGE` and `REFLECT`",
         "popops.pad(graph, t, [1, 0], [0, 2])",
     ),
     Row(
         "popops::rearrange::regroupTensor",
         "poplibs.popops.rearrange",
-        "in the tensor's own order",
+        "keeps the order of the tensor's elements",
         "popops.rearrange(graph, t, prog)",
     ),
     Row(
         "popops::rearrange::partialTranspose",
         "poplibs.popops.transpose",
-        "the last two dimensions",
+        "transposes the last two dimensions",
         "popops.transpose(graph, t, prog)",
     ),
     Row(
@@ -257,7 +259,7 @@ SLICES = [
     Row(
         "popops::createSliceableTensor",
         "poplibs.popops.create_sliceable_tensor",
-        "no sizes and no grain; a plan is a keyword",
+        "takes no sizes and no grain; the plan is a keyword",
         "popops.create_sliceable_tensor(graph, FLOAT, (5, 8), [0])",
     ),
     Row(
@@ -269,7 +271,7 @@ SLICES = [
     Row(
         "popops::dynamicSlice",
         "poplibs.popops.dynamic_slice",
-        "an offset beyond the end counts as 0",
+        "treats an offset beyond the end as 0",
         "popops.dynamic_slice(graph, t, labels[:1], [0], [2], prog)",
     ),
     Row(
@@ -287,13 +289,14 @@ SLICES = [
     Row(
         "popops::embedding::plan",
         "poplibs.popops.embedding_plan",
-        "cuts rows and columns, not lookups; print it, or show it in a notebook",
+        "partitions rows and columns, but not lookups; you can print the plan, or show it in a "
+        "notebook",
         "popops.embedding_plan(graph, FLOAT, 100, 8, [20])",
     ),
     Row(
         "popops::SlicePlan",
         "poplibs.popops.SlicePlan",
-        "what `embedding_plan` returns",
+        "is returned by `embedding_plan`",
         "popops.SlicePlan",
     ),
     Row(
@@ -305,7 +308,7 @@ SLICES = [
     Row(
         "popops::sequenceSlice",
         "poplibs.popops.sequence_slice",
-        "rows outside are left out",
+        "leaves out rows outside the tensor",
         "popops.sequence_slice(graph, t, t2, labels, labels, labels, False, prog)",
     ),
     Row(
@@ -323,32 +326,32 @@ SLICES = [
     Row(
         "popops::CircBuf",
         "poplibs.popops.CircBuf",
-        "all entries are 0 at first; `getIndex()` is `index`",
+        "begins with entries that are all 0; `getIndex()` is `index`",
         "popops.CircBuf(graph, FLOAT, 4, (3,))",
     ),
     Row(
         "popops::multiSlice",
         "poplibs.popops.multi_slice",
-        "zeros where there is no such slice; plan and options are keywords",
+        "returns zeros where there is no such slice; plan and options are keywords",
         "popops.multi_slice(graph, t, labels.expand([1]), [0], [1], prog)",
     ),
     Row(
         "popops::multiUpdate",
         "poplibs.popops.multi_update",
-        "plan and options are keywords",
+        "takes plan and options as keywords",
         "popops.multi_update(graph, t, t2.expand([1]), labels.expand([1]), [0], [1], prog)",
     ),
     Row(
         "popops::multiUpdateAdd",
         "poplibs.popops.multi_update_add",
-        "plan and options are keywords; a number will do for scale",
+        "takes plan and options as keywords, and accepts a number for the scale",
         "popops.multi_update_add(graph, t, t2.expand([1]), labels.expand([1]), 0.1, [0], [1], "
         "prog)",
     ),
     Row(
         "popops::multiUpdateMax",
         "poplibs.popops.multi_update_max",
-        "plan and options are keywords",
+        "takes plan and options as keywords",
         "popops.multi_update_max(graph, t, t2.expand([1]), labels.expand([1]), [0], [1], prog)",
     ),
     Row(
@@ -360,7 +363,7 @@ SLICES = [
     Row(
         "popops::scatter",
         "poplibs.popops.scatter",
-        "a function of old and new is a keyword, `update_computation`",
+        "takes a function of the old and the new value as the keyword `update_computation`",
         "popops.scatter(graph, t, labels, t2, 1, [1], [0], [0], prog)",
     ),
     Row(
@@ -380,9 +383,9 @@ ORDER = [
     Row(
         "popops::topK",
         "poplibs.popops.top_k",
-        "sorted chunks are merged on one tile, or by ranks over many, as a plan says; PopLibs "
-        "has a bitonic network. Equal elements keep their order. It is reversed if the "
-        "largest come in ascending order, or the smallest in descending order",
+        "merges sorted chunks on one tile, or by ranks over many tiles, as a plan decides; "
+        "PopLibs uses a bitonic network. Equal elements keep their order. It is reversed if the "
+        "largest elements are returned in ascending order, or the smallest in descending order",
         "popops.top_k(graph, popops.TopKParams(2), t, prog)",
     ),
     Row(
@@ -400,20 +403,20 @@ ORDER = [
     Row(
         "popops::TopKParams",
         "poplibs.popops.TopKParams",
-        "always stable",
+        "is always stable",
         "popops.TopKParams(3, largest=False)",
     ),
     Row("popops::SortOrder", "poplibs.popops.SortOrder"),
     Row(
         "popops::sort, sortInPlace",
         "poplibs.popops.sort",
-        "also `sort_in_place`",
+        "has the form `sort_in_place`",
         "popops.sort(graph, t, 0, prog)",
     ),
     Row(
         "popops::sortKeyValue, sortKeyValueInPlace",
         "poplibs.popops.sort_key_value",
-        "also `sort_key_value_in_place`",
+        "has the form `sort_key_value_in_place`",
         "popops.sort_key_value(graph, t, t2, 0, prog)",
     ),
 ]
@@ -421,22 +424,22 @@ REST = [
     Row(
         "popops::countedLoop",
         "poplibs.popops.counted_loop",
-        "the counter is an INT; returns the program",
+        "has an INT as its counter, and returns the program",
         "popops.counted_loop(graph, 0, 4, 1, lambda counter: Sequence())",
     ),
     Row(
         "popops::countedForLoop",
         "poplibs.popops.counted_for_loop",
-        "the limit is read before every turn",
+        "reads the limit before every iteration",
         "popops.counted_for_loop(graph, number, 0, number, 1, Sequence())",
     ),
     Row(
         "popops::addCodelets",
         "poplibs.popops.add_codelets",
-        "needs not be called",
+        "does not have to be called",
         "popops.add_codelets(graph)",
     ),
-    Row("popops::splineBasis, splineWeighting", "", "an expression of `popops.map`"),
+    Row("popops::splineBasis, splineWeighting", "", "write an expression for `popops.map`"),
 ]
 
 POPOPS = {

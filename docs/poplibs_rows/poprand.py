@@ -5,7 +5,7 @@ from poplar_rows import Row
 _SEED = (
     "poputil.map_tensor_linearly(graph, seed := graph.add_variable(UNSIGNED_INT, (2,))) or poprand"
 )
-_NUMBERS = "the numbers are not those of a chip; without a seed, None"
+_NUMBERS = "does not return the numbers of a chip; the seed may be None"
 
 POPRAND = [
     Row(
@@ -41,7 +41,7 @@ POPRAND = [
     Row(
         "poprand::logUniform",
         "poplibs.poprand.log_uniform",
-        f"{_NUMBERS}; no base, which changes only last digits",
+        f"{_NUMBERS}; there is no base, since it would change only last digits",
         f"({_SEED}).log_uniform(graph, seed, 1, t, FLOAT, 1, 2, prog)",
     ),
     Row(

@@ -16,8 +16,8 @@ _LHS = f"popsparse.dynamic.create_sparse_dense_mat_mul_lhs(graph, FLOAT, params 
 _RHS = f"popsparse.dynamic.create_sparse_dense_mat_mul_rhs(graph, FLOAT, {_PARAMS})"
 _PARTITIONER = f"popsparse.dynamic.Partitioner({_PARAMS}, FLOAT, graph.target)"
 _HELD = "popsparse.CSRMatrix.from_dense(np.eye(8), (4, 4))"
-_COUNTED = "rows and columns are counted in blocks, and blocks must be in order"
-_LAYER = "its parameters are MatMulParams: m outputs, k inputs, a batch of n"
+_COUNTED = "rows and columns are numbered in blocks, and the blocks must be in order"
+_LAYER = "takes MatMulParams: m outputs, k inputs, and a batch of n"
 
 
 def _of(cpp: str, ours: str, differs: str, example: str) -> Row:
@@ -30,13 +30,13 @@ POPSPARSE = [
     _of(
         "static_::PlanningCache",
         "static.plan_sparse_dense",
-        "a plan, which the other calls take",
+        "returns a plan, which you pass to the other calls",
         f"({_PLAN})",
     ),
     _of(
         "static_::createSparseDenseMatMulLHS",
         "static.create_sparse_dense_mat_mul_lhs",
-        "takes the plan; a tensor of the values [blocks, b, b]",
+        "takes the plan, and returns a tensor of the values with the shape [blocks, b, b]",
         f"({_PLAN}) and {_LEFT}",
     ),
     _of(
@@ -48,62 +48,63 @@ POPSPARSE = [
     _of(
         "static_::sparseDenseMatMul",
         "static.sparse_dense_mat_mul",
-        "rows and columns are not put in another order (enablePreprocessing)",
+        "does not reorder rows and columns (PopLibs' option enablePreprocessing)",
         f"({_PLAN}) and popsparse.static.sparse_dense_mat_mul(graph, csr, {_LEFT}, {_RIGHT}, prog)",
     ),
     _of(
         "dynamic::MatMulParams::createWithNzRatio",
         "dynamic.MatMulParams.create_with_nz_ratio",
-        "m, k, n, the ratio, the block; no groups",
+        "takes m, k, n, the ratio and the shape of a block; there are no groups",
         _PARAMS,
     ),
     _of(
         "dynamic::MatMulParams::createWithNumNonZeroValues",
         "dynamic.MatMulParams.create_with_num_non_zero_values",
-        "as above",
+        "takes m, k, n, the number and the shape of a block; there are no groups",
         "popsparse.dynamic.MatMulParams.create_with_num_non_zero_values(8, 8, 4, 32, (4, 4))",
     ),
     _of(
         "dynamic::SparseTensor",
         "dynamic.SparseTensor",
-        "the number of steps is a part of the meta-information",
+        "the number of steps is part of the meta-information",
         "",
     ),
-    _of("dynamic::Partitioner", "dynamic.Partitioner", "no options", _PARTITIONER),
+    _of("dynamic::Partitioner", "dynamic.Partitioner", "has no options", _PARTITIONER),
     _of(
         "dynamic::Partitioner::createSparsityDataImpl",
         "dynamic.Partitioner.encode",
-        "arrays for `write_tensor`",
+        "returns arrays for `write_tensor`",
         f"{_PARTITIONER}.encode({_HELD})",
     ),
     _of(
         "dynamic::Partitioner::sparsityDataImplToCSRMatrix",
         "dynamic.Partitioner.decode",
-        "gradients, too",
+        "also decodes gradients",
         f"(p := {_PARTITIONER}).decode(*p.encode({_HELD}))",
     ),
     Row(
         "(the buckets of a pattern)",
         "poplibs.popsparse.dynamic.Partitioner.buckets",
-        "ours alone: who holds what, and what spilled",
+        "exists only in this kit: it returns the content of each bucket, and the values that "
+        "spilled",
         f"{_PARTITIONER}.buckets({_HELD})",
     ),
     _of(
         "dynamic::createSparseDenseMatMulLHS",
         "dynamic.create_sparse_dense_mat_mul_lhs",
-        "also for `createFullyConnectedWeights`",
+        "also replaces `createFullyConnectedWeights`",
         _LHS,
     ),
     _of(
         "dynamic::createSparseDenseMatMulRHS",
         "dynamic.create_sparse_dense_mat_mul_rhs",
-        "also for `createFullyConnectedInput`, transposed",
+        "also replaces `createFullyConnectedInput`, which is its transpose",
         _RHS,
     ),
     _of(
         "dynamic::sparseDenseMatMul",
         "dynamic.sparse_dense_mat_mul",
-        "sums are FLOAT",
+        "computes sums in FLOAT",
         f"popsparse.dynamic.sparse_dense_mat_mul(graph, {_LHS}, {_RHS}, prog)",
     ),
     _of(
@@ -124,16 +125,16 @@ POPSPARSE = [
         _LAYER,
         f"popsparse.dynamic.fully_connected_sparse_grad_w(graph, {_LHS}, x := {_RHS}.T, x, prog)",
     ),
-    Row("popsparse::CSCMatrix", "", "popsparse.CSRMatrix of the transposed matrix"),
+    Row("popsparse::CSCMatrix", "", "use popsparse.CSRMatrix of the transposed matrix"),
     Row(
         "popsparse::static_::denseSparseMatMul, popsparse::dynamic::denseSparseMatMul",
         "",
-        "sparse_dense_mat_mul of both, transposed",
+        "call sparse_dense_mat_mul with both matrices transposed",
     ),
     Row(
         "popsparse::dynamic::embeddingSlice, popsparse::dynamic::embeddingUpdateAdd",
         "",
-        "popops.multi_slice and multi_update_add of a dense table",
+        "use popops.multi_slice and multi_update_add on a dense table",
     ),
-    Row("popsparse::experimental", "", "popsparse.static or popsparse.dynamic"),
+    Row("popsparse::experimental", "", "use popsparse.static or popsparse.dynamic"),
 ]

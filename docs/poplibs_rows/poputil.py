@@ -48,13 +48,13 @@ POPUTIL = [
     Row(
         "poputil::duplicate",
         "poplibs.poputil.duplicate",
-        "keeps each element's tile",
+        "places each element on the tile of the original",
         "poputil.duplicate(graph, t, prog)",
     ),
     Row(
         "poputil::cloneN",
         "poplibs.poputil.clone_n",
-        "keeps each element's tile",
+        "places each element on the tile of the original",
         "poputil.clone_n(graph, t, 3)",
     ),
     Row(
@@ -102,7 +102,7 @@ POPUTIL = [
     Row(
         "poputil::chooseMappingOffset",
         "poplibs.poputil.choose_mapping_offset",
-        "the seed is a keyword",
+        "takes the seed as a keyword",
         "poputil.choose_mapping_offset(1472, (4, 64))",
     ),
     Row(
@@ -120,13 +120,13 @@ POPUTIL = [
     Row(
         "poputil::TensorUseTracker",
         "poplibs.poputil.TensorUseTracker",
-        "no `extendPartialUsage` and no mapping method: what nobody uses stays unmapped",
+        "has no `extendPartialUsage` and no mapping method; elements without a use stay unmapped",
         "poputil.TensorUseTracker(target.num_tiles)",
     ),
     Row(
         "poputil::createBroadcastOperand",
         "poplibs.poputil.create_broadcast_operand",
-        "no dithering",
+        "has no dithering",
         "poputil.create_broadcast_operand(graph, t, FLOAT, 1)",
     ),
     Row("poputil::graphfn::input", "poplibs.graphfn.input", "", 'graphfn.input(t, "x")'),
@@ -135,27 +135,27 @@ POPUTIL = [
     Row(
         "poputil::graphfn::created",
         "poplibs.graphfn.created",
-        "None in a call, where C++ has an empty tensor",
+        "takes None in a call, where C++ takes an empty tensor",
         'graphfn.created("made")',
     ),
     Row(
         "poputil::graphfn::VoidFunction",
         "poplibs.graphfn.VoidFunction",
-        "`inlined` comes last",
+        "takes `inlined` as its last argument",
         "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, "
         "a[0], 2, p))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::TensorFunction",
         "poplibs.graphfn.TensorFunction",
-        "`inlined` comes last",
+        "takes `inlined` as its last argument",
         "graphfn.TensorFunction(graph, [graphfn.input(t)], lambda args, prog: popops.add(graph, "
         "args[0], 1, prog))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::ProgramFunction",
         "poplibs.graphfn.ProgramFunction",
-        "`inlined` comes last",
+        "takes `inlined` as its last argument",
         "graphfn.ProgramFunction(graph, [graphfn.input(t)], lambda args: "
         "PrintTensor(args[0]))([t2])",
     ),

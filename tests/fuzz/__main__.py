@@ -38,6 +38,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from random import Random
@@ -265,6 +266,19 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
+def lacks_torch(options: argparse.Namespace) -> bool:
+    """Return whether an option needs torch and it is not installed; then print a next step."""
+    given = ("layers", "operations", "faces", "torch_samples")
+    if find_spec("torch") or all(getattr(options, name) is None for name in given):
+        return False
+    print(
+        "fuzz: this option compares with torch, which is not installed; `python3 run.py doctor` "
+        "prints the command that installs it",
+        file=sys.stderr,
+    )
+    return True
+
+
 def main() -> int:
     text = (__doc__ or "").split("\n\n")[1]
     parser = argparse.ArgumentParser(prog="python3 run.py fuzz", description=text)
@@ -357,6 +371,8 @@ def main() -> int:
     chosen = (options.torch_samples, options.arguments, options.tests)
     if options.only and chosen == (None, None, None):
         parser.error("--only goes with --tests, --arguments or --torch-samples")
+    if lacks_torch(options):
+        return 2
     if options.torch_samples is not None:
         from fuzz import torch_samples
 
