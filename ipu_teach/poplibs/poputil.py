@@ -389,9 +389,10 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return, for each tensor in `flats`, a view that concatenates its intervals `pieces`.
+    """Return a view of each tensor in `flats`, which concatenates its elements in the intervals
+    `pieces`.
 
-    The layout of a view is cached, and used again for intervals that are only shifted.
+    The layout of a view is cached. Intervals that are only shifted use the same layout.
     """
     first_begin = pieces[0][0]
     if len(pieces) == 1:
