@@ -160,9 +160,7 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, debug_context=self.name)
 
     def scalar(self, expression: Expression, *operands: Rate) -> Rate:
-        """Return the number `expression(*operands)`: a tensor if an operand is a tensor, otherwise
-        a float.
-        """
+        """Return `expression(*operands)`: a tensor if an operand is a tensor, otherwise a float."""
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)

@@ -257,7 +257,7 @@ class TensorUseTracker:
         """
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
             raise refused(
-                f"was given tile {shown(tile)} of {self._num_tiles:,}.",
+                f"was given tile {shown(tile)}, but the number of tiles is {self._num_tiles:,}.",
                 next_step=f"give a tile from 0 to {self._num_tiles - 1:,}.",
             )
         if tensor.num_elements:

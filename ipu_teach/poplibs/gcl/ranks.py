@@ -88,9 +88,7 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def stacked(self, values: list[V]) -> V:
-        """Return a tensor for each rank: its tensors in `values`, stacked along a new first
-        dimension.
-        """
+        """Return a tensor for each rank: its tensors in `values`, stacked along a new dimension."""
 
     def one(self) -> V:
         """Return the only item of `values`.
@@ -179,8 +177,7 @@ class Ranks(ABC, Generic[V]):
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> V:
-        """Return new tensors with exchanged parts: part i on rank j is part j of the tensor of rank
-        i.
+        """Return new tensors: part i on rank j is part j of the tensor of rank i.
 
         Each tensor is divided into as many equal parts as the group has ranks, and i and j are
         positions in the group.
@@ -271,8 +268,7 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return a dict for each rank of `chunk(rank, member)` for every position `member` in its
-        group.
+        """Return, for each rank, a dict of `chunk(rank, member)` for all positions in its group.
 
         The key is the rank at this position, which combines the chunk for its group.
         """

@@ -383,8 +383,8 @@ def _factors(
             )
         return {"scale": scale, "outputs_scale": outputs_scale}
     if isinstance(scale, Tensor) or isinstance(outputs_scale, Tensor) or outputs_scale != 1:
-        raise refused("""was given a tensor as deltas_scale, or model_output_scaling, but
-            SUM_SQUARED_LOSS takes neither.
+        raise refused("""cannot use model_output_scaling, or a tensor as deltas_scale, with
+            SUM_SQUARED_LOSS.
             next:  give deltas_scale as a number, without model_output_scaling.""")
     return {"scale": scale}
 
@@ -416,8 +416,7 @@ def _by_parts(
     name: str,
     state: dict[str, Any],
 ) -> None:
-    """Append two compute sets: one has a vertex for each part of each row, the other adds the
-    losses.
+    """Append a compute set with a vertex for each part of each row, and one that adds the losses.
 
     Each row is divided into `num_parts` parts. `operands` maps names of fields to tensors. `state`
     contains the fields that have the same value in all vertices.

@@ -247,8 +247,7 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Return a tensor [rows] for each of several matrices: each row is reduced and multiplied by
-    `scale`.
+    """Return a tensor [rows] for each of several matrices: its reduced rows, times `scale`.
 
     `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is not
     None, it is a function that adds the results over replicas, in FLOAT. `partials` is the dtype in

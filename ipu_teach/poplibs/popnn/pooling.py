@@ -206,8 +206,7 @@ class PoolParams:
         return self._field_positions(d) >= 0
 
     def _has_index(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether element i of the field is element k of any
-        window.
+        """Return bool[kernel, input_field]: whether field element i is element k of a window.
 
         The result for k and i is at position [k, i]. Only dimension `d` of the field is considered.
         """
@@ -642,8 +641,7 @@ def _shared_gradients(
     name: str,
     is_first_only: bool,
 ) -> list[Tensor]:
-    """Return the gradients that MAX pooling passes to the elements of each window, without adding
-    them.
+    """Return the gradients that MAX pooling passes to the elements of each window.
 
     The list has a tensor for each index within a window. Each tensor has the shape of the output,
     and contains the gradient of the element with this index in every window. All elements that

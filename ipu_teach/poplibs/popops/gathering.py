@@ -138,7 +138,7 @@ def scatter(
     if not indexed_dims:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
-            next:  give a list of the dimensions of x in which indices count positions; to write a
+            next:  give a list of the dimensions of x in which indices count positions. To write a
             slice at a fixed position, use a Copy.""")
     batch_shape, index_rows = _index_rows(indices, index_vector_dim, len(indexed_dims))
     inserted_dims = _axes("inserted_window_dims", inserted_window_dims, x.rank)

@@ -131,8 +131,7 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a tensor [numbers, columns]: the rows of the matrix `rows` whose indices are
-    `numbers`.
+    """Return a tensor [numbers, columns]: the rows of `rows` whose indices are `numbers`.
 
     An index that is out of range gives a row of zeros. If a plan divides the rows into parts, every
     part looks up all indices, and the results of the parts are added. At most one of these results
@@ -428,8 +427,7 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return `(numbers, rows)`: the indices of the rows of x that an update changes, and the new
-    rows.
+    """Return `(numbers, rows)`: the indices of the rows that an update changes, and the new rows.
 
     x is viewed as a matrix, whose rows are the positions in the dimensions `along`. `numbers`
     [slices, rows of a slice] contains the indices of the rows that the slices at `offsets` cover.

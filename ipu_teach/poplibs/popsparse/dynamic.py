@@ -484,8 +484,7 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute sets of a product: True maps to the first step, False to all further
-    steps.
+    """Return the compute sets: True maps to the first step, False to all further steps.
 
     If there is only one bucket, there are no further steps, and the key False is missing.
     """
@@ -512,8 +511,7 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return two variables `(bucket, inbox)`, each with an entry of the shape `shape` on every
-    tile.
+    """Return two variables `(bucket, inbox)`, with an entry of the shape `shape` on each tile.
 
     The entries of `bucket` move around the ring of tiles. A step copies each entry to `inbox` on
     the next tile, and then from `inbox` to `bucket` on that tile.

@@ -245,12 +245,16 @@ def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -
     values_shape = (pattern.num_blocks, *pattern.block)[: values.rank]
     advice = "give each block of csr its values."
     check_same("shapes of values", values.shape, values_shape, context, advice=advice)
-    advice = "x has as many rows as csr has columns, and the plan's n columns."
+    advice = "give x as many rows as csr has columns, and as many columns as n in the plan."
     x_shape = (pattern.shape[1], plan.n)
     check_same("shapes of x", x.shape, x_shape, context, advice=advice)
     for name, tensor in (("values", values), ("x", x)):
         check_same(
-            f"dtypes of {name}", tensor.dtype, plan.dtype, context, advice="the plan has the dtype."
+            f"dtypes of {name}",
+            tensor.dtype,
+            plan.dtype,
+            context,
+            advice=f"give {name} the plan's dtype.",
         )
 
 
