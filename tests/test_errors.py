@@ -977,12 +977,12 @@ VERTICES: list[Case] = [
 VERTICES_IN_BULK: list[Case] = [
     ("bulk lengths", lambda w: w.many(Scale, [0, 1], x=w.x, out=w.y[:3], factor=[1, 2]), GraphObjectCreationError, r"""
         add_vertices() of Scale was given different numbers of vertices: 2 by tiles, 4 by x, 3 by out, 2 by factor.
-          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
+          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share. Add other vertices with a second call."""),
     ("bulk list lengths",
      lambda w: w.many(Rows, 0, rows=[w.x, w.y[:2]], out=w.x.reshape((4, 3, 1))),
      GraphObjectCreationError, r"""
         add_vertices() of Rows was given different numbers of vertices: 4 by rows, 2 by rows, 4 by out.
-          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share; add other vertices with a second call."""),
+          next:  give all arguments a first axis of equal length, or of length 1 for what all vertices share. Add other vertices with a second call."""),
     ("bulk single element", lambda w: w.many(Dot, 0, out=w.s), GraphConnectionError, r"""
         Dot.out was given a single element in add_vertices(), so it has no axis that numbers the vertices.
           where: Tensor('s', FLOAT, shape ())
@@ -1478,13 +1478,13 @@ HANDLES_AND_STREAMS: list[Case] = [
 THE_ENGINE: list[Case] = [
     ("run before load", lambda w: w.compile().run(), TensorIOStateError, r"""
         The engine is not loaded on a device.
-          next:  engine.load(device) first."""),
+          next:  call engine.load(device) first."""),
     ("read before load", lambda w: w.compile().read_tensor("read"), TensorIOStateError, r"""
         The engine is not loaded on a device.
-          next:  engine.load(device) first."""),
+          next:  call engine.load(device) first."""),
     ("write before load", lambda w: w.compile().write_tensor("write", np.zeros((4, 3))), TensorIOStateError, r"""
         The engine is not loaded on a device.
-          next:  engine.load(device) first."""),
+          next:  call engine.load(device) first."""),
     ("load no device", lambda w: w.compile().load(IPUModel()), TensorIOStateError, r"""
         load() was given IPUModel('ipu2', tiles_per_ipu=1472, num_ipus=1), which is not a device.
           next:  give it IPUModel(…).create_device()."""),

@@ -159,7 +159,7 @@ def test_what_cannot_be_had_is_refused(no_gpu: None) -> None:
         Engine(graph, Sequence(), backend="cupy")
     assert str(caught.value) == (
         'Engine was given backend="cupy", but CuPy does not run here: no CUDA driver or device.\n'
-        "  next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` shows what is "
+        "  next:  leave backend out, and the engine runs on numpy. `ipu-teach doctor` shows what is "
         "missing."
     )
     with pytest.raises(InvalidOptionError) as caught:

@@ -228,7 +228,7 @@ GOOD: dict[str, Any] = {
         ({"input_field": (6, -5)}, "input_field (6, -5).\n  next:  give numbers of 1 or more."),
         (
             {"kernel": (2, 3, 1)},
-            "kernel (2, 3, 1) for 3 of 2 dimensions of the field.\n  next:  give a number for "
+            "kernel (2, 3, 1), but the field has 2 dimensions.\n  next:  give a number for "
             "each dimension.",
         ),
         (
@@ -238,7 +238,7 @@ GOOD: dict[str, Any] = {
         ),
         (
             {"padding_lower": (-6, 0)},
-            "padding (-6, 0) in dimension 0 of the field.\n"
+            "padding (-6, 0) in dimension 0 of the field, which removes all elements of the field.\n"
             "  next:  keep at least one of the 6 elements of the field.",
         ),
         ({"dtype": INT}, "dtype INT.\n  next:  use FLOAT or HALF."),
@@ -355,7 +355,8 @@ def test_rules_for_ties_are_looked_at() -> None:
     with pytest.raises(PoplibsError) as caught:
         call(graph, average, x, y, y, prog)
     assert str(caught.value) == (
-        "pool_input_gradient() was given x, pooled or ties for AVG pooling, but only MAX uses them.\n"
+        "pool_input_gradient() was given x, pooled, use_scaled_gradient or ties for AVG pooling, but "
+        "only MAX uses them.\n"
         "  next:  give None for x and pooled, and leave out use_scaled_gradient and ties."
     )
 

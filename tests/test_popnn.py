@@ -440,7 +440,7 @@ calc_loss() was given 0 as model_output_scaling.
   next:  give a number above 0, such as popnn.SOFTMAX_SCALING.
 
 popnn.calc_loss(graph, x, x, loss, x, prog, loss_type="SUM_SQUARED_LOSS", model_output_scaling=2)
-calc_loss() was given a tensor as deltas_scale, or model_output_scaling, but SUM_SQUARED_LOSS takes neither.
+calc_loss() cannot use model_output_scaling, or a tensor as deltas_scale, with SUM_SQUARED_LOSS.
   next:  give deltas_scale as a number, without model_output_scaling.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX_SCALED", x, x, prog)

@@ -84,7 +84,7 @@ Select needs a condition of BOOL, but _1 is FLOAT.
 
 popops.map(graph, x, [x], prog)
 map() was given Tensor('x', FLOAT, shape (4, 3)), which is not an expression.
-  next:  give placeholders, numbers, or expressions of them: expr._1 + 2; tensors go into the list of map().
+  next:  give placeholders, numbers, or expressions of them: expr._1 + 2. Tensors go into the list of map().
 
 popops.map(graph, expr._1, [], prog)
 map() was given the tensors [].
@@ -384,7 +384,7 @@ embedding_plan() was given 0 as num_entries.
 
 popops.embedding_plan(graph, FLOAT, 4, 3, [])
 embedding_plan() was given [] as num_lookups.
-  next:  give a list of whole numbers of 1 or more, as in [100].
+  next:  give a list of whole numbers, each 1 or more, as in [100].
 
 popops.embedding_plan(graph, FLOAT, 4, 3, [2], {"usedForSlice": False, "usedForUpdate": False})
 embedding_plan() was given False for both usedForSlice and usedForUpdate.
@@ -455,7 +455,7 @@ TensorUseTracker() was given 0 as num_tiles.
   next:  give graph.target.num_tiles.
 
 poputil.TensorUseTracker(5).add(graph, 5, x)
-TensorUseTracker.add() was given tile 5 of 5.
+TensorUseTracker.add() was given tile 5, but the number of tiles is 5.
   next:  give a tile from 0 to 4.
 
 poputil.factor_dims(x, [3], 0)
@@ -485,7 +485,7 @@ plan_reduce() was given the operation 'MEAN'.
   next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.
 
 poputil.clone_to_ipu(graph, x, 1)
-clone_to_ipu() was given IPU 1 of 1.
+clone_to_ipu() was given IPU 1, but the number of IPUs is 1.
   next:  count IPUs from 0, or create a device with more IPUs: IPUModel(num_ipus=2).
 
 poputil.expand_to_match_ranks(x, 3)

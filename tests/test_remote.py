@@ -805,7 +805,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         TensorIOStateError,
         """
         The engine is not loaded on a device.
-          next:  engine.load(device) first.""",
+          next:  call engine.load(device) first.""",
     ),
 ]
 

@@ -520,8 +520,8 @@ def test_sizes_that_cannot_be() -> None:
     v = bench.add(Table, table=[1, 2], out=out)
     place = "  where: field '{}' of vertex 0 (Table) of compute set 'cs'\n"
     assert said(lambda: bench.graph.set_field_size(v["table"], 3), GraphObjectCreationError) == (
-        "set_field_size() was given 3 for Table.table, whose value has 2.\n"
-        f"{place.format('table')}  next:  leave it out: the size is that of the value."
+        "set_field_size() was given the size 3 for Table.table, whose value has 2 elements.\n"
+        f"{place.format('table')}  next:  leave the call out: the size is that of the value."
     )
     assert said(lambda: bench.graph.set_field_size(v["table"], -1), GraphObjectCreationError) == (
         f"set_field_size() was given the size -1, which is not valid.\n{place.format('table')}  next:  give a whole "
@@ -536,7 +536,7 @@ def test_sizes_that_cannot_be() -> None:
         "give a list of numbers."
     )
     assert said(lambda: bench.add(Table, table=out, out=out), GraphConnectionError) == (
-        "Table.table is state, which takes numbers, and was given a tensor.\n  where: "
+        "Table.table is a state field, which takes numbers, and was given a tensor.\n  where: "
         f"{out!r}\n  next:  give an array, or declare the field as Input[Vector[UNSIGNED_INT]]."
     )
     assert said(bad(Vector[INT], x=3), VertexDefinitionError) == (

@@ -28,7 +28,7 @@ _MOVES = (
     "argmax",
     "argmin",
     "roll",
-    "upper",  # It returns a part of the result that np.linalg.qr has already computed.
+    "upper",  # `upper` returns a part of the result that np.linalg.qr has already computed.
 )
 
 

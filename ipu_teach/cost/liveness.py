@@ -140,7 +140,7 @@ class _Place:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # `flow` does not change it for a leaf that never runs.
+        self.live = accesses.none()  # For a leaf that never runs, this stays empty.
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads

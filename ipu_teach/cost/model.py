@@ -45,8 +45,8 @@ from ipu_teach.saving.schema import MOST, Codec, PerTile, key, keyed, numbers, r
 from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
-# A file has a list of numbers. If there is one IPU, it has a single number. Older files have only
-# the sum.
+# In a report file, this is a list of numbers. With one IPU, it is a single number. Older files
+# contain only the sum, as a single number.
 HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),

@@ -351,8 +351,8 @@ def choose_backend(name: str | None) -> Backend:
     if name == "cupy":
         raise InvalidOptionError(f"""Engine was given backend="cupy", but CuPy does not run here:
             {why}.
-            next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` shows what
-            is missing.""")
+            next:  leave backend out, and the engine runs on numpy. `ipu-teach doctor` shows
+            what is missing.""")
     return Backend()
 
 

@@ -245,7 +245,7 @@ class Engine(WithoutSome):
         """
         if self._machine is None or self._device is None:
             raise TensorIOStateError("""The engine is not loaded on a device.
-                next:  engine.load(device) first.""")
+                next:  call engine.load(device) first.""")
         if self._device.program is not self._ticket:
             raise TensorIOStateError(f"""Another engine was loaded on this device since, and a
                 device holds one program.

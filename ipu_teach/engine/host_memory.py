@@ -9,10 +9,10 @@ from ipu_teach.compile import Compiled
 from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning, IPUTeachError, counted
 from ipu_teach.graph.source import caller
 
-# Host memory in bytes for the exchange, compute and cost of one step on one tile. Measured were 116
-# bytes for copies only, and 224 to 271 bytes for an all-reduce on 4 and on 16 full IPUs.
+# The bytes of host memory for the exchange, compute and cost of one step on one tile. Measurements
+# gave 116 bytes for copies only, and 224 to 271 bytes for an all-reduce on 4 and on 16 full IPUs.
 COST_BYTES = 256
-LEAST = 1 << 25  # Needs of fewer bytes are not compared with the free memory.
+LEAST = 1 << 25  # The free memory is not checked for fewer bytes than this.
 
 
 def check_costs(compiled: Compiled) -> None:

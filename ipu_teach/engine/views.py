@@ -26,8 +26,8 @@ LEAST_RUN = 8
 # The maximum number of nests, because finding each nest takes a pass over some of the starts.
 MOST_NESTS = 64
 LEVELS = 3
-# The starts have no order if this number of nests have about two vertices each, as any two vertices
-# form a nest.
+# The starts are assumed to have no order if this many nests have about two vertices each, because
+# any two vertices form a nest.
 HOPELESS = 8
 PREFIX = 256  # The number of vertices that are examined first.
 

@@ -264,7 +264,7 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
             + ".",
             next_step=(
                 "give all arguments a first axis of equal length, or of length 1 for what all "
-                "vertices share; add other vertices with a second call."
+                "vertices share. Add other vertices with a second call."
             ),
         )
     num_vertices = next((num_items for _, num_items in unshared_lengths), 1)

@@ -183,8 +183,8 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        # If this is the log of all replicas: a function that appends what has been mapped in the
-        # graph of one replica, once for each replica. Otherwise, it does nothing.
+        # In the log of all replicas, this function appends what has been mapped in the
+        # graph of one replica, once for each replica. In other logs, it does nothing.
         self.images: Callable[[], None] = lambda: None
         self._painted = 0
         self._table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])

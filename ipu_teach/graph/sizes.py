@@ -14,6 +14,7 @@ from ipu_teach.errors import (
     GraphObjectCreationError,
     NoSizeSpecifiedError,
     PoplarIndexError,
+    counted,
     shown,
 )
 from ipu_teach.graph.layouts import ListLayout, is_whole
@@ -40,10 +41,10 @@ def set_field_size(ref: FieldRef, size: int) -> None:
     elif name in table.state and field.depth:
         value = table.state_values[name][row]
         if value is not None and len(value) != size:
-            raise GraphObjectCreationError(f"""set_field_size() was given {size:,} for
-                {table.codelet.__name__}.{name}, whose value has {len(value):,}.
+            raise GraphObjectCreationError(f"""set_field_size() was given the size {size:,} for
+                {table.codelet.__name__}.{name}, whose value has {counted(len(value), "element")}.
                 where: {ref!r}
-                next:  leave it out: the size is that of the value.""")
+                next:  leave the call out: the size is that of the value.""")
         table.sizes[name, row] = int(size)
     else:
         advice = "connect a tensor; it brings its size" if field.depth else "it is a single element"

@@ -64,11 +64,11 @@ def inout(tensor: Tensor, name: str = "") -> Argument:
 
 
 def created(name: str = "") -> Argument:
-    """Return an argument whose tensor `fn` creates.
+    """Return an argument whose tensor the function `fn` creates.
 
-    `fn` gets a list of tensors, which contains None for this argument, and replaces None by the new
-    tensor. If the list of a call contains None for this argument, the call replaces it by a new
-    tensor with the result.
+    `fn` gets a list of tensors in which the entry for this argument is None, and replaces None by
+    the new tensor. A call may also pass a list with None for this argument. The call then replaces
+    None by a new tensor that contains the result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -155,8 +155,8 @@ class _GraphFunction:
     def _filled(self, clones: list[Tensor | None], body_args: list[Tensor | None]) -> list[Tensor]:
         """Return the body's tensor for each argument, after the call of `fn`.
 
-        `clones` is the list of tensors before the call. `body_args` is the list after the call, in
-        which `fn` has replaced each None by a new tensor.
+        `clones` is the list of tensors that `fn` received. `body_args` is the same list after the
+        call: `fn` has replaced each None by a new tensor.
 
         :raises PoplibsError: if `fn` did not replace a None, replaced another entry, or changed the
             length of the list.

@@ -59,8 +59,9 @@ Expression = Callable[..., ExprLike]
 class _Step:
     """One update of a parameter `w`, built from expressions of tensors.
 
-    `numbers` maps the names of numeric arguments to their values, which are checked. `state_names`
-    are the names of the state's tensors. `restored` is the state from an earlier call, or None.
+    `numbers` maps the names of numeric arguments to their values; the constructor checks them.
+    `state_names` are the names of the state's tensors. `restored` is the state from an earlier
+    call, or None.
 
     :raises IPUTeachError: if an argument is invalid; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -159,10 +160,7 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, debug_context=self.name)
 
     def scalar(self, expression: Expression, *operands: Rate) -> Rate:
-        """Return `expression(*operands)`, which is a single number.
-
-        The result is a tensor if an operand is a tensor, and otherwise a float.
-        """
+        """Return `expression(*operands)`: a tensor if an operand is a tensor, otherwise a float."""
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)
@@ -299,10 +297,16 @@ def _update_means(
 def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
     """Return a function that computes the parameter after a step of Adam.
 
-    Its arguments are the parameter, the two running means, the step length, the square root of the
-    factor that corrects the second mean, and the factor that decoupled weight decay applies to the
-    parameter. `eps` is added to the divisor: before the correction if `eps_hat` is true, and
-    otherwise after it.
+    The function's arguments are, in order:
+
+    * the parameter;
+    * the running mean of the gradient, and that of its square;
+    * the step length;
+    * the square root of the factor that corrects the second mean;
+    * the factor by which decoupled weight decay multiplies the parameter.
+
+    The divisor is the root of the second mean plus `eps`. If `eps_hat` is true, `eps` is added
+    before the correction, and otherwise after it.
     """
 
     def moved(

@@ -43,9 +43,9 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return a pair (tile, part) for each of `parts`.
+    """Return a pair (tile, part) for each of `parts`, whose tiles are spread evenly over all tiles.
 
-    The tiles are spread evenly over the tiles 0 to `tiles` - 1.
+    `tiles` is the number of tiles, which are numbered from 0.
     """
     return [(index * tiles // len(parts), part) for index, part in enumerate(parts)]
 
@@ -53,8 +53,8 @@ def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
 def sensible_parts(size: int, limit: int) -> Array:
     """Return int[n], ascending: numbers of parts into which it is worth dividing `size` elements.
 
-    Each number is at most `limit`. If several numbers lead to equally large largest parts, the
-    result contains only the smallest of these numbers.
+    Each number is at most `limit`. A number is left out if a smaller number gives parts of the same
+    largest size.
     """
     counts: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, limit)) + 1))))
     return counts
@@ -257,7 +257,7 @@ class TensorUseTracker:
         """
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
             raise refused(
-                f"was given tile {shown(tile)} of {self._num_tiles:,}.",
+                f"was given tile {shown(tile)}, but the number of tiles is {self._num_tiles:,}.",
                 next_step=f"give a tile from 0 to {self._num_tiles - 1:,}.",
             )
         if tensor.num_elements:
@@ -293,7 +293,8 @@ class TensorUseTracker:
     def _by_users(self) -> dict[tuple[int, ...], list[tuple[Tensor, int, int]]]:
         """Return a dict from each tuple of tiles to the elements that exactly these tiles use.
 
-        The elements are given as a list of intervals (flat tensor, begin, end).
+        The elements are a list of tuples (flat tensor, begin, end), each of which is an interval of
+        the tensor.
         """
         if not self._uses:
             return {}

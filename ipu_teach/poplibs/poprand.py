@@ -97,7 +97,7 @@ class _Draw(_Stream):
     """The base class of vertices that write random numbers to `out`."""
 
     out: Output[Vector[HALF]]
-    # A function that returns a tile's cycles for n numbers, without the cycles of setting the seed.
+    # A function that returns the cycles in which a tile generates n numbers, without seeding.
     drawing: ClassVar[Callable[..., Size]]
 
     @property
@@ -109,7 +109,7 @@ class _Draw(_Stream):
     def in_order(self, drawn: Array) -> Array:
         """Return the workers' random numbers in the shape of `out`, one worker after the other.
 
-        `drawn` is [..., workers, numbers]. Numbers beyond the length of `out` are left out.
+        `drawn` is [..., workers, numbers]. Numbers for which `out` has no element are left out.
         """
         ordered: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
@@ -259,9 +259,9 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """Return how often the vertex generates each truncated normal number.
+    """Return how many normally distributed numbers the vertex tries for each truncated one.
 
-    After that many attempts, the probability that all numbers were more than `alpha` standard
+    After that many tries, the probability that all numbers were more than `alpha` standard
     deviations from the mean is at most 1 in 10,000.
     """
     outside = erfc(alpha / sqrt(2))
@@ -317,12 +317,11 @@ class _Call:
         /,
         **state: float,
     ) -> Tensor:
-        """Add a vertex on each tile of the reference; return the random numbers.
+        """Add a vertex on each tile of the reference; return the tensor of random numbers.
 
         `base` is the class of the vertices. The result has the dtype `dtype`, and the shape and
         tile mapping of the reference. `constants` are class attributes of the codelet. `x` is an
-        operand with the shape of the reference, and `state` contains the values of the other
-        fields.
+        operand with the shape of the reference. `state` contains the values of the other fields.
         """
         graph = self.graph
         name = self.name
@@ -545,7 +544,7 @@ def shaped_dropout(
 ) -> Tensor:
     """Return x times a random mask of the shape of `reference`, which is broadcast to x.
 
-    With a mask [rows, 1], for example, whole rows are multiplied by `scale` or replaced by 0. An
+    For example, a mask [rows, 1] multiplies whole rows of x by `scale`, or replaces them by 0. Each
     element of the mask keeps its elements of x with the probability `keep_probability`, rounded to
     a multiple of 1 / 65,536. x and the result are FLOAT or HALF, and the result has the tile
     mapping of x. The mask depends only on the seed, the modifier, the probability and the tile

@@ -283,7 +283,8 @@ def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_i
 def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
     target = graph.target
     if not is_count(ipu, 0) or ipu >= target.num_ipus:
-        raise refused(f"""was given IPU {shown(ipu)} of {target.num_ipus}.
+        raise refused(f"""was given IPU {shown(ipu)}, but the number of IPUs is
+            {target.num_ipus}.
             next:  count IPUs from 0, or create a device with more IPUs: IPUModel(num_ipus=2).""")
     copy_of_tensor = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
@@ -389,9 +390,9 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return, for each tensor in `flats`, a view that concatenates its intervals `pieces`.
+    """Return a view of each tensor in `flats` that concatenates the intervals `pieces`.
 
-    The layout of a view is cached, and used again for intervals that are only shifted.
+    The layout of a view is cached. Intervals that are only shifted use the same layout.
     """
     first_begin = pieces[0][0]
     if len(pieces) == 1:

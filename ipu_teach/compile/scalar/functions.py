@@ -177,7 +177,7 @@ CALLED |= {
 MOST_ARGUMENTS = 3  # A function in CALLED has at most this number of arguments.
 # These functions return integers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
-# Python's functions are priced under these names of numpy.
+# For each of Python's functions: the numpy function whose cost the model uses.
 NUMPYS = {
     "acos": "arccos",
     "acosh": "arccosh",
@@ -479,7 +479,8 @@ class Functions(ArrayFunctions):
             if function in DOMAIN
             else call_text
         )
-        # Python handles errors and infinite results.
+        # If the result is infinite or NaN, the Python code takes over, because Python may
+        # raise an error.
         self.bail(f"not ({result_name} - {result_name} == 0.0)", node)
         return "wf", result_name
 

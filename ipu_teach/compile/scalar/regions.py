@@ -36,8 +36,7 @@ from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.types import Array
 
-# For each size of an element in bytes: its mark after a store, with the lowest bit of each byte
-# set.
+# The mark of a stored element, by its size in bytes. The lowest bit of each byte is set.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 MOST_NUMBERS = 1 << 12  # A table of constants has at most this number of elements.
 

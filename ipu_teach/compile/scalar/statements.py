@@ -335,7 +335,7 @@ class Statements(Expressions):
         state_before = dict(self.state)
         cost_before = self.cost
         end_states = []
-        # After the first branch, this is (its uncounted cost, its operations).
+        # (uncounted cost, operations) of the first branch, or None until it is translated.
         first_branch: tuple[Counter[Price], list[Operation]] | None = None
         for line_format, walk_branch in (("if {}:", yes), ("else:", no)):
             self.state = dict(state_before)

@@ -197,7 +197,7 @@ class Scope:
     me: str  # The function's parameter for the vertex, such as "self", or "".
     names: dict[str, object]
     local: frozenset[str]
-    prefix: str  # The generated names of the function's variables begin with this.
+    prefix: str  # The prefix of the generated names of the function's variables.
     file: str
     outer: Scope | None = None  # The scope of the enclosing function.
     # For each open loop: ((states at its breaks, states at its continues), flag that a return
@@ -205,7 +205,7 @@ class Scope:
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
     returns: str = ""  # The variable for the function's return value, or "" for compute().
     exits: list[State] = field(default_factory=list)
-    # It is True if the number of completed iterations of a loop depends on data.
+    # Whether the number of completed iterations of a loop depends on data.
     parted: bool = False
 
 

@@ -36,10 +36,10 @@ Spot = tuple[str, int]  # A spot is (file, line) of a statement in the learner's
 # An empty name stands for an instruction of one cycle.
 Price = tuple[str, str, Spot]
 PricedPiece = tuple[tuple[Price, int], ...]
-# An operation on whole fields or arrays to price, as in `Price`. An empty name takes one cycle for
-# as many elements as the data path is wide.
+# An operation on whole fields or arrays to price, with the members of `Price`. If the name is
+# empty, the operation processes one vector of the data path per cycle.
 PieceRate = tuple[str, str, Spot]
-WORD = "word"  # In place of a dtype: an instruction of a store of less than a word.
+WORD = "word"  # Stands for the dtype in the price of a store of less than a word.
 # The following names in prices are not operations of numpy. The cost model knows their
 # instructions.
 FUSED = "a sum of a product"  # The price of a sum that may be fused with its product.
@@ -85,7 +85,7 @@ class Writer:
         # These are the tags of variables that have several types at some place.
         self.tagged: set[str] = set()
         self.slots: dict[str, str] = {}
-        # These are numpy's own loops, which are called by address.
+        # numpy's own loops that the numba code calls by address.
         self.loops: list[tuple[Function, str]] = []
         self.tables: dict[str, ConstantTable] = {}
         # This has the types of the numbers in each list or table.
@@ -113,9 +113,10 @@ class Writer:
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        # These values were used from outside the source, by owner and name.
+        # Values that the code uses from outside the function, by (owner, name).
         self.outer_values: dict[tuple[object, str], object] = {}
-        # This has (first number, end) of each loop that counts up by one, by its counter.
+        # (first number, end) of each loop that counts up by one, by the name of its
+        # counter.
         self.ranges: dict[str, tuple[str, str]] = {}
         # The index checks that are done once before a loop, by the loop's counter.
         self.ahead: dict[str, set[str]] = {}

@@ -32,7 +32,8 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
             store_ops[trace.roots[op.args[0].id]].append(op_number)
     if isinstance(trace.returned, Ref):
         last_op[trace.roots[trace.returned.id]] = len(trace.ops)
-    # A read may be a view of its source, which must then live as long as the read.
+    # A read may be a view of its source. In this case, the source must live as long as the
+    # read.
     for op in reversed(trace.ops):
         if op.kind == "read":
             source = trace.roots[op.args[0].id]

@@ -94,7 +94,8 @@ class RoundedStores:
         self._rounding = rounding
         self._worker = worker
         self._running = running
-        # For each store, by its number: where its words start in the vertex's stream.
+        # For each store, by its number: the index of its first word in the vertex's random
+        # stream.
         self._words: dict[int, int] = {}
         num_words = 0
         num_elements = 0

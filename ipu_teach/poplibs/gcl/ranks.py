@@ -40,8 +40,8 @@ V = TypeVar("V")
 class Ranks(ABC, Generic[V]):
     """The base class of the participants (ranks) of a collective, in independent groups.
 
-    `values` contains the data of the call: one item, or several items if `several` is true. An item
-    contains a tensor for every rank. `ipus` contains the number of the first IPU of each rank, and
+    `values` is a list of items, and an item contains a tensor for every rank. If `several` is
+    false, the list has one item. `ipus` contains the index of the first IPU of each rank, and
     `each` is the number of IPUs of a rank.
     """
 
@@ -88,7 +88,7 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def stacked(self, values: list[V]) -> V:
-        """Return, for each rank, its tensors in `values`, stacked along a new first dimension."""
+        """Return a tensor for each rank: its tensors in `values`, stacked along a new dimension."""
 
     def one(self) -> V:
         """Return the only item of `values`.
@@ -104,7 +104,8 @@ class Ranks(ABC, Generic[V]):
     ) -> V | Sequence[V]:
         """Combine the tensors of each group of ranks elementwise; return the results on all ranks.
 
-        Each chunk contains some elements of every tile, so that all tiles send at the same time.
+        The elements are divided into chunks, one for each rank of a group. Each chunk contains some
+        elements of every tile, so that all tiles send at the same time.
         """
         values = self.values
         rows = self._joined(values)
@@ -176,7 +177,7 @@ class Ranks(ABC, Generic[V]):
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> V:
-        """Return new tensors in which part i on rank j is part j of the tensor of rank i.
+        """Return new tensors: part i on rank j is part j of the tensor of rank i.
 
         Each tensor is divided into as many equal parts as the group has ranks, and i and j are
         positions in the group.
@@ -267,10 +268,9 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return a list of dicts `d` with `d[rank][home] = chunk(rank, member)`.
+        """Return, for each rank, a dict of `chunk(rank, member)` for all positions in its group.
 
-        `home` is any rank in the group of `rank`, because each rank of a group combines one chunk.
-        `member` is the position of `home` in the group.
+        The key is the rank at this position, which combines the chunk for its group.
         """
         ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
         return [
@@ -369,10 +369,10 @@ class Replicas(Ranks[Tensor]):
 
 
 def _ipu_of_each(graph: Graph, tensors: Sequence[Tensor], previous: list[int]) -> list[int]:
-    """Return the number of the IPU on which each tensor in `tensors` is.
+    """Return the index of the IPU on which each tensor in `tensors` is.
 
-    If `previous` is not empty, it is the result for another list, and the result must be equal to
-    it.
+    `previous` is the result for another list of tensors, or empty. If it is not empty, both results
+    must be equal.
 
     :raises PoplibsError: unless each tensor is on a different IPU, and all have the same dtype and
         length.

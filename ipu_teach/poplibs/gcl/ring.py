@@ -53,7 +53,7 @@ def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool 
 def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
     """Return lists of paths (part, direction, hops) on which `method` moves a chunk along a ring.
 
-    The ring has `count` members. `part` is the number of a part of the chunk: PAIR divides a chunk
+    The ring has `count` members. `part` is the index of a part of the chunk: PAIR divides a chunk
     into two parts, and the other methods move it whole. `direction` is 1 or -1. `hops` is the
     number of members that the path visits after its start. The paths in one inner list never bring
     the same part of a chunk to the same member twice.

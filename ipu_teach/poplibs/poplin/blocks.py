@@ -48,7 +48,7 @@ def add_multiplications(
     `sums` is [blocks of k, groups, m, columns of this step].
 
     `parts` contains four lists of intervals (begin, end), which divide the groups, m, n and k into
-    blocks; the intervals of n cover only the columns of this step. `tiles` contains the tile of
+    blocks. The intervals of n cover only the columns of this step. `tiles` contains the tile of
     each block: int64[group blocks, m blocks, n blocks, k blocks]. If `is_first`, the blocks of
     `sums` are mapped to these tiles.
     """
@@ -96,11 +96,10 @@ def add_sums(
 ) -> None:
     """Add vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
 
-    `parts` contains a list of intervals (begin, end) for each dimension of `out`, which divide it
-    into blocks. `tiles`, int64[group blocks, m blocks, n blocks, k blocks], contains the tiles on
-    which the partial sums of each block are. These tiles divide the elements of the block between
-    them. Each tile has a vertex for its elements of the block, and these elements of `out` are
-    mapped to the tile.
+    `parts` contains a list of intervals (begin, end) for each dimension of `out`. The intervals
+    divide `out` into blocks. `tiles`, int64[group blocks, m blocks, n blocks, k blocks], contains
+    the tiles that have partial sums of each block. These tiles divide the elements of the block
+    between them. Each tile has a vertex for its elements, which are mapped to the tile in `out`.
     """
     begins, sizes = _all_blocks(parts)
     partials_offset = begins @ np.array(_strides(partials)[1:])
@@ -129,12 +128,12 @@ def add_sums(
 
 
 class _Share(NamedTuple):
-    """The elements that one tile sums in a block, described for all blocks of the same shape.
+    """The elements of a block that one of the block's tiles sums, for all blocks of the same shape.
 
-    The elements of a block are divided over its tiles, which are numbered from 0; `number` is the
-    number of the tile that sums these elements. `blocks` contains the numbers of the blocks.
-    `partials` [blocks of k, elements] and `out` [elements] are the elements of the first of these
-    blocks; in the other blocks, they are at the same positions.
+    The elements of a block are divided over its tiles. `number` is the index of the tile among
+    them, and `blocks` contains the indices of the blocks. `partials` [blocks of k, elements] and
+    `out` [elements] are the elements of the first of these blocks. In the other blocks, the
+    elements are at the same positions.
     """
 
     blocks: Array
@@ -167,7 +166,7 @@ def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
 def _shares_of_blocks(
     begins: Array, sizes: Array, partials: Tensor, out: Tensor, tiles_per_block: int
 ) -> list[_Share]:
-    """Return the `_Share` of each tile number and each shape of blocks, except empty ones.
+    """Return a `_Share` for each index of a tile and each shape of blocks, except empty ones.
 
     The elements of a block are divided over `tiles_per_block` tiles. `begins` and `sizes`, both
     int64[blocks, dimensions], contain the first index and the size of each block.
@@ -223,7 +222,7 @@ def _shifted(
 ) -> Column:
     """Return a `Column` that connects each vertex to its elements of its block.
 
-    `share_rows` contains a pair (numbers of blocks, tensor) for each share. The tensor contains the
+    `share_rows` contains a pair (indices of blocks, tensor) for each share. The tensor contains the
     elements of the first of these blocks, and the elements of the other blocks are shifted by the
     distance between the blocks. `block_offsets` contains the position in memory of each block.
     `vertex_order` contains, for each vertex, its index in the concatenated lists of blocks.

@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 Factor = Tensor | float
-# A class of outputs: it contains the `Class` of each dimension of the field.
+# A set of outputs that use the same weights, with one `Class` for each dimension of the field.
 Combination = tuple[Class, ...]
 _BACKWARD, _UPDATE = PASSES[3:]
 
@@ -87,9 +87,10 @@ _BACKWARD, _UPDATE = PASSES[3:]
 class ConvPlan:
     """The plan of one pass of a convolution. Print it to see its partition and cycles.
 
-    `params` describes the forward convolution, and `pass_` is the name of the pass, as for
-    `plan_convolution`. `products` contains a `MatMulPlan` for each class of outputs that uses any
-    weights.
+    `params` describes the forward convolution. `pass_` is the name of the pass, as in
+    `plan_convolution`. The outputs are divided into classes that use the same weights, and each
+    class is a matrix product. `products` contains the `MatMulPlan` of each class; classes that use
+    no weights have none.
     """
 
     params: ConvParams
@@ -109,10 +110,10 @@ class ConvPlan:
 
     @property
     def utilisation(self) -> float:
-        """The share (0 to 1) of the possible multiply-accumulates that the products perform.
+        """The share (0 to 1) of the peak multiply-accumulates that the products perform.
 
-        As many as possible would be performed if the matrix-multiply units of all tiles were busy
-        in all modelled cycles of the plan.
+        The peak is the number that the matrix-multiply units of all tiles could perform in the
+        modelled cycles of the plan.
         """
         partials_dtype = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, partials_dtype, self.target) * self.cycles
@@ -130,7 +131,7 @@ def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Tar
     """Return how many multiply-accumulates all tiles together can do in a cycle.
 
     A matrix-multiply unit multiplies a row by a panel of weights in 8 cycles for FLOAT, and in 4
-    cycles for HALF.
+    cycles for other dtypes.
     """
     panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
     return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
@@ -182,9 +183,9 @@ def _plan(
 
 
 def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int, int]:
-    """Return `(groups, windows, patch_size, columns)`: the sizes of the product for a class.
+    """Return `(groups, windows, patch_size, columns)`: the sizes of the matrix product of a class.
 
-    The class `combination` consists of outputs that use the same weights. `windows` is the number
+    The class `combination` is a set of outputs that use the same weights. `windows` is the number
     of these outputs per channel, `patch_size` the number of input elements from which an output is
     computed, and `columns` the number of output channels in a group.
     """
@@ -226,10 +227,10 @@ def create_input(
 ) -> Tensor:
     """Return a variable [batch_size, in_channels, *input_field] for the input of `convolution`.
 
-    The channels of a field position are contiguous in memory. The variable is mapped linearly, one
-    position after the other. If the convolution is a single product whose kernel has one element,
-    without padding, the elements that the product uses are mapped to tiles that multiply them
-    instead. `options` are those of the convolution.
+    The channels of a field position are contiguous in memory. The variable is normally mapped
+    linearly, one position after the other. There is an exception if the kernel has one element, and
+    the convolution is a single product without padding: each element that the product uses is then
+    on a tile that multiplies it. `options` are those of the convolution.
 
     :raises PoplibsError: if no plan fits on a tile.
     :raises InvalidOptionError: if an option is invalid.
@@ -444,7 +445,7 @@ def _convolve(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the output of a convolution with the sizes `params`; `plan` plans its products."""
+    """Return the output of the convolution that `params` describes; `plan` plans its products."""
     batch, channels, *_ = params.output_shape
     by_combination: dict[Combination, Tensor] = {}
     products = iter(plan.products)

@@ -80,12 +80,12 @@ class Product:
 
     @property
     def finished(self) -> bool:
-        """Whether the sums have the dtype of the result, so that they need no conversion."""
+        """Whether the sums have the dtype of the result. If so, they need no conversion."""
         return self.partials is self.out
 
     @property
     def empty(self) -> bool:
-        """Whether one of the sizes is 0, so that there is nothing to multiply."""
+        """Whether one of the sizes is 0. If so, there is nothing to multiply."""
         return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
@@ -263,13 +263,13 @@ def plan_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> MatMulPlan:
-    """Return the plan for [groups, m, k] x [groups, k, n]: the fastest one with the fewest steps.
+    """Return the fastest plan for the product [groups, m, k] x [groups, k, n].
 
-    It has the fewest modelled cycles of all plans that fit into memory with the fewest steps.
-    `target` is the machine. The dtypes and options are those of `mat_mul`. `transpose_a` and
-    `transpose_b` tell whether an operand is a transposed view, as in the backward pass of a layer.
-    They do not change the partition, but the plan's cycles and temporary bytes then include the
-    transposes that tiles may need.
+    Only plans that fit into memory with the fewest steps are compared. The fastest of them has the
+    fewest modelled cycles. `target` is the machine. The dtypes and options are those of `mat_mul`.
+    `transpose_a` and `transpose_b` tell whether an operand is a transposed view. They do not change
+    the partition, but the plan's cycles and temporary bytes then include the transposes that tiles
+    may need.
 
     Temporary data is limited to `available_memory_proportion` of a tile's memory. If no plan is
     within this limit, the plan that needs the least memory is returned. Plans are cached.
@@ -498,11 +498,11 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 def _all_cuts(product: Product, num_tiles: int) -> Costs:
     """Return the partitions to compare, as a dict of arrays int64[partitions].
 
-    The keys are "groups", "rows", "inner" and "columns". An array contains, for each partition, the
-    number of blocks into which this dimension is divided. A partition has at most one block per
-    tile. If several numbers of blocks lead to equally large largest blocks, only the smallest of
-    them is compared. On a machine with more than `MOST_EXHAUSTIVE` tiles, at most `THINNED` numbers
-    are compared for each dimension.
+    The keys are "groups", "rows", "inner" and "columns". Each array contains, for each partition,
+    the number of blocks into which this dimension is divided. A partition has at most one block per
+    tile. A number of blocks is left out if a smaller number gives blocks of the same largest size.
+    On a machine with more than `MOST_EXHAUSTIVE` tiles, at most `THINNED` numbers are compared for
+    each dimension.
     """
     dim_sizes = {
         "groups": product.groups,

@@ -46,10 +46,10 @@ def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
 class Strided:
     """The operands a [groups, m, k] and b [groups, k, n] of a product, arranged to avoid gathering.
 
-    A tile gathers a row if it has all elements of the row, but not contiguously. The attribute
-    `tiles` contains the tile that multiplies each block: int64[group blocks, row blocks, column
-    blocks, inner blocks]. The constructor gets such an array and increases all tile numbers by the
-    same rotation if that avoids gathering.
+    A tile gathers a row if it has all elements of the row, but not contiguously. `tiles` is an
+    array int64[group blocks, row blocks, column blocks, inner blocks] with the tile that multiplies
+    each block. If this avoids gathering, the constructor increases all tile numbers by the same
+    number. The attribute `tiles` contains the result.
     """
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
@@ -71,12 +71,13 @@ class Strided:
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """Return `(rotation, cycles)` for the rotation that gathers the fewest elements.
+        """Return `(rotation, cycles)` for the rotation with which tiles gather fewest elements.
 
-        `cycles` are those of the tile that takes longest to gather its elements. `gathered` maps
-        the names of the operands to the results of `_gathered`. If nothing is gathered without a
-        rotation, the result is (0, 0). If several rotations are equally good, the search begins
-        with half of the number of tiles, and continues with 0 after the last tile.
+        A rotation is a number that is added to the number of each block's tile. `cycles` are those
+        of the tile that takes longest to gather its elements. `gathered` maps the names of the
+        operands to the results of `_gathered`. If nothing is gathered without a rotation, the
+        result is (0, 0). If several rotations are equally good, the first one is chosen, in an
+        order that begins with half of the number of tiles.
         """
         target = self.graph.target
         num_tiles = target.num_tiles
@@ -100,7 +101,7 @@ class Strided:
     def operands(self, steps: Steps, prog: Program, name: str) -> tuple[Tensor, Tensor]:
         """Return the operands `(a, b)` for a step; append the transposes that they need to `prog`.
 
-        `steps` is (number of the step of the inner dimension, number of the step of the columns).
+        `steps` is (index of the step of the inner dimension, index of the step of the columns).
         """
         operands = {"a": self.a, "b": self.b} | self._copies
         needed = [
@@ -143,8 +144,9 @@ class Strided:
     def _blocks(self, side: str, steps: Steps) -> tuple[list[tuple[int, int]], ...]:
         """Return the intervals of an operand's blocks: lists for groups, rows and columns.
 
-        `side` is "a" or "b". `steps` is (number of the step of the inner dimension, number of the
-        step of the columns); only the part of the operand that these steps multiply is divided.
+        `side` is "a" or "b". `steps` is (index of the step of the inner dimension, index of the
+        step of the columns). The lists divide only the part of the operand that these steps
+        multiply.
         """
         plan, (inner_step, column_step) = self.plan, steps
         inner = plan.inner(inner_step)
@@ -198,12 +200,13 @@ class Strided:
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """Return `(rotations, tiles, sizes)`: the rows that tiles gather, for all rotations.
+        """Return `(rotations, tiles, sizes)`: the rows that tiles would gather, for all rotations.
 
-        The arrays have an entry for each row of the operand that is strided on a single tile, and
-        for each tile that would use the row without a rotation. With the rotation in `rotations`,
-        the tile that has the row also multiplies it, and therefore gathers it. `tiles` contains
-        this tile, and `sizes` the number of elements in the row.
+        A rotation is a number that is added to the number of each block's tile. A row is gathered
+        if the tile that multiplies it has all its elements, but not contiguously. The arrays have
+        an entry for each pair of such a row and a block that uses it. `rotations` contains the
+        rotation with which the block is on the row's tile, `tiles` this tile, and `sizes` the
+        number of elements in the row.
         """
         plan = self.plan
         num_tiles = self.graph.target.num_tiles
@@ -238,7 +241,7 @@ class Strided:
         """Return `(rows, tiles)`: the rows that are on a single tile but not contiguous there.
 
         `column_block` is [groups, rows, columns]: all rows of some columns of an operand. `rows`
-        contains the numbers of the rows, and `tiles` the tile of each of them.
+        contains the indices of the rows, and `tiles` the tile of each of them.
         """
         tile_map = self.graph.tile_map()
         element_bytes = column_block.dtype.size

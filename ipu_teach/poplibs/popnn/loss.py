@@ -67,12 +67,12 @@ def cross_entropy(
 ) -> tuple[Array, Array]:
     """Return `(loss, deltas)`: the cross-entropy of some rows, and its gradient, in FLOAT.
 
-    `outputs` [rows, classes] are probabilities times `outputs_scale`; the first column is the class
-    `first`. `expected` [rows] contains the number of the expected class. The loss [rows] is minus
-    the logarithm of the probability of the expected class; a number in `ADDED` is added to its
-    output first. The deltas [rows, classes] are `scale` times the gradient with respect to the
-    scores before softmax: the probability, or the probability minus 1 for the expected class. Both
-    are 0 for rows of the class `MASKED_LABEL_CODE`.
+    `outputs` [rows, classes] are probabilities times `outputs_scale`, and their first column is the
+    class `first`. `expected` [rows] contains the index of the expected class. The loss [rows] is
+    minus the logarithm of the expected class's probability; a small number from `ADDED` is added
+    first, so that the logarithm is finite. The deltas [rows, classes] are `scale` times the
+    gradient with respect to the input of softmax: the probability, or the probability minus 1 for
+    the expected class. Loss and deltas are 0 for rows whose expected class is `MASKED_LABEL_CODE`.
     """
     added_number = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
@@ -168,11 +168,11 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
 
 
 def _of_part(losses: Array, expected: Array, size: int, first: Array, classes: Array) -> Array:
-    """Return `losses` in the rows whose expected class is in this part, and 0 elsewhere.
+    """Return the losses that a part of the columns reports: 0 for rows that another part reports.
 
     The part has `size` classes and begins with the class `first`; there are `classes` classes in
-    total. If the expected class is `classes` or more, the part that begins with class 0 returns the
-    loss.
+    all. The part that contains the expected class reports the loss. If the expected class is
+    `classes` or more, the part that begins with class 0 reports it.
     """
     reporting_class = np.where(expected < classes, expected, 0)
     return np.where((reporting_class >= first) & (reporting_class - first < size), losses, 0)
@@ -383,8 +383,8 @@ def _factors(
             )
         return {"scale": scale, "outputs_scale": outputs_scale}
     if isinstance(scale, Tensor) or isinstance(outputs_scale, Tensor) or outputs_scale != 1:
-        raise refused("""was given a tensor as deltas_scale, or model_output_scaling, but
-            SUM_SQUARED_LOSS takes neither.
+        raise refused("""cannot use model_output_scaling, or a tensor as deltas_scale, with
+            SUM_SQUARED_LOSS.
             next:  give deltas_scale as a number, without model_output_scaling.""")
     return {"scale": scale}
 
@@ -418,8 +418,8 @@ def _by_parts(
 ) -> None:
     """Append a compute set with a vertex for each part of each row, and one that adds the losses.
 
-    Each row is divided into `num_parts` parts. `operands` maps names of fields to tensors, and
-    `state` contains the fields that have the same value in all vertices.
+    Each row is divided into `num_parts` parts. `operands` maps names of fields to tensors. `state`
+    contains the fields that have the same value in all vertices.
     """
     loss = operands["loss"]
     losses = graph.add_variable(FLOAT, (loss.shape[0], num_parts), f"{name}/losses")

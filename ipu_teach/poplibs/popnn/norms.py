@@ -177,8 +177,9 @@ class Norm:
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
     """Return the groups into which a norm divides the elements of x, as a `Norm`.
 
-    `kind` is the norm, such as BATCH. For GROUP, `count` is the number of groups in each sample;
-    other norms do not use it. `grouping` is "strided" or "correct", as in `group_norm_statistics`.
+    `kind` is "batch", "group", "layer" or "instance". For "group", `count` is the number of groups
+    in each sample; other norms do not use it. `grouping` is "strided" or "correct", as in
+    `group_norm_statistics`.
 
     :raises PoplibsError: if x, `count` or `grouping` is invalid.
     """
@@ -204,9 +205,9 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
 def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
     """Return the groups into which a norm divides the elements of x, as a `Norm`.
 
-    `kind` is the norm, such as BATCH. Each of `statistics` is a tensor with one element per group,
-    which determines the number of groups; its keyword is its name in errors. `grouping` is
-    "strided" or "correct", as in `group_norm_statistics`.
+    `kind` is "batch", "group", "layer" or "instance". Each of `statistics` is a tensor with one
+    element per group, and its keyword is its name in errors. The number of groups follows from the
+    first of these tensors. `grouping` is "strided" or "correct", as in `group_norm_statistics`.
 
     :raises PoplibsError: if x, a statistic or `grouping` is invalid.
     """
@@ -246,7 +247,7 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Return a tensor [rows] for each of several matrices: the reduced rows, times `scale`.
+    """Return a tensor [rows] for each of several matrices: its reduced rows, times `scale`.
 
     `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is not
     None, it is a function that adds the results over replicas, in FLOAT. `partials` is the dtype in

@@ -68,10 +68,9 @@ class PoolPlan:
     ) -> int:
         """Return the modelled tile cycles of the vertex for the block with the intervals `ranges`.
 
-        `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `work` contains an array
-        bool[kernel, length] for each dimension of the field. Its entry [k, i] is whether the
-        element with index k of a window contributes to position i of the result; if it is padding,
-        it does not.
+        `kind` is "MAX", "AVG" or "GRAD". `work` contains an array bool[kernel, length] for each
+        dimension of the field. Its entry [k, i] is true if element k of a window contributes to
+        position i of the result. An element that is padding contributes to no position.
         """
         (group_begin, group_end), *other_ranges = ranges
         worker_shares = shares(work, ranges, target.num_worker_contexts)
@@ -99,9 +98,9 @@ def planned(
 ) -> PoolPlan:
     """Return the plan for a result of the shape `shape`, (samples, channels, *field).
 
-    `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `forward` is true if the result is
-    the output of the pooling, and false if it is the gradient of its input. `contiguous` is the
-    number of channels of the input that are contiguous in memory.
+    `kind` is "MAX", "AVG" or "GRAD", the kind of vertex that computes the result. `forward` is true
+    if the result is the output of the pooling, and false if it is the gradient of its input.
+    `contiguous` is the number of channels of the input that are contiguous in memory.
     """
     channels = shape[1]
     vector_width = target.get_vector_width(dtype)
@@ -155,12 +154,10 @@ def _best(
 
 
 def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
-    """Return the partitions to compare, with at most `num_tiles` blocks: int64[partitions,
-    dimensions].
+    """Return int64[partitions, dimensions]: the numbers of parts of each dimension.
 
-    A row of the result contains the number of parts of each dimension. `sizes` are the lengths of
-    the dimensions. If several numbers of parts lead to equally large largest parts, only the
-    smallest of these numbers is compared.
+    A partition has at most `num_tiles` blocks. `sizes` are the lengths of the dimensions. A number
+    of parts is left out if a smaller number gives parts of the same largest size.
     """
     partitions = np.ones((1, 0), np.int64)
     for size in sizes:
@@ -244,10 +241,14 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
     """Return `(rows, pieces, elements)`, each int64[workers]: the work of each worker on a block.
 
     The counts are those of one channel of the block. The workers divide the field positions of all
-    samples evenly in row-major order, so a worker may get parts of rows. `rows` counts the rows of
-    which the worker has positions. `pieces` counts, for each of these rows, the positions of the
-    window that contribute to the worker's part of it. `elements` counts the elements to which these
-    positions contribute. `work` and `ranges` are the parameters of `PoolPlan.cycles`.
+    samples evenly in row-major order, so a worker may get parts of rows.
+
+    - `rows` is the number of rows in which the worker has positions.
+    - `pieces` is the sum, over these rows, of the number of window positions that contribute to the
+      worker's part of the row.
+    - `elements` is the number of pairs of a window position and an element to which it contributes.
+
+    `work` and `ranges` are the parameters of `PoolPlan.cycles`.
     """
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)

@@ -51,7 +51,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-# The distance of a missing element: the sum of this number and any other distances is negative.
+# The offset that stands for a missing element. Its sum with any other offsets is negative.
 _FAR = -(2**50)
 _TIES = ("all", "first")
 # The limit for the kernel size times the number of windows in one dimension of the field.
@@ -69,16 +69,15 @@ class PoolingType(Enum):
 @advised("give pooling.PoolParams(…).")
 @dataclass(frozen=True)
 class PoolParams:
-    """The parameters of a pooling of [batch_size, channels, *input_field], FLOAT or HALF.
+    """The parameters of a pooling of a FLOAT or HALF tensor [batch_size, channels, *input_field].
 
     `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
-    have a number for each dimension of the field; negative padding removes elements. Padding is
-    never the maximum. AVG divides by the number of elements of the field in the window, as in
-    PopLibs; torch's average also counts padding, unless `count_include_pad=False`.
+    have a number for each dimension of the field. Negative padding removes elements. MAX ignores
+    padding. AVG divides the sum of a window by the number of its elements that are not padding, as
+    PopLibs does. torch's average also counts padding, unless `count_include_pad=False`.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, if a window does not
-        fit, or if a window
-        contains only padding.
+        fit, or if a window contains only padding.
     """
 
     kind: PoolingType | str
@@ -111,8 +110,8 @@ class PoolParams:
                 advice = "give a list with a whole number for each dimension of the field."
                 raise _wrong(name, value, advice)
             if len(value) != len(self.input_field):
-                problem = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
-                raise _wrong(name, value, "give a number for each dimension.", f" {problem}")
+                problem = f", but the field has {len(self.input_field)} dimensions"
+                raise _wrong(name, value, "give a number for each dimension.", problem)
             if not name.startswith("padding") and min(value) < 1:
                 raise _wrong(name, value, "give numbers of 1 or more.")
             object.__setattr__(self, name, tuple(map(int, value)))
@@ -120,15 +119,19 @@ class PoolParams:
             context = f"in dimension {d} of the field"
             padded_size = size + padding_lower + padding_upper
             if min(size + padding_lower, size + padding_upper, padded_size) < 1:
+                problem = f" {context}, which removes all elements of the field"
                 advice = f"keep at least one of the {size} elements of the field."
-                raise _wrong("padding", (padding_lower, padding_upper), advice, f" {context}")
+                raise _wrong("padding", (padding_lower, padding_upper), advice, problem)
             if kernel > padded_size:
                 problem = f" {context}, which has {padded_size} elements with its padding"
                 raise _wrong(
                     "a kernel of", kernel, "make the kernel smaller, or pad the field.", problem
                 )
             if (num_places := kernel * self.output_field[d]) > MOST_PLACES:
-                problem = f" {context}: its windows have {num_places:,} places"
+                problem = (
+                    f" {context}: its windows have {num_places:,} elements in all, and the limit "
+                    f"is {MOST_PLACES:,}"
+                )
                 raise _wrong(
                     "a kernel of", kernel, "make the kernel or the field smaller.", problem
                 )
@@ -184,9 +187,9 @@ class PoolParams:
         """Return `(windows, indices)`: the windows that contain each element of the field.
 
         Only dimension `d` of the field is considered. Both arrays are int[windows per element,
-        input_field]. Column i of `windows` contains the numbers of the windows that contain element
-        i, and column i of `indices` the index of element i within each of these windows. Unused
-        entries are -1.
+        input_field]. Column i of `windows` contains the indices of the windows that contain element
+        i. Column i of `indices` contains the index of element i within each of these windows.
+        Unused entries are -1.
         """
         size, kernel, stride, padding_lower, _ = self._axes()[d]
         padded_position = np.arange(size) + padding_lower
@@ -203,9 +206,9 @@ class PoolParams:
         return self._field_positions(d) >= 0
 
     def _has_index(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: entry [k, i] is whether a window has element i at k.
+        """Return bool[kernel, input_field]: whether field element i is element k of a window.
 
-        k is an index within the window. Only dimension `d` of the field is considered.
+        The result for k and i is at position [k, i]. Only dimension `d` of the field is considered.
         """
         place = self._windows_of_elements(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
@@ -264,10 +267,11 @@ class SelectiveScaling(SupervisorVertex):
 
 
 class MaxPoolingGrad(SupervisorVertex):
-    """Set `out` to the sum of the gradients of the windows whose maximum equals x.
+    """Set each element of `out` to the sum of the gradients of the windows whose maximum it is.
 
-    `pooled` and `gradient` have a column for each element of x. For the windows that contain this
-    element, the column of `pooled` contains the maxima, and the column of `gradient` the gradients.
+    Element i of `out` belongs to element i of x. Column i of `pooled` contains the maxima of the
+    windows that contain this element, and column i of `gradient` the gradients of these windows. A
+    gradient is added if the window's maximum equals element i of x.
     """
 
     x: Input[Vector[FLOAT]]
@@ -305,10 +309,10 @@ class MaxPoolingShares(_Windows):
 class _Tables:
     """The indices of the elements of a flat tensor that each element of a result needs.
 
-    An index is a sum of one distance for each dimension of the result. `tables_of_dims` contains an
-    array int[needed elements, length of the dimension] with these distances for each dimension; -1
-    stands for a missing element, such as padding. The attribute `margin` is whether any element is
-    missing.
+    `tables_of_dims` contains an array int[needed elements, size of the dimension] of offsets for
+    each dimension of the result. The index of an element is the sum of one offset from each array.
+    The offset -1 stands for a missing element, such as padding. The attribute `margin` is true if
+    any element is missing.
     """
 
     def __init__(self, tables_of_dims: list[Array]) -> None:
@@ -318,8 +322,8 @@ class _Tables:
     def of(self, ranges: Ranges) -> Array:
         """Return int[needed elements, block elements]: the indices for a block of the result.
 
-        `ranges` contains the interval (begin, end) of the block in each dimension except the last,
-        which every block has completely. A negative index stands for a missing element.
+        `ranges` contains the interval (begin, end) of the block in each dimension except the last.
+        A block always has all of the last dimension. A negative index stands for a missing element.
         """
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
@@ -335,10 +339,10 @@ Gathered = tuple[Tensor, _Tables, float]
 class _Call:
     """A call of `pool` or `pool_input_gradient`: it adds compute sets that follow one plan.
 
-    The plan's order of elements is [groups of channels, samples, *field, channels of a group]. A
-    "flat" tensor has one dimension and that order. `kind` is "MAX", "AVG" or "GRAD", as for
-    `vertices.pooling`. `forward` is true if the result is the output of the pooling, and false if
-    it is the gradient of its input.
+    The plan orders the elements as [groups of channels, samples, *field, channels of a group]. A
+    "flat" tensor has one dimension, and its elements have that order. `kind` is the kind of vertex
+    whose cycles the plan estimates: "MAX", "AVG" or "GRAD". `forward` is true if the result is the
+    output of the pooling, and false if it is the gradient of the input.
     """
 
     def __init__(
@@ -428,11 +432,12 @@ class _Call:
         return self._tables(params.input_shape, params._field_positions)
 
     def windows_of(self, per_window: bool = False) -> _Tables:
-        """Return a table with the numbers of the windows that contain each element of x.
+        """Return a table with the indices of the window values that each element of x needs.
 
-        If `per_window` is true, the table is for a tensor [elements of a window, windows], which
-        has a separate value for each element of each window. It then contains indices of this
-        tensor.
+        If `per_window` is false, a window has one value, and an index is that of a window that
+        contains the element. If it is true, every element of a window has a value of its own: the
+        values form a tensor [elements of a window, windows], and an index is that of a value in the
+        flattened tensor.
         """
         shape = self.params.output_shape
         params = self.params
@@ -477,10 +482,11 @@ class _Call:
     ) -> None:
         """Append a compute set with a vertex of the class `base` for each block of `out`.
 
-        From each tensor in `same_shape`, a vertex gets the elements of its block. From each tensor
-        in `gathered`, it gets the elements whose indices the tensor's table contains for the block.
-        `state` contains fields with the same value in all vertices. The cycles of a vertex are
-        those of PopLibs' pooling vertex of the kind `vertex_kind` ("MAX", "AVG" or "GRAD").
+        `same_shape` maps names of fields to tensors from which a vertex gets the elements of its
+        own block. `gathered` maps names of fields to tuples (tensor, table, value of missing
+        elements). A vertex gets the elements whose indices the table contains for the block.
+        `state` contains fields with the same value in all vertices. The cycles are PopLibs'
+        estimate for the pooling vertex `vertex_kind` ("MAX", "AVG" or "GRAD").
         """
         graph = self.graph
         first_input = next(
@@ -528,9 +534,9 @@ class _Call:
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """Return a constant for missing elements: one element of the value `fill` on each tile.
+        """Return a constant that has one element of the value `fill` on each tile.
 
-        Because every tile has such an element, none has to be sent.
+        Vertices read this element where an element of `flat` is missing. No tile has to receive it.
         """
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
@@ -635,11 +641,12 @@ def _shared_gradients(
     name: str,
     is_first_only: bool,
 ) -> list[Tensor]:
-    """Return tensors with the gradients that the elements of the windows receive in MAX pooling.
+    """Return the gradients that MAX pooling passes to the elements of each window.
 
-    The list has a tensor for each index within a window. The tensor has the shape of the output,
-    and contains the gradient of the element with this index in each window. The elements that equal
-    a window's maximum share its gradient; if `is_first_only`, the first of them gets all of it.
+    The list has a tensor for each index within a window. Each tensor has the shape of the output,
+    and contains the gradient of the element with this index in every window. All elements that
+    equal the maximum of a window get equal shares of the window's gradient. If `is_first_only`, the
+    first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
     # A share of a gradient stays FLOAT. Only the sum of all shares is rounded to the dtype of dy.
@@ -705,17 +712,17 @@ def _check_gradient(
             )
     elif x is not None or pooled is not None or is_scaled or ties != "all":
         raise refused(
-            f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling, but only "
-            "MAX uses them.",
+            f"was given x, pooled, use_scaled_gradient or ties for "
+            f"{PoolingType(params.kind).name} pooling, but only MAX uses them.",
             next_step="give None for x and pooled, and leave out use_scaled_gradient and ties.",
         )
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Check that `tensor` is mapped, and has the dtype of `params` and one of its two shapes.
+    """Check that `tensor` is mapped, and has the dtype and a certain shape of `params`.
 
-    `shape` is the name of that shape: "input_shape" or "output_shape". `name` is the name of the
-    tensor in errors.
+    `shape` is the name of the property with this shape: "input_shape" or "output_shape". `name` is
+    the name of the tensor in errors.
 
     :raises PoplibsError: if `tensor` is not a tensor of the graph with this shape and dtype.
     :raises InvalidTileMappingError: if it is not mapped to tiles.

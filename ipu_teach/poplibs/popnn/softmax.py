@@ -376,7 +376,7 @@ def _by_parts(
 ) -> bool:
     """Write the softmax of x, or its logarithm, to `out` if dividing rows into parts is faster.
 
-    Return whether it is faster; if it is not, add nothing to the graph. If `is_new`, each part of
+    Return whether it is faster. If it is not, the graph is not changed. If `is_new`, each part of
     `out` is mapped to the tile that computes it.
     """
     dtype = x.dtype

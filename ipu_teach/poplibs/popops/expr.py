@@ -329,7 +329,7 @@ def as_expr(value: ExprLike, subject: str) -> Expr:
     if is_whole(value) or isinstance(value, (bool, float)):
         return Const(value)
     raise PoplibsError(f"""{subject} was given {shown(value)}, which is not an expression.
-        next:  give placeholders, numbers, or expressions of them: expr._1 + 2; tensors go into the
+        next:  give placeholders, numbers, or expressions of them: expr._1 + 2. Tensors go into the
         list of map().""")
 
 

@@ -138,7 +138,7 @@ def scatter(
     if not indexed_dims:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
-            next:  give a list of the dimensions of x in which indices count positions; to write a
+            next:  give a list of the dimensions of x in which indices count positions. To write a
             slice at a fixed position, use a Copy.""")
     batch_shape, index_rows = _index_rows(indices, index_vector_dim, len(indexed_dims))
     inserted_dims = _axes("inserted_window_dims", inserted_window_dims, x.rank)
@@ -200,7 +200,7 @@ def _replace_rows(
 def _check_updates(
     x: Tensor, updates: Tensor, index_shape: tuple[int, ...], batch_dims: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless `updates` has x's dtype and the shape of the indices.
+    """Raise `PoplibsError` unless `updates` has x's dtype and a slice for each index.
 
     `batch_dims` are the dimensions of `updates` that do not belong to a slice. In these dimensions,
     `updates` must have the sizes `index_shape`.
@@ -240,8 +240,8 @@ class _Window:
     """The shape of the slices of x that a scatter updates.
 
     A slice has the sizes `lengths` in the dimensions `along` of x, and all elements of the other
-    dimensions. `shape` is the shape of a slice without the dimensions in `inserted_window_dims`,
-    which have size 1.
+    dimensions. `shape` is the shape of a slice without some dimensions of size 1, which
+    `inserted_window_dims` of `scatter` names.
     """
 
     x: Tensor
@@ -280,8 +280,8 @@ def _one_by_one(
     """Append a loop that reads each slice, computes its new value, and writes the new value.
 
     x is viewed as a matrix whose rows are the positions in the dimensions `window.along`.
-    `slice_rows_numbers` [slices, rows of a slice] contains the numbers of the rows of each slice.
-    `rows` contains the rows of all updates, and `computation` computes the new value.
+    `slice_rows_numbers` [slices, rows of a slice] contains the indices of the rows of each slice.
+    `rows` contains the rows of all updates. `computation` computes the new value of a slice.
     """
     num_slices = slice_rows_numbers.shape[0]
     if not num_slices or not rows.num_elements:
@@ -328,12 +328,12 @@ def _one_by_one(
 def select_scalar_from_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return a tensor [rows]: from each row i of x [rows, columns], the element indices[i].
+    """Return a tensor [rows] that contains the element in column indices[i] of each row i of x.
 
-    `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. An index beyond the last column gives NaN,
-    and `MASKED_LABEL_CODE` gives 0. One compute set replaces all other elements by 0, and a
-    reduction adds each row. PopLibs' SelectFromInterval reads only the selected elements; it is
-    cheaper if a row is on one tile.
+    x [rows, columns] is FLOAT or HALF, and `indices` [rows] is UNSIGNED_INT. An index beyond the
+    last column gives NaN, and `MASKED_LABEL_CODE` gives 0. One compute set replaces all other
+    elements by 0, and a reduction adds each row. PopLibs' SelectFromInterval reads only the
+    selected elements; it is cheaper if a row is on one tile.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """

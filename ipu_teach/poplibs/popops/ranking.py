@@ -30,11 +30,12 @@ _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGN
 
 @dataclass
 class Ranking:
-    """The compute sets of a stage that joins runs by ranks, and the `k` elements that it selects.
+    """The compute sets that join sorted runs of rows by ranks, and select `k` elements of each row.
 
-    The compute sets count the elements that come before each element, add these counts to ranks,
-    spread the runs to the columns of their ranks, and combine the runs. If `is_reversed` is true,
-    the selected elements are in reverse order.
+    The rank of an element is its position in the sorted row. The compute sets count the elements
+    that come before each element, add these counts to ranks, write each run to the columns of its
+    ranks, and combine the runs. If `is_reversed` is true, the selected elements are in reverse
+    order.
     """
 
     graph: Graph

@@ -41,9 +41,9 @@ class Groups:
     - `rows`: the number of rows.
     - `first`: the index of the group's first element in `Placement.places`. The elements of a group
       follow each other there column by column, and by ascending rows within a column.
-    - `result`: the number of the group's first partial result.
+    - `result`: the index of the group's first partial result. A tile computes one for each column.
     - `across`: whether neighbours in memory are elements of the same column, not of the same row.
-    - `pieces`: the number of contiguous regions of memory that must be gathered; 0 if none.
+    - `pieces`: the number of contiguous regions of memory that the tile must gather, or 0.
     """
 
     tile: Array
@@ -57,17 +57,17 @@ class Groups:
 
 @dataclass(frozen=True)
 class Placement:
-    """The tile mapping of a matrix whose rows are reduced, with numbers for the partial results.
+    """The tile mapping of a matrix whose rows are reduced, and the list of its partial results.
 
     A tile has a partial result for each column of which it has elements. The partial results are
-    numbered by tile, and by column within a tile.
+    sorted by tile, and by column within a tile.
 
     - `groups`: groups of neighbouring columns of which a tile has the same rows.
     - `places`: the positions of all elements in memory, ordered by groups.
     - `tiles`: the tile of each partial result.
     - `columns`: the column of each partial result.
     - `lengths`: the number of rows that each partial result combines.
-    - `by_column`: the numbers of the partial results, sorted by column, and within a column by the
+    - `by_column`: the indices of the partial results, sorted by column, and within a column by the
       first row that they combine.
     - `counts`: the number of partial results of each column.
     """
@@ -92,7 +92,7 @@ class Placement:
         return int(np.bincount(owner_of_result + 1, fetched_elements).max())
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """Return int64[results per column, columns]: the numbers of the columns' partial results.
+        """Return int64[results per column, columns]: the indices of the columns' partial results.
 
         The columns are `begin` to `end` (excluded), and must have equal numbers of partial results.
         """
@@ -301,19 +301,20 @@ def _costs_of_groups(
     out: type[DType],
     target: Target,
 ) -> Array:
-    """Return int[3, groups]: the costs of each group, in the order of `cost_of`.
+    """Return int[3, groups]: the costs of each group for two ways to use a tile's workers.
 
-    `groups_of_tile` is the number of groups on each tile. Groups of one kind are priced once.
+    A group consists of neighbouring columns.
+
+    - The first row contains the cycles of the tile if all workers reduce the group together.
+    - The second row contains the number of parts if the columns are divided between workers.
+    - The third row contains the cycles of a worker for such a part.
+
+    `groups_of_tile` is the number of groups on each tile.
     """
 
     @cache
     def cost_of(columns: int, rows: int, across: bool, num_groups: int) -> tuple[int, int, int]:
-        """Return the costs of a group of columns with the two ways to use the workers of its tile.
-
-        The result is (cycles of the tile if all workers reduce the group together, number of parts
-        if the columns are divided between workers, cycles of a worker for a part). `num_groups` is
-        the number of groups on the tile.
-        """
+        """Return the three costs of a group; `num_groups` is the number on its tile."""
         vector_width = target.get_vector_width(dtype)
         num_vectors = -(-columns // vector_width)
         num_parts = max(1, min(target.num_worker_contexts // num_groups, num_vectors))
@@ -346,7 +347,7 @@ def _costs_of_groups(
 def _first_stage(
     placement: Placement, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """Return `(cycles, alone)` of the first stage.
+    """Return `(cycles, alone)` of the stage in which each tile reduces the elements on this tile.
 
     `cycles` are those of the busiest tile, and `alone` is the array `PlacedPlan.alone`.
     """

@@ -82,11 +82,11 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """The plan of a reduction in which blocks of rows are reduced in parallel.
+    """The plan of a reduction of blocks of rows in parallel, and then of their results.
 
-    Then the results of the blocks are reduced. `row_blocks` is the number of blocks, `cycles` the
-    number of modelled cycles, and `stages` describes each compute set. To see the plan, print it,
-    or show it in a notebook, which draws the blocks and shows a table of the stages.
+    `row_blocks` is the number of blocks, `cycles` the number of modelled cycles, and `stages`
+    describes each compute set. To see the plan, print it, or show it in a notebook, which draws the
+    blocks and shows a table of the stages.
     """
 
     row_blocks: int

@@ -126,12 +126,12 @@ def reduce(
 ) -> Tensor:
     """Return x reduced over the dimensions `dims` by `operation`.
 
-    The other dimensions remain, in order. `operation` is its name or a `ReduceParams`. ADD, MUL,
-    MIN and MAX work on numbers, LOGICAL_AND and LOGICAL_OR on BOOL. SQUARE_ADD is the sum of
-    squares. LOG_ADD, for FLOAT and HALF, is the logarithm of the sum of exponentials. `out_type`
-    may be FLOAT for x of HALF, or HALF for x of FLOAT; by default it is the dtype of x. The result
-    is mapped linearly over the tiles. If there are no elements to reduce, the result is the
-    operation's neutral element; MIN and MAX raise an error in this case.
+    The other dimensions remain, in order. `operation` is a `ReduceParams`, or the name of an
+    operation. ADD, MUL, MIN and MAX work on numbers, LOGICAL_AND and LOGICAL_OR on BOOL. SQUARE_ADD
+    is the sum of squares. LOG_ADD, for FLOAT and HALF, is the logarithm of the sum of exponentials.
+    `out_type` may be FLOAT for x of HALF, or HALF for x of FLOAT; by default it is the dtype of x.
+    The result is mapped linearly over the tiles. If there are no elements to reduce, the result is
+    the operation's neutral element; MIN and MAX raise an error in this case.
 
     The reduced dimensions form the rows of a matrix, and the other dimensions its columns. The cost
     model chooses between two methods by the tile mapping of x:
@@ -248,10 +248,10 @@ def reduce_many(
 
 @dataclass
 class _Job:
-    """A checked reduction of the rows of `matrix` [rows, columns] to `out`, of shape `shape`.
+    """A checked reduction of the rows of `matrix` [rows, columns] to a tensor of the shape `shape`.
 
-    `dtype` is the dtype of `out`, and `types` contains the dtypes in which values are accumulated.
-    `out` is None until the output tensor is created.
+    `out` is that tensor, or None until it is created. `dtype` is its dtype, and `types` contains
+    the dtypes in which values are accumulated.
     """
 
     matrix: Tensor
@@ -442,8 +442,8 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     )
     cycles = plan.cycles
     if plan.steps == 1 and plan.stages:
-        # The plan assumes that all elements are exchanged. Elements on the tile of their result are
-        # not, so the cycles are corrected.
+        # The plan assumes that every element is sent to the tile of its result. Correct the
+        # cycles for the elements that are on this tile already.
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
         bytes_moved = np.array(
             [
@@ -462,8 +462,8 @@ def _reduce_by_tiles(
     """Add the vertices of all stages except the last; return the matrices for the last stage.
 
     In the first stage, each tile reduces the rows that are on this tile. The result is a list of
-    pairs (first column, matrix). Each matrix [results, columns] contains partial results of some
-    neighbouring columns, which all have equally many of them.
+    pairs (first column, matrix). Each matrix [partial results, columns] is for a range of
+    neighbouring columns that have equally many partial results.
     """
     placement = plan.placement
     second_operation = after(job.params.operation)
@@ -569,12 +569,12 @@ class _GroupVertices:
 
     A group consists of neighbouring columns of which a tile has the same rows.
 
-    - `group`: the number of the group whose columns the vertex reduces.
+    - `group`: the index of the group whose columns the vertex reduces.
     - `columns`: the number of columns that the vertex reduces.
     - `rows`: the number of rows that the vertex reduces.
     - `across`: whether neighbours in memory are elements of the same column, not of the same row.
     - `first_element`: the index in `Placement.places` of the first element that the vertex reduces.
-    - `first_result`: the number of the first partial result that the vertex writes.
+    - `first_result`: the index of the first partial result that the vertex writes.
     """
 
     group: Array
@@ -586,10 +586,11 @@ class _GroupVertices:
 
 
 def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
-    """Return the vertices for the groups of a plan, which divide the columns of each group.
+    """Return the vertices that reduce the groups of a plan; they divide the columns of each group.
 
-    The division is in multiples of `vector_width` columns. A group has one vertex for each worker
-    that `plan.alone` assigns to it, or a single vertex if this number is 0.
+    The columns are divided in multiples of `vector_width`. `plan.alone` contains the number of
+    workers of each group, and a group has one vertex for each of them. If this number is 0, the
+    group has a single vertex.
     """
     groups = plan.placement.groups
     vertices_of_group = np.maximum(plan.alone, 1)
@@ -613,9 +614,9 @@ def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
     """Return int64[vertices, rows, columns]: the positions in memory of each vertex's elements.
 
-    A vertex reads `columns` * `rows` consecutive entries of `places`, which contains such positions
-    column by column. `first` contains the index of each vertex's first entry. If `across` is true,
-    the returned shape is [vertices, columns, rows].
+    `places` contains positions in memory, column by column. A vertex reads `columns` * `rows`
+    consecutive entries of it. `first` contains the index of each vertex's first entry. If `across`
+    is true, the returned shape is [vertices, columns, rows].
     """
     vertex_places = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = vertex_places.reshape(-1, columns, rows)
@@ -632,7 +633,7 @@ def _reduce_blocks(
 ) -> Tensor:
     """Add a vertex for each block of rows; return the reduced rows, [blocks, columns].
 
-    Each block is reduced on the tile of its first element, if these tiles are all different.
+    Each block is reduced on the tile of its first element if no two blocks have the same tile.
     Otherwise the blocks are distributed over all tiles.
     """
     matrix = job.matrix
@@ -672,9 +673,9 @@ def _finish(
 ) -> None:
     """Add the vertices that reduce the rows of `matrix` to elements of the output.
 
-    The result of the first column is written to element `first_column` of the flattened output, and
-    so on. Each column is reduced on the tile of its result. `shares` is the number of parts into
-    which the workers of a tile divide the rows.
+    Column i is written to element `first_column` + i of the flattened output. It is reduced on the
+    tile of this element. `shares` is the number of parts into which the workers of a tile divide
+    the rows.
     """
     params = job.params
     out = job.result()
@@ -720,8 +721,7 @@ def reduce_rows(
     """Reduce the rows of `matrix` [rows, columns], first to last, and write the result to `out`.
 
     The call adds one compute set with the name `name`. Each column is reduced on the tile of its
-    result. If `update` is true, the result is added to the values of `out`. Functions of other
-    libraries call this function when they have partial results to combine.
+    result. If `update` is true, the result is added to the values of `out`.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)

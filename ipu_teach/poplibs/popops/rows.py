@@ -58,9 +58,8 @@ _BITS = {dtype.size: dtype for dtype in _INTEGERS}
 class RowBlock(NamedTuple):
     """The work of one vertex: some lookups in some rows and columns of a matrix.
 
-    A lookup is the number of a row that is read or updated, and `lookups` is the slice of all
-    lookups that the vertex works on. `rows` is an interval (begin, end), and `columns` a list of
-    intervals.
+    A lookup is the index of a row that is read or updated. `lookups` is a slice of the list of all
+    lookups. `rows` is an interval (begin, end), and `columns` a list of intervals.
     """
 
     tile: int
@@ -96,8 +95,9 @@ def plan_for(
 ) -> SlicePlan | None:
     """Return a plan that is faster than blocks of whole columns, or None if there is none.
 
-    The plan is for reading or updating `lookups` rows of the matrix `rows` [rows, columns]. It is
-    for slices if `operation` is None, and otherwise for updates by `operation`.
+    `rows` is a matrix [rows, columns], of which `lookups` rows are read or updated at a time. If
+    `operation` is None, the rows are read. Otherwise they are updated by `operation`; only "ADD"
+    can have a plan.
     """
     target = graph.target
     dtype = rows.dtype
@@ -131,11 +131,11 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a tensor [numbers, columns]: the rows of the matrix `rows` with the given numbers.
+    """Return a tensor [numbers, columns]: the rows of `rows` whose indices are `numbers`.
 
-    If there is no row with a number, its row in the result is 0. If a plan divides the rows into
-    parts, every part looks up all numbers, and the results of the parts are added. At most one of
-    these results is not zero, so their bits are added as integers.
+    An index that is out of range gives a row of zeros. If a plan divides the rows into parts, every
+    part looks up all indices, and the results of the parts are added. At most one of these results
+    is not zero, so their bits are added as integers.
     """
     row_parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     slices = graph.add_variable(
@@ -176,16 +176,16 @@ def update_rows(
     plan: SlicePlan | None = None,
     is_unplanned: bool = False,
 ) -> None:
-    """Append the update of rows of the matrix `rows`, with the given numbers, by `updates`.
+    """Append a program that updates the rows of the matrix `rows` whose indices are `numbers`.
 
     `updates` is [numbers, columns]. If `operation` is "", the updates replace the rows. Otherwise
-    the updates are multiplied by `scale`, and combined with the rows by `operation`. If there is no
-    row with a number, its update is skipped.
+    the updates are multiplied by `scale`, and combined with the rows by `operation`. An update
+    whose index is out of range is skipped.
 
-    If a plan divides the numbers into parts, the updates of each part are summed first, in FLOAT if
+    If a plan divides the indices into parts, the updates of each part are summed first, in FLOAT if
     the rows are HALF. Then the sums are added to the rows, first to last. If `is_unplanned` is
-    true, the rows are not mapped as the plan assumes: they are copied to other tiles for the last
-    step, and back.
+    true, the rows are not mapped as the plan assumes. They are then copied to other tiles for the
+    last step, and copied back.
     """
     # Unless updates are added, their order matters, and one vertex must apply all updates of a row.
     if plan is not None and operation != "ADD":
@@ -240,12 +240,12 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """Return a tensor [slices]: for each slice, its offset as a single number.
+    """Return a tensor [slices]: the offset of each slice as a single index.
 
     `offsets` is [slices, dims]. An offset is a position in a grid of the shape `counts`, whose
-    positions are numbered in row-major order. If an offset is outside the grid, its number is not
-    the number of any position. If `clamped` is true, it is the number of the nearest position
-    instead.
+    positions are numbered in row-major order. The index of an offset outside the grid is not the
+    index of any position. If `clamped` is true, such an offset gets the index of the nearest
+    position instead.
     """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
@@ -276,18 +276,17 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return a tensor [slices, rows of a slice]: the numbers of the rows that each slice covers.
+    """Return a tensor [slices, rows of a slice]: the indices of the rows that each slice covers.
 
-    `numbers` contains a number for each slice, from `row_numbers` for the grid `counts`, which has
-    a position for each possible offset. The rows are the positions in a larger grid of the shape
-    `shape`, numbered in row-major order. A slice covers a block of this grid, of the shape
-    `lengths`.
+    `numbers` contains an index for each slice, from `row_numbers`, in the grid `counts` of all
+    possible offsets. The rows are the positions in a larger grid of the shape `shape`, numbered in
+    row-major order. A slice covers a block of this grid, of the shape `lengths`.
     """
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
     num_rows = prod(shape)
     corner_number: expr.Expr = expr.Const(0)
-    # Convert the number of a slice's position to the number of the slice's first row.
+    # Convert the index of a slice's offset to the index of the slice's first row.
     for dim in range(len(counts)):
         positions_below = prod(counts[dim + 1 :])
         stride = prod(shape[dim + 1 :])
@@ -328,7 +327,7 @@ def rows_codelet(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """Return the codelet `base` for rows of `dtype` and for row numbers of the dtype `numbers`.
+    """Return the codelet `base` for rows of `dtype` and for row indices of the dtype `numbers`.
 
     `scale` and `updates` are the dtypes of the factor and of the updates, by default `dtype`. The
     codelet's name is, for example, popops::MultiUpdateOp<ADD,float,int>.
@@ -357,7 +356,7 @@ def fold(x: Tensor, along: Sequence[int]) -> Tensor:
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
     """Return a view of x in which the dimensions have the order that they had before `fold`.
 
-    A slice has `rank` dimensions, and `along` are those that `fold` moved to the front.
+    A slice has `rank` dimensions. `along` are the dimensions that `fold` moved to the front.
     """
     folded_dims = [*along, *(d for d in range(rank) if d not in along)]
     return x.dim_shuffle([0, *(folded_dims.index(d) + 1 for d in range(rank))])
@@ -409,7 +408,7 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
     """Return a view [slices, *slice shape] of `rows`, which contains the rows of several slices.
 
-    `rows` are rows of a matrix that `windows` or `rows_of` returned for x. A slice has the sizes
+    `rows` are rows of a matrix view of x, from `windows` or `rows_of`. A slice has the sizes
     `lengths` in the dimensions `along` of x.
     """
     other_sizes = [size for d, size in enumerate(x.shape) if d not in along]
@@ -428,10 +427,10 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return `(numbers, rows)`: the rows of x that an update changes, and their new contents.
+    """Return `(numbers, rows)`: the indices of the rows that an update changes, and the new rows.
 
     x is viewed as a matrix, whose rows are the positions in the dimensions `along`. `numbers`
-    [slices, rows of a slice] contains the numbers of the rows that the slices at `offsets` cover.
+    [slices, rows of a slice] contains the indices of the rows that the slices at `offsets` cover.
     `rows` [rows, columns] contains the rows of all slices in `updates` [slices, *slice shape].
     """
     shape = [x.shape[d] for d in along]

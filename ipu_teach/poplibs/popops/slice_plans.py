@@ -53,13 +53,13 @@ OPTIONS = (
 @advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
-    """The partition of a table [entries, columns] for slices and updates of single rows.
+    """The partition of a table [entries, columns] for reading and updating single rows.
 
-    The table is divided into `row_parts` by `column_parts` blocks, each on `lookup_parts` tiles.
-    The plan is for reading or updating `lookups` rows at a time. `parts` contains pairs (label,
-    modelled cycles) for the steps of the slice and update. `table_bytes` and `temporary_bytes` are
-    the bytes of the table and of temporary data on the fullest tile. To see the plan, print it or
-    show it in a notebook.
+    The table is divided into `row_parts` by `column_parts` blocks, and `lookup_parts` tiles work on
+    each block. The plan is for reading or updating `lookups` rows at a time. `parts` contains pairs
+    (label, modelled cycles), one for each step. `table_bytes` and `temporary_bytes` are the bytes
+    of the table and of temporary data on the fullest tile. To see the plan, print it or show it in
+    a notebook.
     """
 
     entries: int
@@ -88,9 +88,9 @@ class SlicePlan:
     ) -> list[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]]:
         """Return a tuple (tile, rows, columns, lookups) for every tile that works on a block.
 
-        Rows, columns and lookups are intervals (begin, end). A lookup is the number of a row that
-        is read or updated. `lookups` is the number of lookups, by default the number in the plan.
-        The tiles are distributed evenly over the machine.
+        Rows, columns and lookups are intervals (begin, end). A lookup is the index of a row that is
+        read or updated. `lookups` is the number of lookups, by default the number in the plan. The
+        tiles are distributed evenly over the machine.
         """
         column_intervals = balanced_partition(self.columns, self.column_parts)
         lookup_intervals = balanced_partition(
@@ -303,7 +303,7 @@ def _counts(size: int, maximum: int) -> list[int]:
 def _superstep(target: Target) -> int:
     """Return the cycles of a superstep without compute: its sync, and the latency of its exchange.
 
-    The latency is that of the tile on which data arrives last.
+    The latency is that of the tile that the data reaches last.
     """
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
@@ -335,13 +335,13 @@ def planned(
     lookup_parts: int = 1,
     elements_held: int = 0,
 ) -> SlicePlan:
-    """Return the plan with these numbers of parts, including its modelled costs.
+    """Return the plan that divides a table into these numbers of parts, with its modelled costs.
 
-    `sizes` is (rows of the table, columns of the table, rows that are read or updated at a time),
-    and `chosen` contains the options. The model assumes that row numbers and updates are received
-    from other tiles. If `elements_held` is 0, the table is mapped by the plan. Otherwise the table
-    is received from other tiles, too, and `elements_held` is the number of its elements on the
-    fullest of them.
+    `sizes` is (rows of the table, columns of the table, rows that are read or updated at a time).
+    `chosen` contains the options of `embedding_plan`. The model assumes that the row indices and
+    the updates come from other tiles. If `elements_held` is 0, the table is mapped by the plan.
+    Otherwise the table also comes from other tiles, and `elements_held` is the number of its
+    elements on the fullest of them.
     """
     entries, columns, lookups = sizes
     share = _Share(

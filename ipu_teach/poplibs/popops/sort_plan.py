@@ -33,7 +33,8 @@ _FAN_INS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 class Stage:
     """A stage that joins `fan_in` neighbouring runs (sorted groups of elements) to one run.
 
-    If `by_ranks` is true, several tiles join them by a ranking, and otherwise one tile merges them.
+    If `by_ranks` is true, several tiles compute the position of each element in the result, its
+    rank. Otherwise one tile merges the runs.
     """
 
     fan_in: int
@@ -210,10 +211,10 @@ class _Planner:
         return self._step(self.rows * columns * element_bytes) + sorting
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
-        """Return the cycles in which tiles join sorted runs of elements by a ranking.
+        """Return the cycles in which `tiles` tiles join sorted runs by ranks.
 
-        There are `runs` runs of `length` elements, and `tiles` tiles. The module's docstring
-        explains a ranking.
+        There are `runs` runs of `length` elements. The rank of an element is its position in the
+        result.
         """
         target = self.target
         num_retained = min(self.k, runs * length)

@@ -204,7 +204,7 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def max_and_arg_max(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return `(elements, positions)` of the largest element of each row of x.
+    """Return `(elements, positions)`: the largest element of each row of x, and its position.
 
     A row is a vector along the last dimension of x. The positions are those of `arg_max`.
 
@@ -218,7 +218,7 @@ def max_and_arg_max(
 def min_and_arg_min(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return `(elements, positions)` of the smallest element of each row of x.
+    """Return `(elements, positions)`: the smallest element of each row of x, and its position.
 
     A row is a vector along the last dimension of x. The positions are those of `arg_min`.
 
@@ -265,8 +265,8 @@ def _sorted(
 ) -> tuple[Tensor, Tensor]:
     """Return `(keys, values)`: the k keys of each row that `params` selects, and their values.
 
-    If `values` is None, the second tensor contains the keys' positions if `with_places` is true,
-    and otherwise it is the first tensor.
+    If `values` is None, the second tensor depends on `with_places`. If it is true, the tensor
+    contains the positions of the keys in their rows. Otherwise it is the first tensor.
     """
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:

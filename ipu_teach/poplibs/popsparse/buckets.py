@@ -153,9 +153,10 @@ class Cut:
 
     @property
     def tiles(self) -> Array:
-        """int64[buckets, dense parts]: the tile that multiplies a bucket by some dense columns.
+        """The tile that multiplies each bucket by each part of the dense columns.
 
-        A dense part is a part of the dense operand's columns.
+        The array is int64[buckets, dense parts]. A dense part is a part of the dense operand's
+        columns.
         """
         shape = self.num_buckets, len(self.n_parts)
         count = shape[0] * shape[1]
@@ -167,9 +168,9 @@ def cut_for(
 ) -> Cut:
     """Return the partition with the fewest modelled cycles for a product with sums of FLOAT.
 
-    The partitions of `_partitions` are compared, with full buckets. Only partitions whose temporary
-    data fits into the share `proportion` (0 to 1) of a tile's memory are considered. If there is
-    none, the result is the one with the least temporary data.
+    Buckets are assumed to be full. Only partitions whose temporary data fits into the share
+    `proportion` (0 to 1) of a tile's memory are considered. If there is none, the result is the
+    partition with the least temporary data.
 
     :raises PoplibsError: if every partition has a part that is too large for 16-bit positions.
     """
@@ -233,14 +234,14 @@ def cut_for(
 def _partitions(
     num_rows: int, num_columns: int, num_vectors: int, num_tiles: int
 ) -> tuple[Array, Array, Array]:
-    """Return `(row parts, column parts, dense parts)` of partitions of up to `num_tiles` parts.
+    """Return `(row parts, column parts, dense parts)`: arrays with an entry for each partition.
 
-    The arrays contain an entry for each partition: the numbers of parts into which the rows and
-    columns of the sparse operand, and the columns of the dense operand, are divided. If several
-    numbers have equally large largest parts, only the smallest is used. The number of sparse parts,
-    and the numbers of rows and columns of blocks in a part, are below `EMPTY`. The sparse operand
-    has `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
-    `num_vectors` vectors of the data path.
+    The entries are the numbers of parts into which the rows and columns of the sparse operand, and
+    the columns of the dense operand, are divided. Their product is at most `num_tiles`. A number is
+    left out if a smaller number gives parts of the same largest size. The sparse operand has
+    `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
+    `num_vectors` vectors of the data path. The number of sparse parts, and the rows and columns of
+    a part, counted in blocks, are below `EMPTY`.
 
     :raises PoplibsError: if there is no such partition.
     """
@@ -265,9 +266,10 @@ def _partitions(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return how many slots a bucket has beyond its even share of the greatest number of blocks.
+    """Return how many slots a bucket has in addition to those that an even distribution needs.
 
-    `slots` is the number of slots, and the share is 1 / (1 + `OVERSIZE`) of it, rounded down.
+    `slots` is the number of slots. The blocks need 1 / (1 + `OVERSIZE`) of them, rounded down, if
+    the greatest permitted number of blocks is distributed evenly over the buckets.
     """
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
@@ -294,9 +296,9 @@ class SparsityData(NamedTuple):
 class Bucket:
     """A bucket of a `Partitioner`, filled with the blocks of a pattern.
 
-    The bucket is that of part `number` of the sparse matrix, and is stored on the tile `tile`. It
-    can store `slots` blocks. `held` contains a pair (part, number of blocks) for each part to which
-    blocks in the bucket belong.
+    `number` is the index of the part of the sparse matrix to which the bucket belongs. The bucket
+    is stored on the tile `tile`, and can store `slots` blocks. `held` contains a pair (part, number
+    of blocks) for each part whose blocks are in the bucket.
     """
 
     number: int

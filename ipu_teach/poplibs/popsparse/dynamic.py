@@ -71,13 +71,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SparseTensor:
-    """A sparse matrix on the device.
+    """A sparse matrix on the device, whose blocks are stored in buckets.
 
-    `meta_info`, UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps after the
-    first step, and for each slot of each bucket the position of its block. `nz_values` [buckets,
-    slots, b, b] contains the values of the blocks, and zeros in empty slots. The host encodes both
-    arrays with a `Partitioner` for the same parameters, and writes them to these tensors. `cut` is
-    the partition of the matrix.
+    A bucket is a part of the tile memory with slots, and a slot can store one block. `meta_info`,
+    UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps after the first step, and
+    three numbers for each slot: the position of its block. `nz_values` [buckets, slots, b, b]
+    contains the values of the blocks, and zeros in empty slots. The host encodes both arrays with a
+    `Partitioner` for the same parameters, and writes them to these tensors. `cut` is the partition
+    of the matrix.
     """
 
     meta_info: Tensor
@@ -89,9 +90,9 @@ class _OfBucket(SupervisorVertex):
     """The base class of vertices that multiply the blocks of a bucket.
 
     A bucket stores a block in each of its slots. `meta` contains three numbers for each slot: the
-    part of the sparse matrix to which the block belongs, and the block's row and column within this
-    part. `block` is the number of rows of a block. `first` is true for the vertices of the first
-    step.
+    index of the part of the sparse matrix to which the block belongs, and the block's row and
+    column within this part. `block` is the number of rows of a block. `first` is true for the
+    vertices of the first step.
     """
 
     meta: Input[Vector[UNSIGNED_SHORT]]
@@ -101,7 +102,7 @@ class _OfBucket(SupervisorVertex):
     def blocks_of(self, part_number: int) -> tuple[Array, Array, Array]:
         """Return the arrays `(slots, rows, columns)` for the blocks of part `part_number`.
 
-        `slots` contains the numbers of the slots in which these blocks are stored. `rows` and
+        `slots` contains the indices of the slots in which these blocks are stored. `rows` and
         `columns` contain the positions of the blocks within the part.
         """
         block_places = self.meta.reshape(-1, PLACES).astype(np.int64)
@@ -120,9 +121,9 @@ class _OfBucket(SupervisorVertex):
 class DynamicSparsePartial(_OfBucket):
     """Set `sums` to the product of a part of the sparse matrix and the rows of x.
 
-    The part has the number `me`; only its blocks that are in the bucket are multiplied. If `turned`
-    is true, the part is transposed. In the field annotations, FLOAT stands for the dtype of the
-    operands, and HALF for the dtype of the sums.
+    `me` is the index of the part. Only those of its blocks that are in the vertex's bucket are
+    multiplied. If `turned` is true, the part is transposed. In the field annotations, FLOAT stands
+    for the dtype of the operands, and HALF for the dtype of the sums.
     """
 
     values: Input[Vector[FLOAT]]
@@ -167,9 +168,9 @@ class DynamicSparsePartialMore(DynamicSparsePartial):
 class DynamicSparseGradW(_OfBucket):
     """Set `grads` to the gradients of the blocks in a bucket that belong to part `here`.
 
-    The gradients of other blocks become 0. The gradient of a block is the product of some rows of
-    `left`, which are gradients of the layer's output, and some rows of `right`, which are inputs of
-    the layer.
+    The gradients of other blocks are set to 0. The gradient of a block is the product of some rows
+    of `left`, the gradients of the layer's output, and some rows of `right`, the inputs of the
+    layer.
     """
 
     left: Input[Vector[Vector[FLOAT]]]
@@ -252,8 +253,8 @@ def create_sparse_dense_mat_mul_rhs(
 ) -> Tensor:
     """Return a variable [k, n] for the dense operand, mapped to the tiles that multiply it.
 
-    The product divides the columns of the sparse matrix, and with them the rows of the variable,
-    into parts. The rows of a part are distributed over the tiles that multiply them.
+    The columns of the sparse matrix are divided into parts, and the rows of the variable are
+    divided in the same way. The rows of a part are distributed over the tiles that multiply them.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -289,10 +290,12 @@ def sparse_dense_mat_mul(
     single precision. Each tile adds its products in the order in which the blocks are stored. Then
     the sums of the tiles are added first to last, and the result is rounded once.
 
-    The program has three phases. It multiplies the blocks on the tiles where they are stored
-    ("multiply"). Then a loop moves the blocks to the next tiles and multiplies again ("propagate");
-    the number of iterations is the first number in `lhs.meta_info`. Finally, the sums of the tiles
-    are added ("reduce").
+    The program has three phases:
+
+    * "multiply": each tile multiplies the blocks that it stores.
+    * "propagate": a loop moves the blocks to the next tiles and multiplies again. The number of
+      iterations is the first element of `lhs.meta_info`.
+    * "reduce": the sums of the tiles are added.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -347,8 +350,8 @@ def fully_connected_sparse_grad_w(
 
     `gradients` [n, m] are those of the layer's output, and `activations` [n, k] are its input.
     Where no block is stored, the result is 0. The stored blocks stay on their tiles, and the dense
-    operands move, in the opposite direction to the blocks in `sparse_dense_mat_mul`. The cost is
-    that of PopLibs' vertices that do not use the matrix-multiply unit (AMP).
+    operands move from tile to tile. The cost is that of PopLibs' vertices that do not use the
+    matrix-multiply unit (AMP).
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -439,10 +442,10 @@ def _sums_of_tiles(
 ) -> Tensor:
     """Append the addition of the tiles' partial sums; return the product [rows, n].
 
-    `partials` is [buckets, parts of the columns, rows, columns], with a sum for each element of the
-    product to which a tile contributes. `out` is `(dtype, rows, parts)`: the dtype of the product,
-    its number of rows, and the intervals (begin, end) into which its rows are divided, counted in
-    blocks. `is_transposed` is whether the sparse operand is transposed.
+    `partials` is [buckets, parts of the columns, rows, columns], and contains the sums of each
+    tile. `out` is `(dtype, rows, parts)`: the dtype of the product, its number of rows, and the
+    intervals (begin, end) into which its rows are divided. The intervals are counted in blocks.
+    `is_transposed` is whether the sparse operand is transposed.
     """
     out_dtype, num_out_rows, out_parts = out
     b = cut.b
@@ -481,7 +484,7 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return a dict of compute sets: key True is the first step, and key False all further steps.
+    """Return the compute sets: True maps to the first step, False to all further steps.
 
     If there is only one bucket, there are no further steps, and the key False is missing.
     """
@@ -508,10 +511,10 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return two variables `(bucket, inbox)` with entries of `shape`, mapped by `_on_tiles`.
+    """Return two variables `(bucket, inbox)`, with an entry of the shape `shape` on each tile.
 
-    The entries of `bucket` move around the ring of buckets. A step copies each entry to `inbox` on
-    the tiles of a neighbouring bucket, and then from `inbox` to `bucket` there.
+    The entries of `bucket` move around the ring of tiles. A step copies each entry to `inbox` on
+    the next tile, and then from `inbox` to `bucket` on that tile.
     """
     bucket = _on_tiles(graph, cut, dtype, shape, name=f"{name}/bucket")
     return bucket, _on_tiles(graph, cut, dtype, shape, name=f"{name}/inbox")
@@ -526,10 +529,11 @@ def _go_round(
     prog: Program,
     name: str,
 ) -> None:
-    """Append the first step, and a loop of further steps; `lhs.meta_info[0]` is their number.
+    """Append the first step of a product, and a loop of further steps.
 
-    Each item of `rings` is a result of `_ring`. Before each further step, entry i of its variable
-    `bucket` receives the data of entry i + `num_places`; the last entry is followed by entry 0.
+    `lhs.meta_info[0]` is the number of further steps. Each item of `rings` is a result of `_ring`.
+    Before each further step, entry i of `bucket` receives the data of entry i + `num_places`, where
+    entry 0 follows the last entry.
     """
     prog.add(Execute(step_sets[True]))
     if False not in step_sets:

@@ -134,8 +134,9 @@ class SparseMatrix:
         )
 
     def same_pattern(self, other: SparseMatrix) -> bool:
-        """Return whether both matrices have the same shape and blocks of one size at the same
-        positions.
+        """Return whether both matrices store blocks of the same size at the same positions.
+
+        The shapes of the matrices must be equal, too.
 
         :raises PoplibsError: if `other` is not a sparse matrix.
         """
@@ -197,7 +198,7 @@ class COOMatrix(SparseMatrix):
 class CSRMatrix(SparseMatrix):
     """A sparse matrix in row form: its blocks are sorted by row.
 
-    Row r consists of the blocks with the numbers `row_offsets[r]` to `row_offsets[r + 1]` - 1. The
+    Row r consists of the blocks with the indices `row_offsets[r]` to `row_offsets[r + 1]` - 1. The
     other parameters and the errors are those of `COOMatrix`.
     """
 

@@ -63,7 +63,7 @@ __all__ = [
 
 
 class StaticSparsePartial(SupervisorVertex):
-    """Multiply a group of sparse blocks by blocks of x, and write a sum for each row to `out`.
+    """Multiply a group of sparse blocks by blocks of x, and write the sum of each row to `out`.
 
     The products of a row are added first to last. `columns` contains, for each sparse block, the
     index of the block of x by which it is multiplied. `starts` contains, for each row of blocks,
@@ -107,14 +107,14 @@ class StaticSparsePartial(SupervisorVertex):
 
 
 class Pieces(NamedTuple):
-    """The pieces of block rows on the tiles of a static product, in the order of the tiles.
+    """The pieces into which the tiles of a static product divide the rows of blocks.
 
     A run is a group of blocks that one tile multiplies. A piece consists of the blocks of one row
-    in one run; the tile computes a partial sum of the row from it. The four arrays are
-    int64[pieces].
+    in one run, and the tile computes a partial sum of the row from it. The pieces are in the order
+    of the runs. The four arrays are int64[pieces].
 
-    - `row`: the row of blocks to which the piece belongs.
-    - `run`: the number of the run that contains the piece.
+    - `row`: the index of the row of blocks to which the piece belongs.
+    - `run`: the index of the run that contains the piece.
     - `start`: the index of the piece's first block in `SparsePlan.order`.
     - `place`: the index of the piece's partial sum. The partial sums are sorted by the number of
       pieces of their row, then by row, and then by run.
@@ -245,12 +245,16 @@ def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -
     values_shape = (pattern.num_blocks, *pattern.block)[: values.rank]
     advice = "give each block of csr its values."
     check_same("shapes of values", values.shape, values_shape, context, advice=advice)
-    advice = "x has as many rows as csr has columns, and the plan's n columns."
+    advice = "give x as many rows as csr has columns, and as many columns as n in the plan."
     x_shape = (pattern.shape[1], plan.n)
     check_same("shapes of x", x.shape, x_shape, context, advice=advice)
     for name, tensor in (("values", values), ("x", x)):
         check_same(
-            f"dtypes of {name}", tensor.dtype, plan.dtype, context, advice="the plan has the dtype."
+            f"dtypes of {name}",
+            tensor.dtype,
+            plan.dtype,
+            context,
+            advice=f"give {name} the plan's dtype.",
         )
 
 
@@ -322,11 +326,12 @@ def _add_products(
     multiply: ComputeSet,
     part_number: int,
 ) -> None:
-    """Add a vertex for each run of blocks: it multiplies them by part number `part_number` of x.
+    """Add a vertex for each run of blocks, which multiplies them by some columns of x.
 
-    `tensors` is a tuple `(values, x, sums, sum_rows)`: the values of all blocks, the part's columns
-    of x, the variable for the partial sums, and int64[pieces] with the row of `sums` to which each
-    piece is written.
+    A run is a group of blocks that one tile multiplies, and `part_number` is the index of the part
+    of the columns. `tensors` is a tuple `(values, x, sums, sum_rows)`: the values of all blocks,
+    the part's columns of x, the variable for the partial sums, and int64[pieces] with the row of
+    `sums` to which each piece is written.
     """
     values, x, sums, sum_rows = tensors
     b = plan.pattern.block[0]

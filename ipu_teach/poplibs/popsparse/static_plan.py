@@ -194,7 +194,7 @@ class SparsePlan:
 
     @cached_property
     def band_of_block(self) -> Array:
-        """int64[blocks]: the number of each block's band (an interval of the inner dimension)."""
+        """int64[blocks]: the index of each block's band, an interval of the inner dimension."""
         blocks_of_column = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
         blocks_before = np.cumsum(blocks_of_column) - blocks_of_column
         bands: Array = (blocks_before * self.num_bands // max(1, self.pattern.num_blocks))[
@@ -204,16 +204,17 @@ class SparsePlan:
 
     @cached_property
     def order(self) -> Array:
-        """The numbers of the blocks, sorted by band, row and column: int64[blocks].
+        """int64[blocks]: the indices of the blocks, sorted by band, row and column.
 
-        The blocks are distributed over the tiles in this order.
+        The blocks are distributed over the tiles in this order. A band is an interval of the inner
+        dimension.
         """
         order: Array = np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
         return order
 
     @cached_property
     def run_of_block(self) -> Array:
-        """int64[blocks]: for each block, in the order of `order`, the number of its run.
+        """int64[blocks]: the index of each block's run; the blocks are in the order of `order`.
 
         A run is a group of blocks that are multiplied on the same tile. If x is divided into parts,
         there is one tile for each run and each part.
