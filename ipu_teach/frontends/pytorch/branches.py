@@ -99,7 +99,7 @@ def _cond(
 ) -> Argument:
     """Return `true_fn(*operands)` where `pred` is true, and otherwise `false_fn(*operands)`.
 
-    Both branches are computed. The gradients are those of the branch that is taken.
+    Both branches are computed. The gradients are those of the chosen branch.
 
     :raises ModelError: if the results of the branches differ in their structure, shapes or dtypes.
     """

@@ -5,7 +5,7 @@
     labels = ctc_loss.create_labels_input(graph, UNSIGNED_INT, batch, max_labels, plan)
     loss, gradient = ctc_loss.calc_loss_and_gradient_logits(
         graph, FLOAT, x, labels, data_lengths, label_lengths, prog, 0, plan
-    )
+    )  # a number for each sample, and an array like x.
 
 A label of length n has 2 n + 1 positions: a blank, then each class followed by a blank. A loop over
 the time steps computes the logarithm of the probability of all paths that end at each position
@@ -76,7 +76,7 @@ NEVER = np.float32(-np.inf)  # the logarithm of the probability 0
 @advised("give a plan of ctc_loss.plan(…).")
 @dataclass(frozen=True)
 class Plan:
-    """How a CTC loss is computed: its largest sizes, and the division of a sample's labels.
+    """The plan of a CTC loss: its largest sizes, and the division of a sample's labels.
 
     `parts` is the number of workers between which the positions of a sample are divided.
     """

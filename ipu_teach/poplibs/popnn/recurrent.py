@@ -156,7 +156,7 @@ Params = TypeVar("Params", bound=LayerParams)
 
 @dataclass(frozen=True)
 class Layer(Generic[Params]):
-    """What the functions of a layer need to build its programs.
+    """The data that the functions of a layer need to build its programs.
 
     - `options`: the values of the call's options, by their names in PopLibs.
     - `cache`: the `PlanningCache` of the call, or None.

@@ -236,9 +236,9 @@ def _rrelu(
     training: bool = False,
     **_: Argument,
 ) -> list[Value]:
-    """Return [y, slopes]: the elements of `x` multiplied by their slopes, and the slopes.
+    """Return [y, factors]: the elements of `x` multiplied by their factors, and the factors.
 
-    The slope is random where x <= 0, and 1 elsewhere.
+    A factor is random where x <= 0, and 1 elsewhere.
     """
     if not training:
         slope = graph.constant((low + high) / 2, x.dtype)
@@ -261,7 +261,7 @@ def _rrelu_backward(
     training: bool,
     is_result: bool,
 ) -> Value:
-    """Return `gradient` multiplied by the slopes that `_rrelu` has used."""
+    """Return `gradient` multiplied by the factors that `_rrelu` has used."""
     if not training or high - low <= 1e-6:
         slope = graph.constant((low + high) / 2, x.dtype)
         is_positive = graph.op("gt", x, 0.0)
