@@ -248,8 +248,9 @@ def batch_norm(
 
     In training, the norm uses the batch's mean and variance. The batch's mean and variance, which
     is divided by one less than the number of elements if `unbiased`, also update the variables
-    `running_mean` and `running_var`; `momentum` is the weight of the new value. In inference, the norm uses the running statistics, which get no gradient. If one of them
-    is None, the norm uses the batch's statistics in inference, too.
+    `running_mean` and `running_var`; `momentum` is the weight of the new value. In inference, the
+    norm uses the running statistics, which get no gradient. If one of them is None, the norm uses
+    the batch's statistics in inference, too.
     """
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)

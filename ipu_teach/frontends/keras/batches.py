@@ -193,6 +193,9 @@ class IndexedFeed(Feed):
 
 def is_array(value: Argument) -> bool:
     """Return whether a value is an array, or nested lists of numbers, of at least one dimension."""
+    # numpy would read an object with batches element by element, maybe without end.
+    if not isinstance(value, (np.ndarray, list, tuple, range)) and not hasattr(value, "__array__"):
+        return False
     return is_numeric(value) and np.ndim(value) > 0
 
 

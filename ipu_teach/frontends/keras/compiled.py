@@ -370,7 +370,7 @@ class Compiled(Network):
     ) -> Iterator[tuple[dict[str, Array], int]]:
         """Yield the outputs of each run by name, and its batch size, for `steps` batches in total.
 
-        If `steps` is None, all batches are taken.
+        If `steps` is None, the runs take all batches.
 
         :raises ModelError: if the batches end before, or if they do not fill a run.
         """

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from math import prod
 from os import PathLike
-from typing import Annotated, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -75,6 +75,21 @@ Weights = Annotated[
 ClassWeights = Mapping[Annotated[int, Between(-(2**31))], float]
 Callbacks = Sequence[Callback] | Callback | None
 Frequency = Count | Sequence[Count]
+
+
+class _Plan(NamedTuple):
+    """The data of a training: batches for training and for validation, and when to use them.
+
+    `stream` is an iterator over the batches of all epochs, or None if each epoch begins again.
+    """
+
+    feed: Feed
+    stream: Iterator[Batch] | None
+    steps: int | None
+    validation: Feed | None
+    validation_steps: int | None
+    validation_freq: int | Sequence[int]
+    verbose: bool | int | str
 
 
 class Model(Compiled):
@@ -154,31 +169,28 @@ class Model(Compiled):
         validation = self._validation(validation_data, validation_batch_size or batch_size)
         self._check_repeats(feed, steps, epochs - initial_epoch)
         stream = _forever(feed) if steps_per_epoch is not None else None
+        plan = _Plan(feed, stream, steps, validation, validation_steps, validation_freq, verbose)
+        return self._train(plan, range(initial_epoch, epochs), _listed(callbacks))
+
+    def _train(self, plan: _Plan, epochs: range, callbacks: list[Callback]) -> History:
+        """Train for the epochs with these numbers, and return a record of them."""
         history = History()
         self.stop_training = False
-        all_callbacks = [*_listed(callbacks), history]
+        all_callbacks = [*callbacks, history]
         for callback in all_callbacks:
             callback.model = self
             callback.on_train_begin({})
         logs: Logs = {}
-        for epoch in range(initial_epoch, epochs):
-            for callback in all_callbacks:
-                callback.on_epoch_begin(epoch, {})
-            feed.begin()
-            logs = self._train_epoch(
-                stream or feed.epoch(),
-                steps,
-                label=f"epoch {epoch + 1} of {epochs}",
-                callbacks=all_callbacks,
-                verbose=verbose,
-            )
-            if validation is not None and _is_due(epoch, validation_freq):
-                figures = self._evaluated(validation, validation_steps)
+        for epoch in epochs:
+            plan.feed.begin()
+            logs = self._train_epoch(plan, epoch, epochs.stop, all_callbacks)
+            if plan.validation is not None and _is_due(epoch, plan.validation_freq):
+                figures = self._evaluated(plan.validation, plan.validation_steps)
                 logs |= {f"val_{name}": value for name, value in figures.items()}
-            if verbose:
-                figure_texts = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
-                print(f"Epoch {epoch + 1}/{epochs}: {figure_texts}")
-            feed.end()
+            plan.feed.end()
+            if plan.verbose:
+                text = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
+                print(f"Epoch {epoch + 1}/{epochs.stop}: {text}")
             for callback in all_callbacks:
                 callback.on_epoch_end(epoch, logs)
             if self.stop_training:
@@ -198,7 +210,9 @@ class Model(Compiled):
             )
         training, validation = data.split(data.samples_of(x, y, weights, self.names), part)
         parts = [[list(arrays) or None for arrays in batch] for batch in (training, validation)]
-        return (*parts[0], tuple(item for item in parts[1] if item is not None))
+        train_x, train_y, train_weights = parts[0]
+        held_out = tuple(item for item in parts[1] if item is not None)
+        return train_x, train_y, train_weights, held_out
 
     def _validation(self, validation: Argument, size: int | None) -> Feed | None:
         """Return the batches of validation data, or None."""
@@ -218,18 +232,18 @@ class Model(Compiled):
             )
 
     def _train_epoch(
-        self,
-        stream: Iterator[Batch],
-        steps: int | None,
-        *,
-        label: str,
-        callbacks: Sequence[Callback],
-        verbose: bool | int | str,
+        self, plan: _Plan, epoch: int, epochs: int, callbacks: Sequence[Callback]
     ) -> Logs:
-        """Train for the `steps` batches of an epoch; return the mean loss and metrics by name."""
+        """Train for an epoch, of `epochs` in total; return the mean loss and metrics by name."""
+        for callback in callbacks:
+            callback.on_epoch_begin(epoch, {})
+        label = f"epoch {epoch + 1} of {epochs}"
+        stream = plan.stream or plan.feed.epoch()
         means = Means()
         per_run = prod(self._factors(FIT).values())
-        for number, (outputs, size) in enumerate(self._outputs(FIT, stream, steps, label, verbose)):
+        for number, (outputs, size) in enumerate(
+            self._outputs(FIT, stream, plan.steps, label, plan.verbose)
+        ):
             means.add(outputs, size)
             self.last_outputs = outputs
             for callback in callbacks:

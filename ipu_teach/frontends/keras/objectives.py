@@ -114,7 +114,7 @@ def objectives_of(
             f"{', '.join(map(repr, names))}.",
             "give each output a loss, or None.",
         )
-    factors = [1.0] * len(names)
+    factors: list[Argument] = [1.0] * len(names)
     if loss_weights is not None:
         several = isinstance(loss_weights, (list, tuple, Mapping)) or len(names) == 1
         factors = _by_output("loss_weights", loss_weights, names) if several else [None]
@@ -193,7 +193,8 @@ def add_objectives(
     for is_weighted in (False, True):
         for objective, out, y, w in zip(objectives, outs, targets, weights, strict=True):
             listed = objective.weighted if is_weighted else objective.metrics
-            for metric in listed if y is not None else ():
+            for metric in listed:
+                assert y is not None, "an output with a metric has a target"
                 prefix = f"{objective.name}_" if count > 1 else ""
                 _add_metric(
                     g, metric, out, y, w if is_weighted else None, prefix, is_weighted, stage

@@ -228,7 +228,7 @@ def _array(part: s.HeaderValue) -> tuple[str, Array]:
         part[1].fail(f"one of {', '.join(DTYPES)}")
     kind = np.dtype(DTYPES[dtype])
     shape = tuple(item.whole(0, MAX_SIZE) for item in part[2].items())
-    bits = s.column(None, 0, 2 ** (8 * kind.itemsize) - 1).read(part[3])
+    bits = s.column(below=2 ** (8 * kind.itemsize)).read(part[3])
     if bits.size != np.prod(shape, dtype=object):
         part[3].fail(f"a column of the shape {list(shape)}")
     return name, bits.astype(f"u{kind.itemsize}").view(kind).reshape(shape)

@@ -102,7 +102,7 @@ class MultiHeadAttention(Layer):
         scores = g.op("matmul", q, ir.turned(g, k))
         if use_causal_mask:
             lowest = float(np.finfo(q.dtype.numpy).min)
-            visible = np.tri(*scores.shape[-2:]) > 0
+            visible = np.tri(scores.shape[-2], scores.shape[-1]) > 0
             scores = g.op("add", scores, g.constant(np.where(visible, 0.0, lowest), q.dtype))
         weights = g.op("softmax", scores)
         dropped = ir.dropout(g, weights, self.dropout) if training else weights

@@ -18,7 +18,6 @@ from ipu_teach.frontends.keras.layers.activations import (
     elementwise,
 )
 from ipu_teach.frontends.keras.layers.base import (
-    CommonOptions,
     InputDtype,
     Layer,
     LayerOptions,
@@ -26,6 +25,7 @@ from ipu_teach.frontends.keras.layers.base import (
     Size,
 )
 from ipu_teach.frontends.keras.layers.initializers import Initializer
+from ipu_teach.frontends.keras.recorded import refuse_options
 from ipu_teach.types import INT
 
 if TYPE_CHECKING:
@@ -197,9 +197,11 @@ class InputLayer(Layer):
         *,
         input_shape: Sequence[Size] | None = None,
         name: str | None = None,
-        **others: Unpack[CommonOptions],
+        trainable: bool = True,
+        **others: object,
     ) -> None:
-        super().__init__(name=name, input_shape=input_shape if shape is None else shape, **others)
+        super().__init__(name=name, input_shape=shape or input_shape, trainable=trainable)
+        refuse_options("InputLayer", others, ("shape", "dtype", "input_shape", "name"))
         self.input_dtype = dtype
         if self.input_shape is None:
             raise misuse(

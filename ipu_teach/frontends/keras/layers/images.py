@@ -183,10 +183,9 @@ class _Pool(Layer):
         strides: Sizes | None = None,
         padding: Padding = "valid",
         data_format: ChannelsLast | None = None,
-        name: str | None = None,
         **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(name=name, **layer_options)
+        super().__init__(**layer_options)
         self.pool_size = _sizes(self, "pool_size", pool_size, self.rank)
         self.strides = (
             self.pool_size if strides is None else _sizes(self, "strides", strides, self.rank)
