@@ -204,7 +204,8 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
     for node in ast.walk(tree):
         if isinstance(node, documented) and not is_mistakes and (doc := ast.get_docstring(node)):
             at = f"{place}:{getattr(node, 'lineno', 1)}"
-            yield Text("docstring", at, " ".join(doc.split()), _signature(node, owners))
+            words = " ".join(without_code(doc).split())
+            yield Text("docstring", at, words, _signature(node, owners))
         for line, words in _error_texts(node):
             if len(words.split()) > 3 and (line, words) not in visited:
                 visited.add((line, words))
@@ -214,6 +215,15 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
     for line, words, code in _comments(source):
         kind = "verdict" if is_mistakes else "comment"
         yield Text(kind, f"{place}:{line}", words, "" if is_mistakes else code)
+
+
+def without_code(doc: str) -> str:
+    """Return a docstring with "[code]." in place of each example, a paragraph that is indented."""
+    paragraphs = doc.split("\n\n")
+    return "\n\n".join(
+        "[code]." if all(line.startswith("    ") for line in part.splitlines()) else part
+        for part in paragraphs
+    )
 
 
 def _signature(

@@ -783,7 +783,7 @@ def test_errors() -> None:
         with pytest.raises(PoplarTypeError) as refused:
             show.numbers(FLOAT, wrong)  # type: ignore[arg-type]
         assert re.match(
-            r"show\.numbers\(\) was given .*, which is not a dtype of numbers with powers of two\.\n"
+            r"show\.numbers\(\) was given .*, which is not a floating-point dtype\.\n"
             r"  next:  give FLOAT, HALF, or",
             str(refused.value),
         )

@@ -80,6 +80,11 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_examples_in_docstrings_are_left_out() -> None:
+    doc = "Add.\n\n    x = 1\n    y = 2\n\n- a\n    wrapped item\n\nIt adds."
+    assert language.without_code(doc) == "Add.\n\n[code].\n\n- a\n    wrapped item\n\nIt adds."
+
+
 def test_texts_are_collected_with_kind_and_place(checkout: Path) -> None:
     assert list(language.texts(checkout)) == [
         Text("docstring", "ipu_teach/a.py:1", "Add numbers.", "module"),

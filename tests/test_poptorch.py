@@ -759,13 +759,13 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
         ),
     ),
     "a form that is not there": (
-        lambda: Of(lambda layer, x: x.int() @ x.int().t()),
+        lambda: Of(lambda layer, x: F.conv1d(x.int()[None], x.int()[None])),
         ModelError,
         (
-            "torch's operation aten::mm cannot run on the device",
+            "torch's operation aten::convolution cannot run on the device",
             "where: Of",
-            "x.int() @ x",
-            "y.float()",
+            "F.conv1d(x.int()",
+            "with .float()",
         ),
     ),
     "branch": (

@@ -136,7 +136,7 @@ def test_no_lesson_calls_what_is_said_to_be_in_none_or_in_a_later_one() -> None:
             first = names.first_lesson(names.there(f"{library}.{name}"))
             found += bool(called)
             assert not called or first and path.index(first) <= path.index(called), (name, called)
-    assert found > 70
+    assert found > 60
 
 
 def code_of(lesson: str) -> str:

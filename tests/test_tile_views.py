@@ -589,8 +589,8 @@ def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None
 def test_what_turns_of_a_run_do_not_take() -> None:
     recording, (one, _) = kept_recording("x", "y")
     advice = (
-        "\n  next:  give a vertex of the graph, or (name of a compute set, number), and leave out "
-        "step= or give a step that executes it."
+        "\n  next:  give a vertex that ran: a vertex of the graph, or (name of a compute set, "
+        "index). Leave out step=, or give a step in which this vertex ran."
     )
     for asked, step, said in (
         (("kept", 2), None, "('kept', 2), which did not run"),

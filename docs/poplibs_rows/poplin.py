@@ -179,7 +179,7 @@ POPLIN = [
             ),
         )
     ),
-    Row("poplin multi-convolutions", "", "call poplin.convolution for each, one after the other"),
+    Row("poplin multi-convolutions", "", "poplin.convolution of each, one after the other"),
     *(
         Row(f"poplin::{cpp}", "", _FACTORS.format(function))
         for cpp, function in (

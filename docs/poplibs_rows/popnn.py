@@ -167,11 +167,11 @@ POPNN = [
     Row(
         "popnn max_pool, batch_norm, group_norm, layer_norm, instance_norm",
         "",
-        "use the modules of popnn: pooling, bn (batch), gn (group), ln (layer) and in_ (instance)",
+        "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn",
     ),
     Row(
         "popnn rnn, augru, CTC inference",
         "",
-        "compose them from the calls of popops and poplin",
+        "popops and poplin, of which they can be composed",
     ),
 ]

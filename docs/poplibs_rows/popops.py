@@ -439,7 +439,7 @@ REST = [
         "does not have to be called",
         "popops.add_codelets(graph)",
     ),
-    Row("popops::splineBasis, splineWeighting", "", "write an expression for `popops.map`"),
+    Row("popops::splineBasis, splineWeighting", "", "an expression of `popops.map`"),
 ]
 
 POPOPS = {

@@ -125,16 +125,16 @@ POPSPARSE = [
         _LAYER,
         f"popsparse.dynamic.fully_connected_sparse_grad_w(graph, {_LHS}, x := {_RHS}.T, x, prog)",
     ),
-    Row("popsparse::CSCMatrix", "", "use popsparse.CSRMatrix of the transposed matrix"),
+    Row("popsparse::CSCMatrix", "", "popsparse.CSRMatrix of the transposed matrix"),
     Row(
         "popsparse::static_::denseSparseMatMul, popsparse::dynamic::denseSparseMatMul",
         "",
-        "call sparse_dense_mat_mul with both matrices transposed",
+        "sparse_dense_mat_mul of both, transposed",
     ),
     Row(
         "popsparse::dynamic::embeddingSlice, popsparse::dynamic::embeddingUpdateAdd",
         "",
-        "use popops.multi_slice and multi_update_add on a dense table",
+        "popops.multi_slice and multi_update_add of a dense table",
     ),
-    Row("popsparse::experimental", "", "use popsparse.static or popsparse.dynamic"),
+    Row("popsparse::experimental", "", "popsparse.static or popsparse.dynamic"),
 ]

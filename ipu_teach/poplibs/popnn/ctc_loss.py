@@ -5,14 +5,14 @@
     labels = ctc_loss.create_labels_input(graph, UNSIGNED_INT, batch, max_labels, plan)
     loss, gradient = ctc_loss.calc_loss_and_gradient_logits(
         graph, FLOAT, x, labels, data_lengths, label_lengths, prog, 0, plan
-    )  # a number for each sample, and an array like x.
+    )
 
 A label of length n has 2 n + 1 positions: a blank, then each class followed by a blank. A loop over
 the time steps computes the logarithm of the probability of all paths that end at each position
-(alpha), and a second loop, backward in time, that of all paths from there to the end (beta). A
-sample's positions are divided over the workers of several tiles, and each step of a loop is one
-compute set, in which the workers exchange the probabilities at their borders. The gradient follows
-from alpha and beta in a last compute set.
+(alpha). A second loop, backward in time, computes that of all paths from each position to the end
+(beta). A sample's positions are divided over the workers of several tiles. Each step of a loop is
+one compute set, in which the workers exchange the probabilities at their borders. The gradient
+follows from alpha and beta in a last compute set.
 
 Cycles are PopLibs' estimates of its vertices (popnn/PerformanceEstimation.hpp). PopLibs' plan
 divides the time, too, and runs the two loops at the same time.

@@ -1,13 +1,13 @@
 """GRU layers: the outputs of a sequence, and the gradients of input, state, weights and biases.
 
-    params = gru.GruParams(FLOAT, 16, 25, [64, 128])            # batch, steps, [input, output].
-    x = gru.create_input(graph, params, "x")                    # Its shape: [25, 16, 64].
+    params = gru.GruParams(FLOAT, 16, 25, [64, 128])            # batch, steps, [input, output]
+    x = gru.create_input(graph, params, "x")                    # [25, 16, 64]
     weights = gru.create_weights(graph, params, "weights")
     start = gru.create_initial_state(graph, params, "start")
     forward = gru.gru_fwd(graph, params, start, x, weights, True, prog)
     backward = gru.gru_bwd_with_wu(
         graph, params, prog, start, forward.intermediates, weights, x, forward.output, output_grad
-    )                                                           # all gradients.
+    )
 
 A time step computes, for the input x and the state h, with the recurrent activation s and the
 activation a:

@@ -1,13 +1,13 @@
 """LSTM layers: the outputs of a sequence, and the gradients of input, state, weights and biases.
 
-    params = lstm.LstmParams(FLOAT, 16, 25, [64, 128])          # batch, steps, [input, output].
-    x = lstm.create_input(graph, params, "x")                   # Its shape: [25, 16, 64].
+    params = lstm.LstmParams(FLOAT, 16, 25, [64, 128])          # batch, steps, [input, output]
+    x = lstm.create_input(graph, params, "x")                   # [25, 16, 64]
     weights = lstm.create_weights(graph, params, "weights")
     start = lstm.create_initial_state(graph, params, "start")
     forward = lstm.lstm_fwd(graph, params, prog, start, weights, x, True)
     backward = lstm.lstm_bwd_with_wu(
         graph, params, prog, start, forward.intermediates, weights, x, forward.output, output_grad
-    )                                                           # all gradients.
+    )
 
 A time step computes, for the input x and the state (h, c), with the recurrent activation s and the
 activation a:
