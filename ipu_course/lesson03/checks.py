@@ -402,7 +402,7 @@ def _fused(answer: Callable[..., Tensor]) -> Passed:
             description,
             "",
             why=why,
-            next_step="write the squares as products: expr._1 * expr._1 costs less than a power.",
+            next_step="use no power: expr._1 * expr._1 for a square, and expr.Sqrt for the root.",
             bars=bars,
         )
     reports = [run.report for run in runs.values()]

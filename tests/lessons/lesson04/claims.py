@@ -74,7 +74,7 @@ def right_about_three(outputs: dict[str, str]) -> None:
 
 
 def the_estimate_is_right(outputs: dict[str, str]) -> None:
-    """Both lines agree: the 600 numbers have only 7 new largest ones."""
+    """Both lines agree. Only 7 of the 600 numbers are a new largest one."""
     estimate = _cycles(outputs["code-45"], r"times 6: ([\d,]+)")
     assert estimate == _cycles(outputs["code-45"], r"engine: +([\d,]+)")
     assert "7 of 600 numbers" in outputs["code-45"]
