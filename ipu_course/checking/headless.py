@@ -217,9 +217,8 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         try:
             return await _run_cells(client, cells, screen, name, env)
         finally:
-            if (
-                await manager.is_alive()
-            ):  # This happens if the run is stopped while the kernel starts.
+            # The kernel is still alive if the run is stopped while the kernel starts.
+            if await manager.is_alive():
                 await manager.shutdown_kernel(now=True)
 
     def handle_interrupts() -> None:

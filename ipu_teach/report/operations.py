@@ -251,13 +251,13 @@ def _operation(
     return Operation(
         name,
         len(step_numbers),
-        executions=sum(step_number for step_number, _ in costs),
+        executions=sum(times for times, _ in costs),
         vertices=sum(group.vertices for group in vertex_groups),
-        cycles=sum(step_number * cost.cycles for step_number, cost in costs),
-        compute_cycles=sum(step_number * cost.compute_duration for step_number, cost in costs),
-        exchange_cycles=sum(step_number * cost.exchange_duration for step_number, cost in costs),
+        cycles=sum(times * cost.cycles for times, cost in costs),
+        compute_cycles=sum(times * cost.compute_duration for times, cost in costs),
+        exchange_cycles=sum(times * cost.exchange_duration for times, cost in costs),
         bytes_received=sum(
-            step_number * traffic.total for step_number, cost in costs for traffic in cost.exchange
+            times * traffic.total for times, cost in costs for traffic in cost.exchange
         ),
         flops=-1 if min(flops, default=0) < 0 else sum(flops),
         code_bytes=int(code_bytes),

@@ -34,12 +34,14 @@ def _has_one_mask(index: Index) -> bool:
 
 
 def _mask_and_view(x: Tensor, index: Index) -> tuple[Tensor, Tensor, int] | None:
-    """Return `(mask, view, rest)` for the subscript `x[index]`, which has one mask.
+    """Return `(mask, view, rest)` for the subscript `x[index]`.
 
     `view` is `x[index]` with a full slice in place of each dimension of the mask, and `rest` is the
-    number of its dimensions behind those of the mask. Return None if the mask does not have the
-    lengths of these dimensions, which torch refuses.
+    number of its dimensions behind those of the mask. Return None unless the subscript has one
+    mask, or if the mask does not have the lengths of these dimensions, which torch refuses.
     """
+    if not _has_one_mask(index):
+        return None
     position = next(place for place, item in enumerate(index) if _is_mask(item))
     mask = index[position]
     before = list(index[:position])
@@ -86,22 +88,22 @@ def _write(mask: Tensor, view: Tensor, rest: int, values: Tensor, accumulate: bo
 def _set_item(x: Tensor, index: Argument, value: Argument) -> Argument:
     """Run `x[index] = value`. Return NotImplemented if the subscript has not exactly one mask."""
     items = index if isinstance(index, tuple) else (index,)
-    found = _mask_and_view(x, items) if _has_one_mask(items) else None
-    if found is None:
+    target = _mask_and_view(x, items)
+    if target is None:
         return NotImplemented
     if not isinstance(value, Tensor):
         value = torch.tensor(value, dtype=x.dtype)
-    _write(*found, values=value, accumulate=False)
+    _write(*target, values=value, accumulate=False)
     return None
 
 
 def _put_(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) -> Tensor:
     """Run `x.index_put_(indices, values)`. Return NotImplemented unless there is one mask."""
     items = [slice(None) if index is None else index for index in indices]
-    found = _mask_and_view(x, items) if _has_one_mask(items) else None
-    if found is None:
+    target = _mask_and_view(x, items)
+    if target is None:
         return NotImplemented
-    _write(*found, values=values, accumulate=accumulate)
+    _write(*target, values=values, accumulate=accumulate)
     return x
 
 

@@ -41,18 +41,17 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.placing import balanced_partition, dealt
+from ipu_teach.poplibs.popnn.recurrent import TimeLoop
 from ipu_teach.poplibs.popnn.softmax import log_softmax
 from ipu_teach.poplibs.popops import (
-    add_in_place,
     cast,
     create_sliceable_tensor,
     dynamic_slice,
     dynamic_update,
     fill,
-    sub_in_place,
     zero,
 )
-from ipu_teach.program import Copy, Repeat, Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, Array, DType
 
@@ -494,12 +493,10 @@ class _Work:
             for tensor in {state, new_state, stored}:
                 graph.set_tile_mapping(tensor[sample, part], tile)
             graph.set_tile_mapping(sequence[:, sample, part], tile)
-        time = graph.add_variable(UNSIGNED_INT, (1,), f"{name}/time")
-        graph.set_tile_mapping(time, 0)
-        fill(graph, time, prog, plan.max_time - 1 if backward else 0, f"{name}/first time")
+        loop = TimeLoop(graph, plan.max_time, prog, name, backward)
+        time, body = loop.index, loop.body
         fill(graph, state, prog, float(NEVER), f"{name}/first")
         zero(graph, sequence, prog, f"{name}/zero")
-        body = Program(name=name)
         now = dynamic_slice(graph, x, time, [0], [1], body, f"{name}/slice")[0]
         base = CTCBeta if backward else CTCAlpha
         codelet = typed(base, [x.dtype], {HALF: x.dtype})
@@ -509,9 +506,7 @@ class _Work:
         all_rows = sequence.reshape((plan.max_time, stored.num_elements))
         dynamic_update(graph, all_rows, rows, time, [0], [1], body, f"{name}/store")
         body.add(Copy(new_state, state))
-        count = sub_in_place if backward else add_in_place
-        count(graph, time, 1, body, f"{name}/count")
-        prog.add(Repeat(plan.max_time, body))
+        loop.append()
         return sequence, state
 
     def _parts(self) -> Iterator[tuple[int, int, int, int]]:

@@ -35,8 +35,8 @@ from ipu_teach.poplibs.popnn.nonlinearity import activation_gradient, non_linear
 from ipu_teach.poplibs.popnn.recurrent import (
     OPTIONS,
     Layer,
+    LayerLoop,
     LayerParams,
-    TimeLoop,
     by_unit,
     check_fields,
     check_operand,
@@ -340,7 +340,7 @@ def gru_fwd(
         stored = layer.sequence((params.num_stored,), params.output_size, prog, "intermediates")
     if params.output_full_sequence:
         output = layer.sequence((), params.output_size, prog, "output")
-    loop = TimeLoop(layer, prog, "forward")
+    loop = LayerLoop(layer, prog, "forward")
     x_now = loop.at(inputs, "slice input")
     if params.reset_after:
         _units_reset_after(layer, whole_cell, weights, x_now, loop.body)
@@ -564,7 +564,7 @@ def _backward(
     input_grad = None
     if params.calc_input_gradients:
         input_grad = layer.sequence((), params.input_size, prog, "input gradient")
-    loop = TimeLoop(layer, prog, "backward", backward=True)
+    loop = LayerLoop(layer, prog, "backward", backward=True)
     members = loop.at(saved, "slice intermediates")
     state = loop.at(before, "slice state")
     total = gradient
@@ -697,7 +697,7 @@ def _weight_gradients(
     params, inputs = layer.params, layer.params.input_size
     bias_total = layer.accumulator(unit_grads[0], prog, "bias gradients")
     x_copy = layer.copied(x, prog, "input")
-    loop = TimeLoop(layer, prog, "weight update", backward=True)
+    loop = LayerLoop(layer, prog, "weight update", backward=True)
     gradient = loop.at(unit_grads, "slice intermediates")
     x_now, state = loop.at(x_copy, "slice input"), loop.at(before, "slice state")
     parts: list[tuple[Tensor, Tensor, Tensor]]  # a kernel, the operand, and gradients of units
@@ -730,8 +730,8 @@ def _weight_gradients(
         bias_total = both.reshape((NUM_UNITS, 2, *params.state_shape))
         grads_of = totals
     else:
-        whole = concat(totals)
-        grads_of = [whole[:, :inputs], whole[:, inputs:]]
+        all_units = concat(totals)
+        grads_of = [all_units[:, :inputs], all_units[:, inputs:]]
     return GruWeights(
         in_order(grads_of[0], order),
         in_order(grads_of[1], order),

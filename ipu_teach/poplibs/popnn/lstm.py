@@ -40,8 +40,8 @@ from ipu_teach.poplibs.popnn.nonlinearity import (
 from ipu_teach.poplibs.popnn.recurrent import (
     OPTIONS as COMMON_OPTIONS,
     Layer,
+    LayerLoop,
     LayerParams,
-    TimeLoop,
     by_unit,
     check_fields,
     check_operand,
@@ -399,7 +399,7 @@ def lstm_fwd(
         stored = layer.sequence((members,), params.output_size, prog, "forward intermediates")
     if params.output_full_sequence:
         output = layer.sequence((), params.output_size, prog, "output")
-    loop = TimeLoop(layer, prog, "forward")
+    loop = LayerLoop(layer, prog, "forward")
     _units(layer, cell, weights, loop.at(inputs, "slice input"), loop.body)
     new_cell_state = _new_state(layer, cell, loop.body)
     if stored is not None:
@@ -472,8 +472,7 @@ def lstm_wu(
     saved = _check_backward(layer, fwd_intermediates, output, None, None)
     shape = (params.time_steps, NUM_UNITS, *params.state_shape)
     check_operand(layer, "bwd_intermediates", bwd_intermediates, shape)
-    outputs = output if params.output_full_sequence else saved[:, _STATE]
-    before = previous(fwd_state_init.output, outputs)
+    before = _outputs_before(params, fwd_state_init, saved, output)
     return _weight_gradients(layer, prog, weights, x, before, bwd_intermediates)
 
 
@@ -504,8 +503,7 @@ def lstm_bwd_with_wu(
     _check(layer, fwd_state_init, weights, x)
     saved = _check_backward(layer, fwd_intermediates, output, output_grad, last_cell_state_grad)
     gradients = _backward(layer, prog, saved, weights, output_grad, last_cell_state_grad)
-    outputs = output if params.output_full_sequence else saved[:, _STATE]
-    before = previous(fwd_state_init.output, outputs)
+    before = _outputs_before(params, fwd_state_init, saved, output)
     weight_gradients = _weight_gradients(layer, prog, weights, x, before, gradients.intermediates)
     return LstmTrainingGradients(gradients.state, gradients.input, weight_gradients)
 
@@ -543,6 +541,12 @@ def _check_backward(
     if cell_state_grad is not None:
         check_operand(layer, "last_cell_state_grad", cell_state_grad, params.state_shape)
     return stored
+
+
+def _outputs_before(params: LstmParams, first: LstmState, saved: Tensor, output: Tensor) -> Tensor:
+    """Return the outputs [time_steps, batch, units] with which the time steps begin."""
+    outputs = output if params.output_full_sequence else saved[:, _STATE]
+    return previous(first.output, outputs)
 
 
 def _members(params: LstmParams) -> int:
@@ -643,7 +647,7 @@ def _backward(
     sequence = None
     if params.output_full_sequence:
         sequence = layer.copied(output_grad, prog, "output gradients")
-    loop = TimeLoop(layer, prog, "backward", backward=True)
+    loop = LayerLoop(layer, prog, "backward", backward=True)
     members = loop.at(saved, "slice intermediates")
     gradient = gradients.output
     if sequence is not None:
@@ -717,7 +721,7 @@ def _weight_gradients(
     total = layer.accumulator(kernel, prog, "weight gradients")
     bias_total = layer.accumulator(unit_grads[0], prog, "bias gradients")
     x_copy = layer.copied(x, prog, "input")
-    loop = TimeLoop(layer, prog, "weight update", backward=True)
+    loop = LayerLoop(layer, prog, "weight update", backward=True)
     gradient = loop.at(unit_grads, "slice intermediates")
     operand = concat([loop.at(x_copy, "slice input"), loop.at(before, "slice output")], 1)
     places = [_CELL_UNITS.index(unit) for unit in layer.params.cell_order]

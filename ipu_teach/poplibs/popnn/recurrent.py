@@ -323,53 +323,58 @@ class Layer(Generic[Params]):
 
 
 class TimeLoop:
-    """A loop over the time steps, forward, or backward from the last step.
+    """A loop over time steps, forward, or backward from the last step.
 
-    Add programs to `body`. `append` completes the loop.
+    Add programs to `body`, which can read the number of the step from `index`, an UNSIGNED_INT
+    variable of one element on tile 0. `append` completes the loop.
     """
 
-    def __init__(self, layer: Layer[Any], prog: Program, name: str, backward: bool = False) -> None:
-        self.body = Program(name=f"{layer.name}/{name}")
-        self._layer = layer
+    def __init__(
+        self, graph: Graph, time_steps: int, prog: Program, name: str, backward: bool = False
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.body = Program(name=name)
+        self._time_steps = time_steps
         self._prog = prog
         self._backward = backward
-        self._name = f"{layer.name}/{name}"
-        self._index = layer.graph.add_variable(UNSIGNED_INT, (1,), f"{self._name}/step")
-        layer.graph.set_tile_mapping(self._index, 0)
-        first_step = layer.params.time_steps - 1 if backward else 0
-        fill(layer.graph, self._index, prog, first_step, f"{self._name}/first step")
+        self.index = graph.add_variable(UNSIGNED_INT, (1,), f"{name}/step")
+        graph.set_tile_mapping(self.index, 0)
+        fill(graph, self.index, prog, time_steps - 1 if backward else 0, f"{name}/first step")
+
+    def append(self) -> None:
+        """Complete the loop, and append it to the program."""
+        count = sub_in_place if self._backward else add_in_place
+        count(self.graph, self.index, 1, self.body, f"{self.name}/count")
+        self._prog.add(Repeat(self._time_steps, self.body))
+
+
+class LayerLoop(TimeLoop):
+    """A loop over the time steps of a recurrent layer."""
+
+    def __init__(self, layer: Layer[Any], prog: Program, name: str, backward: bool = False) -> None:
+        time_steps = layer.params.time_steps
+        super().__init__(layer.graph, time_steps, prog, f"{layer.name}/{name}", backward)
 
     def at(self, sequence: Tensor, name: str) -> Tensor:
         """Return the current step of a sequence [time_steps, ...], and append the slice."""
         step = dynamic_slice(
-            self._layer.graph,
-            by_grain(sequence),
-            self._index,
-            [0],
-            [1],
-            self.body,
-            f"{self._name}/{name}",
+            self.graph, by_grain(sequence), self.index, [0], [1], self.body, f"{self.name}/{name}"
         )
         return from_grains(step[0], sequence.shape[1:])
 
     def store(self, sequence: Tensor, value: Tensor, name: str) -> None:
         """Append a write of `value` to the current step of a sequence [time_steps, ...]."""
         dynamic_update(
-            self._layer.graph,
+            self.graph,
             by_grain(sequence),
             by_grain(value.expand([0])),
-            self._index,
+            self.index,
             [0],
             [1],
             self.body,
-            f"{self._name}/{name}",
+            f"{self.name}/{name}",
         )
-
-    def append(self) -> None:
-        """Complete the loop, and append it to the program."""
-        count = sub_in_place if self._backward else add_in_place
-        count(self._layer.graph, self._index, 1, self.body, f"{self._name}/count")
-        self._prog.add(Repeat(self._layer.params.time_steps, self.body))
 
 
 def by_grain(sequence: Tensor) -> Tensor:
@@ -421,7 +426,7 @@ def previous(first: Tensor, outputs: Tensor) -> Tensor:
 
 
 def check_fields(
-    layer: Layer[Any], group: str, tensors: Mapping[str, Tensor], shapes: object
+    layer: Layer[Any], group: str, tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape]
 ) -> None:
     """Check tensors that a user passes as members of `group`, such as `weights`.
 
@@ -430,7 +435,6 @@ def check_fields(
     :raises PoplibsError: if a tensor does not fit.
     :raises InvalidTileMappingError: if a tensor is not mapped.
     """
-    assert isinstance(shapes, Mapping)
     for name, tensor in tensors.items():
         check_tensor(layer.graph, f"{group}.{name}", tensor)
         check_operand(layer, f"{group}.{name}", tensor, shapes[name])

@@ -241,12 +241,12 @@ def _rrelu(
     A factor is random where x <= 0, and 1 elsewhere.
     """
     if not training:
-        slope = graph.constant((low + high) / 2, x.dtype)
-        return [graph.op("select", graph.op("gt", x, 0.0), x, graph.op("mul", x, slope)), noise]
-    slopes = as_dtype(graph, _scaled(graph, uniform(graph, results), low, high), x.dtype)
+        factor = graph.constant((low + high) / 2, x.dtype)
+        return [graph.op("select", graph.op("gt", x, 0.0), x, graph.op("mul", x, factor)), noise]
+    factors = as_dtype(graph, _scaled(graph, uniform(graph, results), low, high), x.dtype)
     one = graph.constant(1.0, x.dtype)
-    slopes = graph.op("select", graph.op("lteq", x, 0.0), slopes, one)
-    return [graph.op("mul", x, slopes), slopes]
+    factors = graph.op("select", graph.op("lteq", x, 0.0), factors, one)
+    return [graph.op("mul", x, factors), factors]
 
 
 @row("rrelu_with_noise_backward")
@@ -255,7 +255,7 @@ def _rrelu_backward(
     results: Results,
     gradient: Value,
     x: Value,
-    slopes: Value,
+    factors: Value,
     low: float,
     high: float,
     training: bool,
@@ -263,10 +263,10 @@ def _rrelu_backward(
 ) -> Value:
     """Return `gradient` multiplied by the factors that `_rrelu` has used."""
     if not training or high - low <= 1e-6:
-        slope = graph.constant((low + high) / 2, x.dtype)
+        factor = graph.constant((low + high) / 2, x.dtype)
         is_positive = graph.op("gt", x, 0.0)
-        return graph.op("select", is_positive, gradient, graph.op("mul", gradient, slope))
-    return graph.op("mul", gradient, slopes)
+        return graph.op("select", is_positive, gradient, graph.op("mul", gradient, factor))
+    return graph.op("mul", gradient, factors)
 
 
 @row("poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
