@@ -107,7 +107,7 @@ def _log_sum(*terms: Array) -> Array:
     return result
 
 
-def _classes(position: Array, labels: Array, first_label: Array, blank: Array) -> Array:
+def _classes(position: Array, labels: Array, first_label: Array | int, blank: Array) -> Array:
     """Return the class at each position. `labels` begin with number `first_label`."""
     is_label = position % 2 == 1
     number = np.maximum(position // 2 - first_label, 0)
@@ -230,7 +230,7 @@ class CTCGradient(Vertex):
 
     def compute(self) -> None:
         position = np.arange(len(self.alpha))
-        classes = _classes(position, self.labels, np.uint32(0), self.blank)
+        classes = _classes(position, self.labels, 0, self.blank)
         share = np.exp(self.alpha + self.beta + self.loss)
         number = np.arange(len(self.out)).reshape(-1, 1)
         shares = np.sum(np.where(classes.reshape(1, -1) == number, share.reshape(1, -1), 0), axis=1)
