@@ -732,6 +732,35 @@ def test_a_list_is_taken_as_it_is_when_it_is_assigned(loop: bool) -> None:
     assert got.more.tolist() == [[1, 6], [1, 8]]
 
 
+# Each index selects the whole of a region with this number of elements, and less of a longer one.
+WHOLE_REGIONS = [
+    (slice(None, 3), 3),
+    (slice(0, 7), 7),
+    (slice(-3, None), 3),
+    (slice(None, None, 2), 1),
+    (slice(None, None, -1), 1),
+    ((slice(None, 2), Ellipsis), 2),
+]
+
+
+@pytest.mark.parametrize(("index", "size"), WHOLE_REGIONS, ids=str)
+@pytest.mark.parametrize("num_vertices", [2, 9, 40])
+def test_an_index_of_a_whole_region_is_one_in_each_vertex(
+    index: Any, size: int, num_vertices: int, loop: bool
+) -> None:
+    class TenTimes(Vertex):
+        x: Input[Vector[FLOAT]]
+        out: Output[Vector[FLOAT]]
+
+        def compute(self):
+            self.out[index] = self.x[index] * 10
+
+    x = np.arange(1, num_vertices * size + 1, dtype=np.float32).reshape(num_vertices, size)
+    run = run_codelet(TenTimes, loop, x=x, out=np.full(x.shape, -1))
+    assert run.report.ways() == {"TenTimes": "loop" if loop else "batch"}
+    assert run.out.tolist() == [[10 * value for value in row] for row in x.tolist()]
+
+
 class Inverse(Vertex):
     m: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
+from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch import batch_plan
 from ipu_teach.engine.batch.buffers import BufferKey
@@ -177,7 +177,13 @@ def _resize(trace: Trace, length: int) -> Trace:
     for i, root in enumerate(trace.roots):
         if np.ndim(samples[i]):
             samples[i] = samples[root] if root < i else np.empty(length, samples[i].dtype)
-    return replace(trace, samples=samples)
+    # Each view selects a whole region (`_simple`), but its index may depend on the length: x[:3]
+    # is whole for a region of 3 elements, and x[::2] for a region of 1.
+    ops = [
+        replace(op, fn=item_of, args=(op.args[0], Ellipsis)) if op.kind == "view" else op
+        for op in trace.ops
+    ]
+    return replace(trace, ops=ops, samples=samples)
 
 
 def _steps(trace: Trace) -> list[tuple[object, ...]]:
