@@ -71,7 +71,9 @@ def perceptron(
         with ipu.keras.PipelineStage(int(stages)):
             layers.append(Dense(10, activation="softmax"))
         model = keras.Sequential(layers)
-        model.compile(keras.optimizers.SGD(rate), "sparse_categorical_crossentropy", [], steps)
+        model.compile(
+            keras.optimizers.SGD(rate), "sparse_categorical_crossentropy", steps_per_execution=steps
+        )
     return model
 
 
@@ -202,7 +204,7 @@ def test_what_was_learnt_of_batches_counts_when_the_model_is_asked() -> None:
     gamma, beta, mean, var, kernel, bias = model.get_weights()
     first, second = x[:16].astype(np.float64), x[16:].astype(np.float64)
     np.testing.assert_allclose(mean, first.mean(0) / 4 + second.mean(0) / 2, atol=1e-6)
-    expected = 0.25 + first.var(0, ddof=1) / 4 + second.var(0, ddof=1) / 2
+    expected = 0.25 + first.var(0) / 4 + second.var(0) / 2
     np.testing.assert_allclose(var, expected, atol=1e-6)
     y = ((x - mean) / np.sqrt(var + 1e-3) * gamma + beta) @ kernel + bias
     np.testing.assert_allclose(model.predict(x, batch_size=5), y, atol=1e-5)
@@ -255,7 +257,7 @@ def test_adam_and_squares_and_sigmoids() -> None:
             model = keras.Sequential([InputLayer((64,)), Dense(1, "sigmoid")])
             kind, decay = (keras.optimizers.Adam, 0.0), (keras.optimizers.AdamW, 0.004)
             make, less = kind if loss == "mse" else decay
-            model.compile(make(0.05), loss, ["accuracy"])
+            model.compile(make(0.05), loss, metrics=["accuracy"])
         w, b = (np.array(a, np.float64) for a in model.get_weights())
         history = model.fit(x, goal, 32, epochs=5, verbose=0).history
         m, v, expected = np.zeros(65), np.zeros(65), []
@@ -399,15 +401,15 @@ def test_callbacks_watch_a_figure() -> None:
         def __init__(self, told: Any, figures: list[float]) -> None:
             self.told, self.figures, self.rates = told, figures, list[float]()
 
-        def on_train_begin(self) -> None:
+        def on_train_begin(self, logs: Any = None) -> None:
             self.told.model = self.model
             self.told.on_train_begin()
 
-        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.told.on_epoch_end(epoch, {"val_loss": self.figures[epoch]})
             self.rates.append(self.model.optimizer.learning_rate)
 
-        def on_train_end(self) -> None:
+        def on_train_end(self, logs: Any = None) -> None:
             self.told.on_train_end()
 
     flat, figures = X.reshape(160, 64)[:16], [3.0, 2.0, 2.5, 2.4, 1.0, 1.0]
@@ -464,7 +466,7 @@ def test_an_epoch_that_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyP
 
         runs = 0
 
-        def on_train_batch_end(self, logs: Any) -> None:
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.runs += 1
             words = {3: "epoch 2 of 2", 4: "epoch 2 of 2:  50%"}.get(self.runs, "")
             end = time.monotonic() + 10

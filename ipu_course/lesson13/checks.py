@@ -282,7 +282,7 @@ def _whose(
     model: keras.Model, runs: int, wanted: int, *, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
     """Return `(why, next step)` if the device ran `runs` times instead of `wanted` times."""
-    sizes = [size for mode, size in model._runs if mode == "fit"]
+    sizes = [size for mode, size, _ in model._runs if mode == "fit"]
     if sizes != [batch]:
         why = f"the batches have {', '.join(map(str, sizes))} digits, not {batch}."
         return why, "use fit(…, batch_size=batch)."

@@ -48,9 +48,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "frontends.keras.layers", "frontends.keras.model", "frontends.keras.data",
             "frontends.keras.callbacks", "frontends.keras.ipu", "frontends.keras.losses",
-            "frontends.keras.optimizers",
+            "frontends.keras.optimizers", "frontends.keras.compiled", "frontends.keras.metrics",
+            "frontends.keras.network", "frontends.keras.saving",
         ),
-        ("test_keras.py",),
+        ("test_keras.py", "test_keras_layers.py"),
     ),
     "popart": (("frontends.popart",), ("test_popart.py",)),
     "poptorch": (
@@ -244,7 +245,7 @@ ANYTHING: dict[str, str] = {
         (f"frontends.popart.Opset.{name}.axes" for name in ("reducesum", "reducemean", "slice")),
         "all dimensions",
     ),
-    "frontends.keras.layers.Conv2D.__init__.input_shape": "the model's first layer has one",
+    "frontends.keras.layers.images.Conv2D.__init__.input_shape": "the model's first layer has one",
     "poplibs.popnn.pooling.pool_input_gradient.x": "an average's gradient does not read it",
     "poplibs.popnn.pooling.pool_input_gradient.pooled": "an average's gradient does not read it",
     "frontends.keras.ipu.IPUStrategy.run.args": "what the function takes is its own affair",

@@ -242,23 +242,25 @@ def batch_norm(
     training: bool = True,
     momentum: float = 0.1,
     eps: Epsilon = 1e-5,
+    unbiased: bool = True,
 ) -> Value:
     """Return the batch norm of x [batch, channels, …].
 
-    In training, the norm uses the batch's mean and variance. The batch's mean and unbiased variance
-    also update the variables `running_mean` and `running_var`; `momentum` is the weight of the new
-    value. In inference, the norm uses the running statistics, which get no gradient. If one of them
-    is None, the norm uses the batch's statistics in inference, too.
+    In training, the norm uses the batch's mean and variance. The batch's mean and variance, which
+    is divided by one less than the number of elements if `unbiased`, also update the variables
+    `running_mean` and `running_var`; `momentum` is the weight of the new value. In inference, the
+    norm uses the running statistics, which get no gradient. If one of them is None, the norm uses
+    the batch's statistics in inference, too.
     """
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)
         if running_mean is not None and running_var is not None:
             elements_per_channel = x.size // x.shape[1]
             variance = ir.op("to_variance", ir.cast(inverse, FLOAT), eps=eps)
-            unbiased = ir.op(
-                "mul", variance, elements_per_channel / max(elements_per_channel - 1, 1)
-            )
-            for running, batch_statistic in ((running_mean, average), (running_var, unbiased)):
+            if unbiased:
+                correction = elements_per_channel / max(elements_per_channel - 1, 1)
+                variance = ir.op("mul", variance, correction)
+            for running, batch_statistic in ((running_mean, average), (running_var, variance)):
                 ir.emit(
                     "blend", running, ir.cast(batch_statistic, running.dtype), momentum=momentum
                 )

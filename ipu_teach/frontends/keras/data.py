@@ -11,7 +11,7 @@ import numpy as np
 from ipu_teach.arguments import Between, Count, Extended, Natural, Numbers, check_calls, is_numeric
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import MAX_ELEMENTS, misuse
-from ipu_teach.frontends.keras import layers
+from ipu_teach.frontends.keras.layers.initializers import rng, set_random_seed
 from ipu_teach.types import Array
 
 
@@ -75,7 +75,7 @@ class Dataset:
         `seed` is passed to `set_random_seed`.
         """
         if seed is not None:
-            layers.set_random_seed(seed)
+            set_random_seed(seed)
         return replace(self, shuffled=True)
 
     def repeat(self, count: Annotated[int, Between(-1)] = -1) -> Dataset:
@@ -99,13 +99,17 @@ class Dataset:
         return len(self.arrays[0])
 
     def batches(self) -> Iterator[tuple[Array, ...]]:
-        """Yield the complete batches; if the dataset repeats endlessly, yield batches endlessly."""
+        """Yield the batches; if the dataset repeats endlessly, yield batches endlessly.
+
+        An incomplete last batch is yielded too, unless `drop`.
+        """
         round_number = 0
         while round_number < self.times:
             round_number += 1
             n = self.samples
-            rows = layers.rng.permutation(n) if self.shuffled else np.arange(n)
-            for start in range(0, n - self.size + 1, self.size):
+            rows = rng().permutation(n) if self.shuffled else np.arange(n)
+            end = n - self.size + 1 if self.drop else n
+            for start in range(0, end, self.size):
                 yield tuple(a[rows[start : start + self.size]] for a in self.arrays)
 
 

@@ -1,19 +1,35 @@
-"""The losses and metrics of Keras that the device implements."""
+"""The losses of Keras that the device implements."""
 
 from __future__ import annotations
 
-from ipu_teach.arguments import check_calls
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict
+
+from ipu_teach.arguments import Argument, Positive, Share, check_calls
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.frontends.ir.values import misuse
+from ipu_teach.frontends.ir.values import Shape, misuse
+from ipu_teach.frontends.keras.recorded import Recorded, parameters_of, refuse_options
+from ipu_teach.frontends.keras.tensors import Tensor, building, raw
 from ipu_teach.frontends.session import checked_name, input_of
 from ipu_teach.types import FLOAT, UNSIGNED_INT
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class LossOptions(TypedDict, total=False):
+    """The arguments of all losses."""
+
+    name: str | None
+    reduction: str
+
 
 EPSILON = 1e-7  # The value of keras.backend.epsilon(), which `Loss.clipped` uses.
 
 
-class Loss:
+class Loss(Recorded):
     """The base class of losses, which compare the outputs of a model with targets.
 
     A loss is the mean over the batch. A cross entropy is computed from scores, the inputs of the
@@ -23,15 +39,21 @@ class Loss:
     """
 
     classes = False
+    name = "loss"
 
-    def __init__(self, from_logits: bool | None = None) -> None:
-        self.from_logits = from_logits
+    def __init__(self, *, name: str | None = None, dtype: None = None, **others: object) -> None:
+        refuse_options(type(self).__name__, others, parameters_of(type(self)))
+        self.from_logits: bool | None = None
+        self.name = name or self.name
 
-    def target(self, g: Ir, out: Value) -> Value:
-        """Add the input "y", the target for the output `out`, to the graph `g`, and return it."""
+    def target(self, g: Ir, out: Value, name: str, shape: Shape | None = None) -> Value:
+        """Add the input `name`, the target for the output `out`, to the graph `g`, and return it.
+
+        `shape` is the shape of the host's targets without the batch, or None if it is not known.
+        """
         if self.classes:
-            return g.input(out.shape[:-1], "y", UNSIGNED_INT)
-        return g.input(out.shape, "y")
+            return g.input(out.shape[:-1], name, UNSIGNED_INT)
+        return g.input(out.shape, name)
 
     def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
         """Return the scores, in FLOAT, or None if the outputs are probabilities.
@@ -53,29 +75,92 @@ class Loss:
         """Return probabilities clipped to [EPSILON, 1 - EPSILON], whose logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
-    def __call__(self, g: Ir, out: Value, y: Value) -> Value:
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        """Return the loss of each sample, or of each position of each sample, in FLOAT."""
         raise NotImplementedError
+
+    def mean(self, g: Ir, out: Value, y: Value) -> Value:
+        """Return the mean loss."""
+        return ir.mean(g, self.values(g, out, y))
+
+    def __call__(self, g: Ir, out: Value, y: Value, weights: Value | None = None) -> Value:
+        """Return the mean loss. With `weights`, each loss is multiplied by its weight first."""
+        if weights is None:
+            return self.mean(g, out, y)
+        values = self.values(g, out, y)
+        return ir.mean(g, g.op("mul", values, weights_like(g, values, weights)))
+
+
+def weights_like(g: Ir, values: Value, weights: Value) -> Value:
+    """Return sample weights in the shape of `values`, the losses or metrics of the samples.
+
+    :raises ModelError: if there is neither a weight for each sample nor one for each value.
+    """
+    if weights.size == values.size:
+        return g.op("reshape", weights, shape=values.shape)
+    raise misuse(
+        f"sample_weight has the shape {list(weights.shape[1:])} for each sample, but a sample has "
+        f"losses of the shape {list(values.shape[1:])}.",
+        f"pass sample_weight of the shape {['samples', *values.shape[1:]]}.".replace("'", ""),
+    )
+
+
+def _last_mean(g: Ir, values: Value) -> Value:
+    """Return the mean over the last dimension. Values without one are returned."""
+    return ir.mean(g, values, (-1,)) if len(values.shape) > 1 else values
 
 
 class SparseCategoricalCrossentropy(Loss):
     """The cross entropy of scores and class numbers."""
 
     classes = True
+    name = "sparse_categorical_crossentropy"
 
-    def __call__(self, g: Ir, out: Value, y: Value) -> Value:
+    def __init__(self, from_logits: bool | None = None, **options: Unpack[LossOptions]) -> None:
+        super().__init__(**options)
+        self.from_logits = from_logits
+
+    def _logits(self, g: Ir, out: Value) -> Value:
         scores = self.scores(g, out, "softmax")
         if scores is None:  # use the logarithms of the probabilities as scores, like Keras
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
-        return ir.cross_entropy(g, scores, y)
+        rank = len(scores.shape)  # move the classes to dimension 1, as `cross_entropy` takes them
+        return (
+            scores
+            if rank == 2
+            else g.op("permute", scores, dims=(0, rank - 1, *range(1, rank - 1)))
+        )
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        return ir.cross_entropy(g, self._logits(g, out), y, "none")
+
+    def mean(self, g: Ir, out: Value, y: Value) -> Value:
+        return ir.cross_entropy(g, self._logits(g, out), y)
 
 
 class CategoricalCrossentropy(Loss):
     """The cross entropy of scores and targets that give a probability for each class.
 
-    `to_categorical` returns such targets.
+    `to_categorical` returns such targets. `label_smoothing` is the part of each target that is
+    distributed evenly over all classes.
     """
 
-    def __call__(self, g: Ir, out: Value, y: Value) -> Value:
+    name = "categorical_crossentropy"
+
+    def __init__(
+        self,
+        from_logits: bool | None = None,
+        label_smoothing: Share = 0.0,
+        **options: Unpack[LossOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.from_logits = from_logits
+        self.label_smoothing = label_smoothing
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        if self.label_smoothing:
+            y = g.op("mul", y, 1 - self.label_smoothing)
+            y = g.op("add", y, self.label_smoothing / y.shape[-1])
         scores = self.scores(g, out, "softmax")
         if scores is None:
             probabilities = g.cast(out, FLOAT)
@@ -85,30 +170,116 @@ class CategoricalCrossentropy(Loss):
             logarithms = g.op("log", self.clipped(g, normalised))
         else:
             logarithms = g.op("log_softmax", scores)
-        sample_sums = ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,))
-        return g.op("neg", ir.mean(g, sample_sums))
+        return g.op("neg", ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,)))
 
 
 class BinaryCrossentropy(Loss):
-    """The binary cross entropy of scores and targets from 0 to 1."""
+    """The binary cross entropy of scores and targets from 0 to 1.
 
-    def __call__(self, g: Ir, out: Value, y: Value) -> Value:
+    `label_smoothing` is the part of each target that is replaced by 1/2.
+    """
+
+    name = "binary_crossentropy"
+
+    def __init__(
+        self,
+        from_logits: bool | None = None,
+        label_smoothing: Share = 0.0,
+        **options: Unpack[LossOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.from_logits = from_logits
+        self.label_smoothing = label_smoothing
+
+    def _elements(self, g: Ir, out: Value, y: Value, reduction: str) -> Value:
+        if self.label_smoothing:
+            y = g.op("mul", y, 1 - self.label_smoothing)
+            y = g.op("add", y, self.label_smoothing / 2)
         scores = self.scores(g, out, "sigmoid")
         if scores is not None:
-            return ir.binary_cross_entropy(g, scores, y)
+            return ir.binary_cross_entropy(g, scores, y, reduction)
         probabilities = self.clipped(g, g.cast(out, FLOAT))
         of_ones = g.op("mul", y, g.op("log", g.op("add", probabilities, EPSILON)))
         of_zeros = g.op(
             "mul", g.op("sub", 1.0, y), g.op("log", g.op("sub", 1 + EPSILON, probabilities))
         )
-        return g.op("neg", ir.mean(g, g.op("add", of_ones, of_zeros)))
+        total = g.op("add", of_ones, of_zeros)
+        return g.op("neg", ir.mean(g, total) if reduction == "mean" else total)
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        return _last_mean(g, self._elements(g, out, y, "none"))
+
+    def mean(self, g: Ir, out: Value, y: Value) -> Value:
+        return self._elements(g, out, y, "mean")
 
 
 class MeanSquaredError(Loss):
     """The mean of the squared differences between outputs and targets."""
 
-    def __call__(self, g: Ir, out: Value, y: Value) -> Value:
+    name = "mean_squared_error"
+
+    def __init__(self, **options: Unpack[LossOptions]) -> None:
+        super().__init__(**options)
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        return _last_mean(g, ir.squared_error(g, g.cast(out, FLOAT), y, "none"))
+
+    def mean(self, g: Ir, out: Value, y: Value) -> Value:
         return ir.squared_error(g, g.cast(out, FLOAT), y)
+
+
+class MeanAbsoluteError(Loss):
+    """The mean of the absolute differences between outputs and targets."""
+
+    name = "mean_absolute_error"
+
+    def __init__(self, **options: Unpack[LossOptions]) -> None:
+        super().__init__(**options)
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        return _last_mean(g, g.op("abs", g.op("sub", g.cast(out, FLOAT), y)))
+
+
+class Huber(Loss):
+    """The mean of a loss that is quadratic for errors up to `delta`, and linear beyond."""
+
+    name = "huber_loss"
+
+    def __init__(self, delta: Positive = 1.0, **options: Unpack[LossOptions]) -> None:
+        super().__init__(**options)
+        self.delta = float(delta)
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        error = g.op("sub", g.cast(out, FLOAT), y)
+        distance = g.op("abs", error)
+        quadratic = g.op("mul", g.op("square", error), 0.5)
+        linear = g.op("sub", g.op("mul", distance, self.delta), 0.5 * self.delta * self.delta)
+        is_near = g.op("lteq", distance, self.delta)
+        return _last_mean(g, g.op("select", is_near, quadratic, linear))
+
+
+class FunctionLoss(Loss):
+    """A loss of one's own: a function of targets and outputs, written with `keras.ops`.
+
+    It returns a loss for each sample, or for each position of each sample.
+    """
+
+    def __init__(self, function: Callable[..., Argument]) -> None:
+        super().__init__(name=getattr(function, "__name__", "loss"))
+        self.function = function
+
+    def target(self, g: Ir, out: Value, name: str, shape: Shape | None = None) -> Value:
+        return g.input(out.shape if shape is None else (out.shape[0], *shape), name)
+
+    def values(self, g: Ir, out: Value, y: Value) -> Value:
+        return called(g, self.function, out, y)
+
+
+def called(g: Ir, function: Callable[..., Argument], out: Value, y: Value) -> Value:
+    """Return the value, in FLOAT, that a function of targets and outputs computes."""
+    with building(g, False):
+        result = function(Tensor(g, g.cast(y, FLOAT)), Tensor(g, g.cast(out, FLOAT)))
+    return g.cast(raw(g, result), FLOAT)
 
 
 LOSSES: dict[str, type[Loss]] = {
@@ -117,32 +288,25 @@ LOSSES: dict[str, type[Loss]] = {
     "binary_crossentropy": BinaryCrossentropy,
     "mean_squared_error": MeanSquaredError,
     "mse": MeanSquaredError,
+    "mean_absolute_error": MeanAbsoluteError,
+    "mae": MeanAbsoluteError,
+    "huber": Huber,
 }
 
 
 def loss_of(loss: object) -> Loss:
-    """Return the loss with this name, or `loss` itself if it is a `Loss`.
+    """Return the loss with this name, `loss` itself if it is a `Loss`, or that of a function.
 
     :raises ModelError: for any other value.
     """
-    return loss if isinstance(loss, Loss) else LOSSES[checked_name("The loss", loss, [*LOSSES])]()
+    if isinstance(loss, Loss):
+        return loss
+    if callable(loss) and not isinstance(loss, type):
+        return FunctionLoss(loss)
+    return LOSSES[checked_name("The loss", loss, [*LOSSES])]()
 
 
-def accuracy(g: Ir, out: Value, y: Value) -> Value:
-    """Return the fraction of the batch's samples whose predicted class is the target's class.
+check_calls(globals(), misuse, without=("called", "weights_like"))
 
-    A single output per sample predicts class 1 if it is above 0.5, and otherwise class 0.
-    """
-    if out.shape[-1] == 1:
-        is_correct = g.op("eq", g.op("gt", out, 0.5), g.op("gt", y, 0.5))
-    else:
-        classes = y if y.dtype is UNSIGNED_INT else g.op("arg_max", y)
-        is_correct = g.op("eq", g.op("arg_max", out), classes)
-    return ir.mean(g, g.op("cast", is_correct, dtype=FLOAT))
-
-
-check_calls(globals(), misuse)
-METRICS = {"accuracy": accuracy, "acc": accuracy}
-
-__all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "Loss", "MeanSquaredError"]
-__all__ += ["SparseCategoricalCrossentropy"]
+__all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "Huber", "Loss", "MeanAbsoluteError"]
+__all__ += ["MeanSquaredError", "SparseCategoricalCrossentropy"]

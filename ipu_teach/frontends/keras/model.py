@@ -1,617 +1,413 @@
-"""Keras models: they connect layers, run on the device, and save their weights."""
+"""Keras models: they connect layers, train them on the device, and predict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from math import prod
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypedDict
+from typing import Annotated, NamedTuple, NoReturn
 
 import numpy as np
 
-from ipu_teach._support.progress import working
 from ipu_teach.arguments import (
     Among,
+    Argument,
     Between,
     Count,
     Natural,
-    Numbers,
+    Share,
     Taken,
     check_calls,
-    is_numeric,
 )
-from ipu_teach.errors import ModelError, ModelLoadError, counted, shown
-from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir import Ir, Run
+from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.keras import ipu
+from ipu_teach.frontends.keras import batches as data
+from ipu_teach.frontends.keras.batches import ArrayFeed, Batch, Feed, IteratorFeed
 from ipu_teach.frontends.keras.callbacks import Callback, History
-from ipu_teach.frontends.keras.data import Dataset
-from ipu_teach.frontends.keras.layers import Layer, Node
-from ipu_teach.frontends.keras.losses import METRICS, Loss, loss_of
-from ipu_teach.frontends.keras.optimizers import optimizer_of
-from ipu_teach.frontends.session import (
-    Group,
-    Training,
-    batch_product,
-    compile_graph,
-    is_schedule,
-    machine,
-    without_unused,
-)
-from ipu_teach.schedules import GROUPED, SCHEDULES
+from ipu_teach.frontends.keras.compiled import EVALUATE, FIT, PREDICT, Compiled
+from ipu_teach.frontends.keras.layers.base import INPUT_DTYPES, Layer, Node
+from ipu_teach.frontends.keras.layers.core import InputLayer
+from ipu_teach.frontends.keras.network import Nodes
+from ipu_teach.frontends.keras.objectives import Means, in_order
 from ipu_teach.types import Array
 
-if TYPE_CHECKING:
-    from ipu_teach.report import Report
-
-Batches = Iterator[tuple[Array, ...]]
-FIT, EVALUATE, PREDICT = MODES = "fit", "evaluate", "predict"
-
-
-def _has_samples(value: Numbers) -> bool:
-    """Return whether a value is a dataset, or an array whose first dimension counts samples."""
-    return isinstance(value, Dataset) or is_numeric(value) and np.ndim(value) > 0
-
-
-def _is_pair(value: object) -> bool:
-    """Return whether a value is a dataset, or a tuple or list of two arrays."""
-    if isinstance(value, Dataset):
-        return True
-    return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_numeric, value))
-
-
-Scheduled = Annotated[
-    str,
-    Taken(
-        is_schedule,
-        f"give {' or '.join(map(repr, SCHEDULES))}.",
-    ),
-]
-Metric = Annotated[str, Among(METRICS)]
 Verbose = bool | Annotated[int, Between(0, 2)] | Annotated[str, Among(("auto",))]
 Samples = Annotated[
-    Numbers | Dataset,
+    Argument,
     Taken(
-        _has_samples,
-        "give an array whose first dimension counts samples, or a Dataset.",
+        data.is_data,
+        "give an array whose first dimension counts samples, a list or dict of arrays, a Dataset, "
+        "a generator of batches, or a PyDataset.",
     ),
 ]
-Pairs = Annotated[
-    tuple[Numbers, Numbers] | Dataset,
+Logs = dict[str, float]
+
+
+def _is_validation(value: Argument) -> bool:
+    """Return whether a value is data in batches, or a tuple of (x, y) or (x, y, sample_weight)."""
+    if isinstance(value, (tuple, list)):
+        return len(value) in (2, 3) and all(data.is_data(part) for part in value)
+    return data.is_data(value) and not data.is_arrays(value)
+
+
+Validation = Annotated[
+    Argument,
     Taken(
-        _is_pair,
-        "give a tuple of two arrays, (x, y), or a Dataset.",
+        _is_validation,
+        "give a tuple of arrays, (x, y) or (x, y, sample_weight), or data in batches.",
     ),
 ]
+Targets = Annotated[
+    Argument,
+    Taken(
+        lambda v: v is None or data.is_arrays(v),
+        "give an array with a target for each sample, or a list or dict of arrays.",
+    ),
+]
+Weights = Annotated[
+    Argument,
+    Taken(
+        lambda v: v is None or data.is_arrays(v),
+        "give an array with a weight for each sample.",
+    ),
+]
+ClassWeights = Mapping[Annotated[int, Between(-(2**31))], float]
+Callbacks = Sequence[Callback] | Callback | None
+Frequency = Count | Sequence[Count]
 
 
-class _TrainingOptions(TypedDict):
-    """The attributes of `session.Training` that methods of a model set."""
+class _Plan(NamedTuple):
+    """The data of a training: batches for training and for validation, and when to use them.
 
-    accumulation: int
-    schedule: str
-    off_chip: bool
+    `stream` is an iterator over the batches of all epochs, or None if each epoch begins again.
+    """
+
+    feed: Feed
+    stream: Iterator[Batch] | None
+    steps: int | None
+    validation: Feed | None
+    validation_steps: int | None
+    validation_freq: int | Sequence[int]
+    verbose: bool | int | str
 
 
-class Model:
-    """A model: the layers that were called between an input and an output.
+class Model(Compiled):
+    """A model: the layers that were called between inputs and outputs.
 
-    `compiles` contains a sentence about each compilation for the device.
+    `inputs` and `outputs` are nodes, or lists of nodes. `compiles` contains a sentence about each
+    compilation for the device.
 
-    :raises ModelError: if the output does not depend on the input, or also depends on another
+    :raises ModelError: if an output does not depend on the inputs, or also depends on another
         input, and if two layers have the same name.
     """
 
-    def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
-        self.name = name
-        self.inputs = inputs
-        self.outputs = outputs
-        self._nodes = _in_order(outputs)
-        if inputs not in self._nodes or sum(node.layer is None for node in self._nodes) > 1:
-            raise ModelError("""Model() was given an output that does not depend on its input, or
-                also depends on another input.
-                next:  pass the Input on which the layers were called: Model(inputs, outputs).""")
-        self.layers = [*dict.fromkeys(node.layer for node in self._nodes if node.layer is not None)]
-        self._name_layers()
-        self.stop_training = False
-        self._config = ipu.current_config()
-        self._options = _TrainingOptions(accumulation=1, schedule="", off_chip=False)
-        self._runs: dict[tuple[str, int], Run] = {}
-        self._current_run: Run | None = None  # the run whose device has the weights, if any
-        self._other_state: dict[str, Array] = {}  # variables of the device that are not weights
-        self.compiles: list[str] = []
-        self._loss: Loss | None = None
-
-    def _name_layers(self) -> None:
-        """Name each layer without a name after its class, with a number if the name is in use.
-
-        :raises ModelError: if two layers have the same name.
-        """
-        taken_names = {layer.name for layer in self.layers}
-        for layer in self.layers:
-            candidates = [
-                layer.kind,
-                *(f"{layer.kind}_{number}" for number in range(1, len(self.layers))),
-            ]
-            layer.name = layer.name or next(
-                candidate for candidate in candidates if candidate not in taken_names
-            )
-            taken_names.add(layer.name)
-        if len(taken_names - {""}) < len(self.layers):
-            raise ModelError(f"""Two layers of the model have the same name. The names are
-                {", ".join(layer.name for layer in self.layers)}.
-                next:  give each layer a different name, or leave out name=.""")
-
-    def get_pipeline_stage_assignment(self) -> list[int]:
-        """Return the number of the stage of each layer."""
-        return [layer.stage for layer in self.layers]
-
-    def _learnable(self, graph: Ir) -> list[ir.Value]:
-        """Return the variables of `graph` that the optimiser changes."""
-        return [
-            graph.variables[f"{layer.name}.{short}"]
-            for layer in self.layers
-            for short in layer.weights
-            if layer.trainable and short not in layer.fixed
-        ]
-
-    def _named_weights(self) -> dict[str, Array]:
-        """Return all weights by the names of their variables, such as "dense.kernel"."""
-        return {
-            f"{layer.name}.{short}": weights
-            for layer in self.layers
-            for short, weights in layer.weights.items()
-        }
-
-    def count_params(self) -> int:
-        """Return the number of elements in all weights."""
-        return sum(layer.count for layer in self.layers)
-
-    def summary(self, print_fn: Callable[[str], object] = print) -> None:
-        """Print the layers, with their output shapes, numbers of weights and stages.
-
-        `print_fn` is called for each line.
-        """
-        num_fixed = sum(
-            weights.size
-            for layer in self.layers
-            for short, weights in layer.weights.items()
-            if short in layer.fixed
-        )
-        shapes = {node.layer: (None, *node.shape) for node in self._nodes if node.layer is not None}
-        table_rows = [("Layer (type)", "Output Shape", "Param #", "Stage")]
-        table_rows += [
-            (
-                f"{layer.name} ({type(layer).__name__})",
-                str(shapes[layer]),
-                f"{layer.count:,}",
-                str(layer.stage),
-            )
-            for layer in self.layers
-        ]
-        column_widths = [max(map(len, column)) for column in zip(*table_rows, strict=True)]
-        print_fn(f'Model: "{self.name}"')
-        for row in table_rows:
-            print_fn(
-                "  ".join(
-                    cell.ljust(weights) for cell, weights in zip(row, column_widths, strict=True)
-                ).rstrip()
-            )
-        num_params = self.count_params()
-        print_fn(
-            f"Total params: {num_params:,} (trainable {num_params - num_fixed:,}, others "
-            f"{num_fixed:,})"
-        )
-
-    # --- options ---
-
-    def compile(
+    def __init__(
         self,
-        optimizer: object = "sgd",
-        loss: object = None,
-        metrics: Sequence[Metric] = (),
-        steps_per_execution: Count | None = None,
+        inputs: Nodes | None = None,
+        outputs: Nodes | None = None,
+        name: str | None = None,
     ) -> None:
-        """Set the optimiser, the loss and the metrics.
-
-        `steps_per_execution` is the number of batches in a run of the device. If it is None, a run
-        contains the batches of one update.
-
-        :raises ModelError: for an unknown optimiser or loss.
-        """
-        self.optimizer = optimizer_of(optimizer)
-        self._loss = loss_of(loss)
-        self._metrics = [*metrics]
-        self._steps = steps_per_execution
-        self._forget()
-
-    def set_gradient_accumulation_options(
-        self,
-        gradient_accumulation_steps_per_replica: Count = 1,
-        offload_weight_update_variables: bool = False,
-    ) -> None:
-        """Set how many batches of a replica an update uses, and where the optimiser's state is.
-
-        If `offload_weight_update_variables`, the optimiser's state is stored in streaming memory.
-        """
-        count = gradient_accumulation_steps_per_replica
-        self._options["accumulation"] = count
-        self._options["off_chip"] = offload_weight_update_variables
-        self._forget()
-
-    def set_pipelining_options(
-        self,
-        gradient_accumulation_steps_per_replica: Count = 1,
-        pipeline_schedule: Scheduled = GROUPED,
-        offload_weight_update_variables: bool = False,
-    ) -> None:
-        """Run the stages as a pipeline: they work on different batches at the same time.
-
-        `pipeline_schedule` is the name of a pipeline schedule, in upper or lower case. With the
-        schedule "sequential", only one stage works at a time. The other arguments have the same
-        meaning as in `set_gradient_accumulation_options`.
-        """
-        self._options["schedule"] = pipeline_schedule.lower()
-        self.set_gradient_accumulation_options(
-            gradient_accumulation_steps_per_replica, offload_weight_update_variables
-        )
-
-    def set_pipeline_stage_assignment(self, stages: Sequence[Natural]) -> None:
-        """Set the stage of each layer. Raises `ModelError` for a list of another length."""
-        if len(stages) != len(self.layers):
-            names = ", ".join(layer.name for layer in self.layers)
-            raise ModelError(f"""set_pipeline_stage_assignment() was given
-                {counted(len(stages), "stage")} for {counted(len(self.layers), "layer")}.
-                next:  pass a list with the stage of each of these layers: {names}.""")
-        for layer, stage in zip(self.layers, stages, strict=True):
-            layer.stage = stage
-        self._forget()
-
-    def _forget(self) -> None:
-        """Discard all compiled programs and the optimiser's state, but keep the weights."""
-        self._to_host()
-        self._runs = {}
-        self._current_run = None
-        self._other_state = {}
-
-    # --- graphs and runs ---
-
-    def graph(self, mode: Annotated[str, Among(MODES)], batch: Count) -> Ir:
-        """Return the graph for a batch of `batch` samples, without gradients.
-
-        `mode` is "fit", "evaluate" or "predict".
-
-        :raises ModelError: before `compile` is called, except for "predict".
-        """
-        graph = Ir()
-        values = {self.inputs: graph.input((batch, *self.inputs.shape), "x")}
-        for node in self._nodes:
-            if node.layer is not None:
-                inputs = (values[parent] for parent in node.parents)
-                values[node] = node.layer.add_to(graph, mode == FIT, *inputs)
-        out = values[self.outputs]
-        if mode == PREDICT:
-            graph.output("predictions", out)
-            return without_unused(graph)
-        loss = self._compiled_loss(mode)
-        with graph.at(path="loss", stage=max(self.get_pipeline_stage_assignment())):
-            y = loss.target(graph, out)
-            graph.output("loss", loss(graph, out, y))
-        for name in self._metrics:
-            with graph.at(path=name, stage=max(self.get_pipeline_stage_assignment())):
-                graph.output(name, METRICS[name](graph, out, y))
-        return without_unused(graph)
-
-    def _compiled_loss(self, mode: str) -> Loss:
-        """Return the loss. Raises `ModelError` before `compile`; `mode` is the caller's name."""
-        if self._loss is None:
-            raise ModelError(f"""{mode}() was called before compile().
-                next:  call model.compile(optimizer="sgd", loss="mse") first, with your loss.""")
-        return self._loss
-
-    def _run(self, mode: str, batch: int, verbose: bool | int | str = 0) -> Run:
-        """Return the compiled program of a mode, and copy the weights to its device.
-
-        The first call for a mode and a batch size compiles the program.
-
-        :raises ModelError: if the model was created outside of an IPUStrategy's scope.
-        """
-        if self._config is None:
-            raise ModelError("""The model was created outside of an IPUStrategy's scope, so it has
-                no device to run on.
-                next:  create it in the block `with ipu.ipu_strategy.IPUStrategy().scope():`.""")
-        key = (mode, batch)
-        if key not in self._runs:
-            self._runs[key] = self._compile(mode, batch, self._config)
-            if verbose and len(self._runs) > 1:
-                print(self.compiles[-1])
-        run = self._runs[key]
-        if self._current_run is not run:
-            self._to_host()
-            self._current_run = run
-            self._to_device()
-        return run
-
-    def _factors(self, mode: str) -> dict[str, int]:
-        """Return the factors whose product is the number of batches in a run.
-
-        They are "steps" (the number of updates in a run), "accumulation" and "replicas". All of
-        them are 1 if `mode` is not "fit".
-
-        :raises ModelError: before `compile` is called, if there are fewer IPUs than stages, or if
-            `steps_per_execution` is not a multiple of the number of batches in an update.
-        """
-        if mode != FIT:
-            return {"steps": 1, "accumulation": 1, "replicas": 1}
-        self._compiled_loss(mode)
-        accumulation = self._options["accumulation"]
-        num_ipus = self._config.auto_select_ipus if self._config else 1
-        num_stages = 1 + max(self.get_pipeline_stage_assignment())
-        replicas = num_ipus // num_stages
-        if not replicas:
-            raise ModelError(f"""The model has {counted(num_stages, "stage")}, each on its own IPU,
-                but its IPUStrategy has only {counted(num_ipus, "IPU")}.
-                next:  set config.auto_select_ipus = {num_stages}, and call
-                config.configure_ipu_system() before you create the strategy.""")
-        steps = self._steps or accumulation * replicas
-        if steps % (accumulation * replicas):
-            raise ModelError(f"""steps_per_execution is {steps}, but it must be a multiple of the
-                number of batches in an update, accumulation {accumulation} * replicas {replicas} =
-                {accumulation * replicas}.
-                next:  call compile() with steps_per_execution={accumulation * replicas} or a
-                multiple.""")
-        return {
-            "steps": steps // (accumulation * replicas),
-            "accumulation": accumulation,
-            "replicas": replicas,
-        }
-
-    def _compile(self, mode: str, batch: int, config: ipu.IPUConfig) -> Run:
-        """Compile the program of a mode for batches of `batch` samples, and return it."""
-        graph = self.graph(mode, batch)
-        factors = self._factors(mode)
-        if mode == FIT:
-            training = Training(
-                self.optimizer.kind,
-                [Group(self.optimizer.learning_rate, self.optimizer.numbers)],
-                self.optimizer.scale,
-                replicas=factors["replicas"],
-                **self._options,
+        if inputs is None or outputs is None:
+            raise misuse(
+                f"{type(self).__name__}() was created without inputs and outputs.",
+                "pass them: inputs = Input((64,)), then Model(inputs, Dense(10)(inputs)); for code "
+                "of your own, write a Layer with a method call.",
             )
-            graph = training.transform(graph, graph.outputs["loss"], self._learnable(graph))
-        model = machine(config.ipu_model.version, config.ipu_model.tiles_per_ipu)
-        run = compile_graph(mode, graph, model, steps=factors["steps"], options=config.options)
-        target = run.engine.report.target
-        self.compiles.append(
-            f"Compiled {mode} for batches of {batch}, {counted(target.num_ipus, 'IPU')} with "
-            f"{counted(target.tiles_per_ipu, 'tile')} each."
-        )
-        return run
+        super().__init__(inputs, outputs, name or "model")
+        self.last_outputs: dict[str, Array] = {}
 
-    def _to_host(self) -> None:
-        """Copy the weights from the device to the layers, and the other variables to the model."""
-        if self._current_run is None:
-            return
-        self._other_state |= self._current_run.state()
-        for layer in self.layers:
-            for short in layer.weights:
-                name = f"{layer.name}.{short}"
-                layer.weights[short] = self._other_state.pop(name, layer.weights[short])
-
-    def _to_device(self) -> None:
-        """Copy the layers' weights and the other variables to the device."""
-        run = self._current_run
-        if run is None:
-            return
-        state = {**self._other_state, **self._named_weights()}
-        run.restore({name: values for name, values in state.items() if name in run.ir.variables})
-
-    # --- fit, evaluate, predict ---
+    # --- fit ---
 
     def fit(
         self,
         x: Samples,
-        y: Numbers | None = None,
-        batch_size: Count = 32,
+        y: Targets = None,
+        batch_size: Count | None = None,
         epochs: Natural = 1,
         verbose: Verbose = 1,
-        callbacks: Sequence[Callback] = (),
-        validation_data: Pairs | None = None,
+        callbacks: Callbacks = None,
+        validation_split: Share = 0.0,
+        validation_data: Validation | None = None,
         shuffle: bool = True,
-        steps_per_epoch: Count | None = None,
+        class_weight: ClassWeights | None = None,
+        sample_weight: Weights = None,
         initial_epoch: Natural = 0,
+        steps_per_epoch: Count | None = None,
+        validation_steps: Count | None = None,
+        validation_batch_size: Count | None = None,
+        validation_freq: Frequency = 1,
     ) -> History:
         """Train the model, and return a record of the mean loss and metrics of each epoch.
 
-        The epochs have the numbers `initial_epoch` to `epochs` - 1. `steps_per_epoch` is the number
-        of batches in an epoch; the default is all. `validation_data` is evaluated after each epoch.
-        Ctrl-C ends the training after the current run, and the model has the weights of that run.
+        `x` is an array, a list or dict of arrays for a model with several inputs, a `Dataset`, a
+        generator of batches, or a `PyDataset`. The epochs have the numbers `initial_epoch` to
+        `epochs` - 1. `steps_per_epoch` is the number of batches in an epoch; the default is all.
+        Each loss is multiplied by its `sample_weight`, or by the weight of its class in
+        `class_weight`. `validation_data`, or the last `validation_split` of the samples, are
+        evaluated after each epoch, or after each `validation_freq` epochs. Ctrl-C ends the training
+        after the current run, and the model has the weights of that run.
 
         :raises ModelError: if the samples do not fill complete runs, before `compile` is called,
             and if the model was created outside of an IPUStrategy's scope.
         """
-        data = _dataset(x, y, batch_size, shuffle)
-        steps = _steps(self._factors(FIT), data, steps_per_epoch)
-        self._run(FIT, data.size, verbose)
+        self._check_compiled(FIT)
+        if validation_split and validation_data is None:
+            x, y, sample_weight, validation_data = self._split(
+                x, y, sample_weight, validation_split
+            )
+        feed = data.feed_of(
+            x,
+            y,
+            sample_weight,
+            self.names,
+            size=batch_size,
+            is_shuffled=shuffle,
+            class_weight=class_weight,
+        )
+        steps = self._steps_of(FIT, feed, steps_per_epoch)
+        validation = self._validation(validation_data, validation_batch_size or batch_size)
+        self._check_repeats(feed, steps, epochs - initial_epoch)
+        stream = _forever(feed) if steps_per_epoch is not None else None
+        plan = _Plan(feed, stream, steps, validation, validation_steps, validation_freq, verbose)
+        return self._train(plan, range(initial_epoch, epochs), _listed(callbacks))
+
+    def _train(self, plan: _Plan, epochs: range, callbacks: list[Callback]) -> History:
+        """Train for the epochs with these numbers, and return a record of them."""
         history = History()
         self.stop_training = False
-        all_callbacks = [history, *callbacks]
+        all_callbacks = [*callbacks, history]
         for callback in all_callbacks:
             callback.model = self
-            callback.on_train_begin()
-        batches = data.batches()
-        for epoch in range(initial_epoch, epochs):
-            for callback in all_callbacks:
-                callback.on_epoch_begin(epoch)
-            if data.times == 1:
-                batches = data.batches()
-            logs = self._train_epoch(
-                data.size,
-                batches,
-                steps,
-                label=f"epoch {epoch + 1} of {epochs}",
-                callbacks=all_callbacks,
-            )
-            if validation_data is not None:
-                inputs, targets = _input_and_target(validation_data)
-                figures = self._evaluate(_dataset(inputs, targets, data.size, False))
+            callback.on_train_begin({})
+        logs: Logs = {}
+        for epoch in epochs:
+            plan.feed.begin()
+            logs = self._train_epoch(plan, epoch, epochs.stop, all_callbacks)
+            if plan.validation is not None and _is_due(epoch, plan.validation_freq):
+                figures = self._evaluated(plan.validation, plan.validation_steps)
                 logs |= {f"val_{name}": value for name, value in figures.items()}
-            if verbose:
-                figure_texts = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
-                print(f"Epoch {epoch + 1}/{epochs}: {figure_texts}")
+            plan.feed.end()
+            if plan.verbose:
+                text = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
+                print(f"Epoch {epoch + 1}/{epochs.stop}: {text}")
             for callback in all_callbacks:
                 callback.on_epoch_end(epoch, logs)
             if self.stop_training:
                 break
         for callback in all_callbacks:
-            callback.on_train_end()
+            callback.on_train_end(logs)
         return history
 
+    def _split(
+        self, x: Argument, y: Argument, weights: Argument, part: float
+    ) -> tuple[Argument, Argument, Argument, Argument]:
+        """Return (x, y, sample_weight, validation data) for `validation_split`."""
+        if not data.is_arrays(x):
+            raise misuse(
+                f"validation_split was given together with data of the class {type(x).__name__}.",
+                "pass arrays, or pass validation_data.",
+            )
+        training, validation = data.split(data.samples_of(x, y, weights, self.names), part)
+        parts = [[list(arrays) or None for arrays in batch] for batch in (training, validation)]
+        train_x, train_y, train_weights = parts[0]
+        held_out = tuple(item for item in parts[1] if item is not None)
+        return train_x, train_y, train_weights, held_out
+
+    def _validation(self, validation: Argument, size: int | None) -> Feed | None:
+        """Return the batches of validation data, or None."""
+        if validation is None:
+            return None
+        parts = validation if isinstance(validation, (tuple, list)) else (validation,)
+        x, y, weights = (*parts, None, None)[:3]
+        return data.feed_of(x, y, weights, self.names, size=size)
+
+    def _check_repeats(self, feed: Feed, steps: int | None, epochs: int) -> None:
+        """Raise `ModelError` for several epochs of a generator without a number of batches."""
+        if isinstance(feed, IteratorFeed) and steps is None and epochs > 1:
+            raise misuse(
+                f"fit() was given a generator for {epochs} epochs, but not the number of batches "
+                "in an epoch.",
+                "pass steps_per_epoch, and a generator that yields batches for all epochs.",
+            )
+
     def _train_epoch(
-        self, batch: int, batches: Batches, steps: int, label: str, callbacks: Sequence[Callback]
-    ) -> dict[str, float]:
-        """Train for the `steps` batches of an epoch; return the mean loss and metrics by name."""
-        run = self._run(FIT, batch)
-        run.write("rate", self.optimizer.learning_rate)
-        figures: list[dict[str, Array]] = []
-        for outputs in self._outputs(run, batches, steps, label):
-            figures.append(outputs)
+        self, plan: _Plan, epoch: int, epochs: int, callbacks: Sequence[Callback]
+    ) -> Logs:
+        """Train for an epoch, of `epochs` in total; return the mean loss and metrics by name."""
+        for callback in callbacks:
+            callback.on_epoch_begin(epoch, {})
+        label = f"epoch {epoch + 1} of {epochs}"
+        stream = plan.stream or plan.feed.epoch()
+        means = Means()
+        per_run = prod(self._factors(FIT).values())
+        for number, (outputs, size) in enumerate(
+            self._outputs(FIT, stream, plan.steps, label, plan.verbose)
+        ):
+            means.add(outputs, size)
+            self.last_outputs = outputs
             for callback in callbacks:
-                callback.on_train_batch_end(outputs)
-        return _means(figures)
+                callback.on_train_batch_end((number + 1) * per_run - 1, means.logs)
+        return means.logs
+
+    # --- evaluate and predict ---
 
     def evaluate(
         self,
         x: Samples,
-        y: Numbers | None = None,
-        batch_size: Count = 32,
+        y: Targets = None,
+        batch_size: Count | None = None,
         verbose: Verbose = 0,
+        sample_weight: Weights = None,
         steps: Count | None = None,
+        callbacks: None = None,
         return_dict: bool = False,
     ) -> float | list[float] | dict[str, float]:
         """Return the loss, or a list of the loss and the metrics if there are metrics.
 
         If `return_dict`, return a dict with the loss and the metrics by name.
 
-        :raises ModelError: if the samples do not fill complete batches, or before `compile` is
-            called.
+        :raises ModelError: before `compile` is called, and if there are fewer batches than `steps`.
         """
-        logs = self._evaluate(_dataset(x, y, batch_size, False), verbose, steps)
-        if return_dict:
-            return logs
-        figures = list(logs.values())
-        return figures[0] if len(figures) == 1 else figures
+        self._check_compiled(EVALUATE)
+        feed = data.feed_of(x, y, sample_weight, self.names, size=batch_size)
+        logs = self._evaluated(feed, steps, verbose)
+        return logs if return_dict else in_order(logs, len(self.outputs))
 
-    def _evaluate(
-        self, data: Dataset, verbose: bool | int | str = 0, steps: int | None = None
+    def _evaluated(
+        self, feed: Feed, steps: int | None, verbose: bool | int | str = 0
     ) -> dict[str, float]:
         """Return the loss and the metrics by name."""
-        count = _steps(self._factors(EVALUATE), data, steps)
-        run = self._run(EVALUATE, data.size, verbose)
-        return _means([*self._outputs(run, data.batches(), count, EVALUATE)])
+        means = Means()
+        count = self._steps_of(EVALUATE, feed, steps)
+        for outputs, size in self._outputs(EVALUATE, feed.epoch(), count, EVALUATE, verbose):
+            means.add(outputs, size)
+        return means.logs
 
-    def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Array:
-        """Return the output of the model for each sample.
+    def predict(
+        self,
+        x: Samples,
+        batch_size: Count | None = None,
+        verbose: Verbose = 0,
+        steps: Count | None = None,
+        callbacks: None = None,
+    ) -> Array | list[Array]:
+        """Return the output of the model for each sample; a list if there are several outputs.
 
-        An incomplete last batch is filled with zeros, whose outputs are left out.
+        An incomplete last batch of arrays is filled with zeros, whose outputs are left out.
         """
-        data = _dataset(x, None, batch_size, False)
-        array = data.arrays[0]
-        batch_size_of_run = data.size
-        run = self._run(PREDICT, batch_size_of_run, verbose)
-        num_padding = -len(array) % batch_size_of_run
-        padded = np.concatenate([array, np.zeros((num_padding, *array.shape[1:]), array.dtype)])
-        batches = Dataset((padded,), batch_size_of_run).batches()
-        outputs = self._outputs(run, batches, len(padded) // batch_size_of_run, PREDICT)
-        predictions: Array = np.concatenate([figures["predictions"][0] for figures in outputs])
-        return predictions[: len(array)]
+        feed = data.feed_of(x, None, None, self.names, size=batch_size)
+        count = feed.samples if steps is None else None
+        if isinstance(feed, ArrayFeed):
+            feed = ArrayFeed(_padded(feed.batch, feed.size), feed.size, False)
+        steps = self._steps_of(PREDICT, feed, steps)
+        outputs = [o for o, _ in self._outputs(PREDICT, feed.epoch(), steps, PREDICT, verbose)]
+        results = [
+            np.concatenate([array[0] for array in arrays])[
+                : count if isinstance(feed, ArrayFeed) else None
+            ]
+            for arrays in zip(*(output.values() for output in outputs), strict=True)
+        ]
+        return results[0] if len(results) == 1 else results
 
-    def _outputs(
-        self, run: Run, batches: Batches, steps: int, label: str
-    ) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of each run by name, for `steps` batches in total."""
-        batches_per_run = run.micro_batches
-        num_runs = steps // batches_per_run
-        with working(label, "run") as work:
-            for _ in work.each(range(num_runs), num_runs):
-                arrays = zip(*islice(batches, batches_per_run), strict=True)
-                arrays_by_input = {
-                    name: np.concatenate(arrays_of_input)
-                    for name, arrays_of_input in zip(("x", "y"), arrays, strict=False)
-                }
-                if "y" in arrays_by_input and "y" in run.ir.inputs:
-                    shape = run.ir.inputs["y"].shape[1:]
-                    if arrays_by_input["y"].shape[1:] in ((), (1,)) and shape in ((), (1,)):
-                        arrays_by_input["y"] = arrays_by_input["y"].reshape(-1, *shape)
-                yield run(
-                    **{
-                        name: arrays_of_input
-                        for name, arrays_of_input in arrays_by_input.items()
-                        if name in run.ir.inputs
-                    }
-                )
+    def __call__(self, *inputs: object) -> NoReturn:
+        """Refuse a call of the model, because it has no layers of its own in another graph."""
+        raise misuse(
+            f"The model {self.name!r} was called.",
+            "use model.predict(x) for arrays, and call the layers for the result of a layer.",
+        )
 
-    # --- weights ---
+    # --- single batches ---
 
-    def get_weights(self) -> list[Array]:
-        """Return copies of all weights, in the order of the layers."""
-        self._to_host()
-        return [np.array(w) for w in self._named_weights().values()]
+    def train_on_batch(
+        self,
+        x: Samples,
+        y: Targets = None,
+        sample_weight: Weights = None,
+        class_weight: ClassWeights | None = None,
+        return_dict: bool = False,
+    ) -> float | list[float] | dict[str, float]:
+        """Train with one batch, and return its loss and metrics as `evaluate` does.
 
-    def set_weights(self, weights: Sequence[Numbers]) -> None:
-        """Set all weights, in the order of the layers. Raises `ModelError` if a shape differs."""
-        self._to_host()
-        weight_places = [(layer, short) for layer in self.layers for short in layer.weights]
-        shapes = [layer.weights[short].shape for layer, short in weight_places]
-        arrays = [np.asarray(array, np.float32) for array in weights]
-        if [array.shape for array in arrays] != shapes:
-            raise ModelError(f"""set_weights() was given arrays of the shapes
-                {shown([a.shape for a in arrays])}, but the model's weights have the shapes
-                {shown(shapes)}.
-                next:  pass the weights of a model with the same layers.""")
-        for (layer, short), array in zip(weight_places, arrays, strict=True):
-            layer.weights[short] = array
-        self._to_device()
+        :raises ModelError: before `compile` is called, and if an update takes several batches.
+        """
+        factors = self._factors(FIT)
+        if prod(factors.values()) > 1:
+            raise misuse(
+                "train_on_batch() was called, but a run takes several batches: "
+                f"{' * '.join(f'{name} {n}' for name, n in factors.items())}.",
+                "use fit(), or steps_per_execution=1 on one IPU without accumulation.",
+            )
+        return self._on_batch(FIT, (x, y, sample_weight), class_weight, return_dict)
 
-    def save_weights(self, path: str | PathLike[str]) -> None:
+    def test_on_batch(
+        self,
+        x: Samples,
+        y: Targets = None,
+        sample_weight: Weights = None,
+        return_dict: bool = False,
+    ) -> float | list[float] | dict[str, float]:
+        """Return the loss and metrics of one batch, as `evaluate` does."""
+        self._check_compiled(EVALUATE)
+        return self._on_batch(EVALUATE, (x, y, sample_weight), None, return_dict)
+
+    def _on_batch(
+        self,
+        mode: str,
+        parts: tuple[Argument, Argument, Argument],
+        class_weight: Mapping[int, float] | None,
+        return_dict: bool,
+    ) -> float | list[float] | dict[str, float]:
+        """Run one batch, and return its loss and metrics."""
+        batch = data.samples_of(*parts, self.names)
+        if class_weight is not None:
+            batch = data.class_weights(batch, class_weight)
+        means = Means()
+        for outputs, size in self._outputs(mode, iter([batch]), 1, f"{mode} a batch"):
+            means.add(outputs, size)
+        return means.logs if return_dict else in_order(means.logs, len(self.outputs))
+
+    def predict_on_batch(self, x: Samples) -> Array | list[Array]:
+        """Return the output of the model for each sample of one batch."""
+        batch = data.samples_of(x, None, None, self.names)
+        (outputs,) = [o for o, _ in self._outputs(PREDICT, iter([batch]), 1, PREDICT)]
+        results = [array[0] for array in outputs.values()]
+        return results[0] if len(results) == 1 else results
+
+    # --- files ---
+
+    def save(self, filepath: str | PathLike[str], overwrite: bool = True) -> None:
+        """Write the model to a file in the format of `ipu_teach`, which `load_model` reads.
+
+        The file contains the layers, the weights, the arguments of `compile` and the optimiser's
+        state, so that a training can continue.
+
+        :raises ModelError: for a layer, loss or metric of one's own, and for a function as an
+            initialiser.
+        """
+        from ipu_teach.frontends.keras.saving import save_model
+
+        save_model(self, filepath, overwrite)
+
+    def save_weights(self, filepath: str | PathLike[str], overwrite: bool = True) -> None:
         """Write all weights to a file in the format of `ipu_teach`.
 
         The file contains a graph that has only variables.
         """
-        file = Ir()
-        self._to_host()
-        for name, w in self._named_weights().items():
-            file.variable(w, name)
-        ir.save(file, path)
+        from ipu_teach.frontends.keras.saving import save_weights
 
-    def load_weights(self, path: str | PathLike[str]) -> None:
-        """Set the weights to the arrays in a file that `save_weights` has written.
+        save_weights(self, filepath, overwrite)
+
+    def load_weights(self, filepath: str | PathLike[str]) -> None:
+        """Set the weights to the arrays in a file that `save_weights` or `save` has written.
 
         They are assigned in the order of the layers.
 
         :raises ModelLoadError: if the file is damaged, or if a weight has another shape.
         """
-        weights = [variable.initial for variable in ir.load(path).variables.values()]
-        try:
-            self.set_weights(weights)
-        except ModelError as error:
-            raise ModelLoadError(error.tried, where=str(path), next_step=error.next_step) from None
+        from ipu_teach.frontends.keras.saving import load_weights
 
-    # --- report ---
-
-    @property
-    def report(self) -> Report:
-        """The report of the program that ran last.
-
-        :raises ModelError: before the first run, and until the next run after `compile` or a change
-            of an option.
-        """
-        if self._current_run is None:
-            raise ModelError("""The model has no report, because it has not run yet.
-                next:  call fit(), evaluate() or predict() first.""")
-        return self._current_run.engine.report
+        load_weights(self, filepath)
 
 
 class Sequential(Model):
@@ -621,9 +417,11 @@ class Sequential(Model):
     model is used.
     """
 
-    def __init__(self, layers: Sequence[Layer | Node] = (), name: str = "sequential") -> None:
-        self._parts = [*layers]
-        self._title = name
+    def __init__(
+        self, layers: Sequence[Layer | Node] | None = None, name: str | None = None
+    ) -> None:
+        self._parts = [*(layers or ())]
+        self._title = name or "sequential"
         if self._parts:
             self._chain()
 
@@ -633,7 +431,10 @@ class Sequential(Model):
         self._chain()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("layers", "_current_run", "_config") and not self._parts:
+        if (
+            name in ("layers", "outputs", "nodes", "_current_run", "_config", "objectives")
+            and not self._parts
+        ):
             raise ModelError("""The model has no layers yet.
                 next:  add a layer: model.add(Dense(10, input_shape=(64,))).""")
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -646,6 +447,13 @@ class Sequential(Model):
         first_part, *layers = self._parts
         if isinstance(first_part, Node):
             node = first_part
+        elif isinstance(first_part, InputLayer):
+            dtype = first_part.input_dtype
+            node = Node(
+                first_part.input_shape or (),
+                INPUT_DTYPES[dtype or "float32"],
+                is_declared=dtype is not None,
+            )
         elif first_part.input_shape is not None:
             node = Node(first_part.input_shape)
             layers = self._parts
@@ -660,87 +468,44 @@ class Sequential(Model):
             if not isinstance(layer, Layer):
                 raise ModelError(f"""A Sequential was given {shown(layer)}, which is not a layer.
                     next:  pass layers, as in Sequential([Dense(10, input_shape=(64,))]).""")
-            node = layer(node)
+            result = layer(node)
+            if not isinstance(result, Node):
+                raise misuse(
+                    f"The layer {layer.kind} of a Sequential returns several results.",
+                    "leave return_state out, or connect the layers with Model(inputs, outputs).",
+                )
+            node = result
         super().__init__(input_node, node, self._title)
 
 
-def _in_order(last: Node) -> list[Node]:
-    """Return a node and all nodes on which it depends, each after its parents."""
-    ordered: dict[Node, None] = {}
-
-    def visit(node: Node) -> None:
-        for parent in node.parents:
-            if parent not in ordered:
-                visit(parent)
-        ordered[node] = None
-
-    visit(last)
-    return list(ordered)
+def _listed(callbacks: Callbacks) -> list[Callback]:
+    """Return a list of callbacks."""
+    if callbacks is None:
+        return []
+    return [callbacks] if isinstance(callbacks, Callback) else [*callbacks]
 
 
-def _input_and_target(data: Pairs) -> tuple[Samples, Numbers | None]:
-    """Return `(x, y)` of validation data, or `(dataset, None)` if the data are a dataset."""
-    return (data, None) if isinstance(data, Dataset) else tuple(data)
+def _forever(feed: Feed) -> Iterator[Batch]:
+    """Yield the batches of epoch after epoch. An iterator has only one epoch."""
+    if isinstance(feed, IteratorFeed):
+        return feed.epoch()
+    return chain.from_iterable(feed.epoch() for _ in repeat(None))
 
 
-def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Dataset:
-    """Return the data of a call as a dataset in batches.
-
-    :raises ModelError: for a dataset that is not divided into batches.
-    """
-    if not isinstance(x, Dataset):
-        arrays = (x,) if y is None else (x, y)
-        batches = Dataset.from_tensor_slices(tuple(np.asarray(array) for array in arrays)).batch(
-            batch
-        )
-        return batches.shuffle() if shuffle else batches
-    if not x.size:
-        raise ModelError("""The dataset is not divided into batches.
-            next:  divide it first: dataset.batch(32, drop_remainder=True).""")
-    return x
+def _is_due(epoch: int, frequency: int | Sequence[int]) -> bool:
+    """Return whether the validation data are evaluated after the epoch with this number."""
+    if isinstance(frequency, (int, np.integer)):
+        return not (epoch + 1) % frequency
+    return epoch + 1 in frequency
 
 
-def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int:
-    """Return the number of batches in an epoch.
-
-    `requested` is the number that the caller wants, or None. The product of `factors` is the number
-    of batches in a run.
-
-    :raises ModelError: if the batches do not fill complete runs.
-    """
-    batches, remainder = divmod(data.samples, data.size)
-    if data.drop:
-        remainder = 0
-    batches_per_run = prod(factors.values())
-    steps = int(batches * min(data.times, 1) if requested is None else requested)
-    samples_per_run = batches_per_run * data.size
-    is_whole = not remainder and steps and not steps % batches_per_run
-    if is_whole and steps <= batches * data.times:
-        return steps
-    fitting_steps = steps // batches_per_run * batches_per_run or batches_per_run
-    num_fitting = min(batches // batches_per_run * batches_per_run, fitting_steps)
-    batch_text = counted(steps, "batch", "batches")
-    if remainder:
-        batch_text += f" and {counted(remainder, 'sample')} more"
-    # Without its incomplete last batch, the data may still not fill complete runs.
-    drop = ""
-    if remainder and batches and not batches % batches_per_run:
-        drop = ", or drop the incomplete last batch: "
-        drop += f"Dataset.batch({data.size}, drop_remainder=True)"
-    raise ModelError(f"""The call was given {counted(data.samples, "sample")} for {batch_text}, but
-        the batches must fill runs of {samples_per_run:,} samples:
-        {batch_product("batch", data.size, factors)}.
-        next:  pass a multiple of {samples_per_run:,} samples, as in
-        x[:{num_fitting * data.size}]{drop}.""")
-
-
-def _means(outputs: list[dict[str, Array]]) -> dict[str, float]:
-    """Return the means of the outputs of several runs, by name."""
-    by_name: dict[str, list[Array]] = {}
-    for figures in outputs:
-        for name, values in figures.items():
-            by_name.setdefault(name, []).append(values)
-    return {n: float(np.concatenate(v).astype(np.float64).mean()) for n, v in by_name.items()}
+def _padded(batch: Batch, size: int) -> Batch:
+    """Return samples with zeros at the end, so that they fill batches of `size` samples."""
+    padding = -batch.size % size
+    arrays = [np.asarray(array) for array in batch.x]
+    return Batch(
+        tuple(np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays)
+    )
 
 
 check_calls(globals(), misuse)

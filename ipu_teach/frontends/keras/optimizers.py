@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from ipu_teach.arguments import Between, Fraction, Positive, Taken, check, check_calls
 from ipu_teach.frontends.ir.values import misuse
+from ipu_teach.frontends.keras.recorded import Recorded, refuse_options
 from ipu_teach.frontends.session import checked_name
 
 Rate = Annotated[float, Between(0)]
@@ -20,7 +21,10 @@ Static = Annotated[
 ]
 
 
-class Optimizer:
+Off = Annotated[bool, Taken(lambda v: v is False, "leave it out.")]
+
+
+class Optimizer(Recorded):
     """The base class of optimisers.
 
     - `kind`: the name of the optimiser in a graph, such as "adam".
@@ -56,7 +60,10 @@ class SGD(Optimizer):
     w is a weight, g its gradient, rate the learning rate, and v the velocity.
     """
 
-    def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
+    def __init__(
+        self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0, **others: object
+    ) -> None:
+        _check_others("SGD", others)
         super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
@@ -75,11 +82,21 @@ class Adam(Optimizer):
         beta_1: Fraction = 0.9,
         beta_2: Fraction = 0.999,
         epsilon: Decay = 1e-7,
-        **numbers: float,
+        amsgrad: Off = False,
+        weight_decay: Decay | None = None,
+        **others: object,
     ) -> None:
+        _check_others(type(self).__name__, others)
         super().__init__(
-            learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon, eps_hat=True, **numbers
+            learning_rate,
+            beta1=beta_1,
+            beta2=beta_2,
+            eps=epsilon,
+            eps_hat=True,
+            **({"weight_decay": weight_decay} if weight_decay else {}),
         )
+        # In Keras, the weight decay does not go through the moving averages.
+        self.kind = "adamw" if weight_decay else "adam"
 
 
 class AdamW(Adam):
@@ -87,8 +104,23 @@ class AdamW(Adam):
 
     kind = "adamw"
 
-    def __init__(self, learning_rate: Rate = 0.001, weight_decay: Decay = 0.004) -> None:
-        super().__init__(learning_rate, weight_decay=weight_decay)
+    def __init__(
+        self,
+        learning_rate: Rate = 0.001,
+        weight_decay: Decay = 0.004,
+        beta_1: Fraction = 0.9,
+        beta_2: Fraction = 0.999,
+        epsilon: Decay = 1e-7,
+        amsgrad: Off = False,
+        **others: object,
+    ) -> None:
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, **others)
+
+
+def _check_others(call: str, others: Mapping[str, object]) -> None:
+    """Raise `ModelError` for an argument of an optimiser that the device does not implement."""
+    options = {name: value for name, value in others.items() if name != "name"}
+    refuse_options(call, options, ("learning_rate",))
 
 
 def LossScaleOptimizer(

@@ -73,9 +73,9 @@ def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
     model.compile(keras.optimizers.SGD(0.5), entropy, steps_per_execution=steps)
-    data = keras.data.Dataset.from_tensor_slices((images, labels)).batch(batch, drop_remainder=True)
-    whole = len(images) // (batch * steps) * steps
-    model.fit(data, epochs=epochs, steps_per_epoch=whole, verbose=0)
+    whole = len(images) // (batch * steps) * batch * steps
+    data = keras.data.Dataset.from_tensor_slices((images[:whole], labels[:whole])).batch(batch)
+    model.fit(data, epochs=epochs, verbose=0)
     return model
 
 

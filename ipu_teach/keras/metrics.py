@@ -1,0 +1,3 @@
+"""The metrics that `Model.compile` accepts."""
+
+from ipu_teach.frontends.keras.metrics import *  # noqa: F403
