@@ -22,9 +22,10 @@ Result = TypeVar("Result")
 
 
 class _Noted(threading.local):
-    """The messages about unsuitable matrices that the current thread's running vertex has used.
+    """The unsuitable matrices that the running vertex of this thread has passed to np.linalg.
 
-    Each message is (what is wrong with the matrix, what numpy does with it, line of the call).
+    Each item of `faults` is (what is wrong with the matrix, what numpy does with it, line of the
+    call).
     """
 
     def __init__(self) -> None:
@@ -42,9 +43,11 @@ ASYMMETRY = 0.01
 
 
 def is_unsuitable(name: str, matrices: Array) -> Array:
-    """Return which elements of the matrices are unsuitable for the function `name`: bool[...].
+    """Return which elements of the matrices are unsuitable for the function `name` of np.linalg.
 
-    Unsuitable elements are NaN or, for cholesky, differ from the mirrored element.
+    The result is a bool array of the shape of `matrices`. An element is unsuitable if it is NaN.
+    For cholesky, it is also unsuitable if it differs from the mirrored element by more than
+    `ASYMMETRY`, relative to the diagonal.
     """
     wide = np.asarray(matrices, np.float64)
     if name != "cholesky" or wide.shape[-2] != wide.shape[-1]:

@@ -92,8 +92,9 @@ def stopping(value: object) -> _Stopping | None:
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
     """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock.
 
-    Return None if it uses neither. The learner's functions that `compute` calls by name are
-    examined, too. No code runs, so a branch that is never taken counts too.
+    Return None if it uses neither. time.sleep() is not a use of a clock. The learner's functions
+    that `compute` calls by name are examined, too. No code runs, so a branch that is never taken
+    counts too.
     """
     waiting = [compute]
     known = {compute}
@@ -199,7 +200,10 @@ def set_random_state(state: RandomState) -> None:
 
 
 def names_of(code: CodeType) -> Iterator[str]:
-    """Yield all outer names that a function and the functions inside it look up."""
+    """Yield the names of globals and attributes that a function uses.
+
+    Functions inside it are included.
+    """
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -261,7 +265,7 @@ def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
 
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
+    """Yield the outer names that a function rebinds, after `global` or `nonlocal`."""
     # Test the bytes first, which is quick: few functions assign outer variables.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (

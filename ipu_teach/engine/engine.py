@@ -178,9 +178,11 @@ class Engine(WithoutSome):
         discard their prefetched data; connected arrays and iterators continue where they were.
 
         :raises TensorIOStateError: if there is no device, if the graph was built for a different
-            machine, or if the engine is running.
-        :raises GraphMemoryAllocationError: if the program does not fit into the memory of the
-            tiles.
+            machine,
+            or if the engine is running.
+        :raises GraphMemoryAllocationError: if the program does not fit into the memory of the tiles
+            or into
+            streaming memory, or if this computer lacks the memory for the remote buffers.
         """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
@@ -260,6 +262,7 @@ class Engine(WithoutSome):
         """Run program number `index`. The report uses `name` as the name of this run.
 
         :raises ControlProgramError: if there is no such program.
+        :raises InvalidOptionError: if `name` is not text.
         :raises TensorIOStateError: if the engine is not loaded, or is running.
         :raises StreamConnectionError: before the run, if one of the program's streams is not
             connected.
@@ -355,13 +358,16 @@ class Engine(WithoutSome):
         """Connect a stream to host data, which replaces an earlier connection.
 
         A stream to the device takes an array, an iterable of arrays, a function that returns an
-        array, or a `StreamCallback`. Each transfer takes the next `num_elements` elements of an
-        array, and starts again at its end. A stream to the host takes an array to fill, a list to
-        append to, a function to call with each array, or a `StreamCallback`. With `wrap=False`,
-        each transfer uses the start of the array. In a replicated graph, each transfer of an array
-        contains the elements of all replicas, one replica after another. If the stream has the mode
-        BROADCAST, it contains the elements of one replica, which all replicas receive. Raises
-        `StreamConnectionError` for an unknown stream or unsuitable data.
+        array, or a `StreamCallback`. A stream to the host takes an array to fill, a list to append
+        to, a function to call with each array, or a `StreamCallback`.
+
+        Each transfer uses the next `num_elements` elements of an array. After the end of the array,
+        the next transfer uses its start again. With `wrap=False`, every transfer uses the start.
+
+        In a replicated graph, each transfer of an array contains the elements of all replicas, one
+        replica after another. If the stream has the mode BROADCAST, each transfer contains the
+        elements of one replica, and all replicas receive them. Raises `StreamConnectionError` for
+        an unknown stream or unsuitable data.
         """
         stream = self._stream(handle)
         if stream.to_device:
@@ -379,11 +385,13 @@ class Engine(WithoutSome):
         """Connect a stream to a `StreamCallback` or a function.
 
         For a stream to the device, a function without parameters returns the next array, and a
-        function with one parameter fills the array that it is passed. For a stream to the host, the
-        function is passed each array. In a replicated graph, a function or a method of a
-        `StreamCallback` is called once for each replica, and gets the number of the replica if it
-        has a parameter `replica`. For a stream of the mode BROADCAST, it is called only once.
-        Raises `StreamConnectionError`.
+        function with one parameter fills the array that it gets. For a stream to the host, the
+        function gets each array.
+
+        In a replicated graph, the function or the method of the `StreamCallback` is called once for
+        each replica. If it has a parameter `replica`, this is the number of the replica. For a
+        stream of the mode BROADCAST, there is only one call. Raises `StreamConnectionError` for an
+        unknown stream or an unsuitable callback.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
@@ -420,8 +428,9 @@ class Engine(WithoutSome):
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write the complete tensor that `graph.create_host_write` registered under `handle`.
 
-        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s), or the
-        shape s to write the same values to all replicas. Raises `TensorIOStateError`.
+        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s). They may
+        also have the shape s; then all replicas get the same values. Raises `TensorIOStateError`
+        for an unknown handle or unsuitable values.
         """
         access = self._access(handle, write=True)
         advice = "give one value for each element, in the order of the tensor"
@@ -450,9 +459,9 @@ class Engine(WithoutSome):
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
-        """Return the tensor that the host reads or writes under `handle`.
+        """Return the `HostAccess` that is registered under `handle` for writing or for reading.
 
-        :raises TensorIOStateError: if the graph has no such handle for that direction.
+        :raises TensorIOStateError: if the graph has no such handle for this direction.
         """
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
@@ -472,8 +481,9 @@ class Engine(WithoutSome):
     ) -> None:
         """Write one row of a remote buffer.
 
-        `handle` names the buffer, and `row` and `replica` are numbers from 0. `values` has the
-        `num_elements` elements of a row. Raises `TensorIOStateError`.
+        `handle` is the name of the buffer. `row` is the index of the row in the buffer of the
+        replica with index `replica`. `values` has the `num_elements` elements of a row. Raises
+        `TensorIOStateError` for an unknown buffer, row or replica, or unsuitable values.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, call="copy_to_remote_buffer()"
@@ -485,11 +495,12 @@ class Engine(WithoutSome):
         )
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
-        """Return one row of a remote buffer.
+        """Return one row of a remote buffer, as a new array of the buffer's dtype.
 
-        `handle` names the buffer, and `row` and `replica` are numbers from 0. The new array has the
-        shape (num_elements,) and the buffer's dtype. Raises `TensorIOStateError`, and
-        `UninitialisedReadError` for a row that was never written.
+        `handle` is the name of the buffer. `row` is the index of the row in the buffer of the
+        replica with index `replica`. The array has the shape (num_elements,). Raises
+        `TensorIOStateError` for an unknown buffer, row or replica, and `UninitialisedReadError` for
+        a row that was never written.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, call="copy_from_remote_buffer()"
@@ -508,10 +519,10 @@ class Engine(WithoutSome):
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
         """Record the values of `tensors`, and each change, from the next run on, for `show.run`.
 
-        The returned `Recording` grows as the engine runs, until it has a total of `most` steps and
-        changed elements; after that, it only counts the steps. Another call replaces the recording,
-        and `load` starts it again. The tensors may have at most 65,536 elements in total. Recorded
-        runs are slower. Raises `InvalidOptionError` for unsuitable arguments, and
+        The returned `Recording` grows during each run until it has a total of `most` steps and
+        changed elements. After that, it only counts the steps. Another call of `record` replaces
+        the recording, and `load` starts it again. The tensors may have at most 65,536 elements in
+        total. Recorded runs are slower. Raises `InvalidOptionError` for unsuitable arguments, and
         `TensorIOStateError` during a run.
         """
         self._refuse_while_running("record()")
@@ -573,11 +584,14 @@ class Engine(WithoutSome):
         self._current = None
 
     def enable_execution_profiling(self) -> None:
-        """Record runs from the next one on, as a new engine does by default."""
+        """Record runs in the report from the next run on, as a new engine does by default."""
         self._recording = True
 
     def disable_execution_profiling(self) -> None:
-        """Stop recording runs from the next one on. Reports count the steps that are missing."""
+        """Stop recording runs in the report from the next run on.
+
+        Reports count the steps that are missing.
+        """
         self._recording = False
 
     def print_profile_summary(
@@ -589,7 +603,7 @@ class Engine(WithoutSome):
     ) -> None:
         """Print the profile as Poplar does; `sections` selects parts of it.
 
-        The parts and options are those of `report.print_profile_summary`.
+        The sections and options are explained in `ipu_teach.report.print_profile_summary`.
         """
         print_profile_summary(
             self.report,

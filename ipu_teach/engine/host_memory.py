@@ -16,10 +16,11 @@ LEAST = 1 << 25  # The free memory is not checked for fewer bytes than this.
 
 
 def check_costs(compiled: Compiled) -> None:
-    """Check that the costs of a program's steps, tile by tile, fit into this computer's memory.
+    """Check that the costs of all steps on all tiles fit into this computer's memory.
 
-    :raises GraphMemoryAllocationError: if the costs need more memory than the computer has. If they
-        need more than is free, there is a `HostMemoryWarning`.
+    :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
+        enough,
+        but not enough is free, there is a `HostMemoryWarning`.
     """
     steps = len(compiled.steps)
     tiles = compiled.graph.target.num_tiles
@@ -36,8 +37,11 @@ def check_costs(compiled: Compiled) -> None:
 def check_variables(compiled: Compiled, marks: bool) -> None:
     """Check that the variables of an engine fit into this computer's memory, before it is loaded.
 
-    With `marks`, each byte also needs a mark that says whether it was written. Errors are as for
-    `check_costs`.
+    With `marks`, each byte also needs a mark that says whether it was written.
+
+    :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
+        enough,
+        but not enough is free, there is a `HostMemoryWarning`.
     """
     memory_bytes = compiled.graph.memory_bytes
     num_tiles = compiled.graph.target.num_tiles
@@ -52,7 +56,10 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
 
 
 def _check(needed_bytes: int, place: str, advice: str) -> None:
-    """Raise an error if this computer has less than `needed_bytes`, and warn if less is free."""
+    """Raise an error if this computer has less than `needed_bytes`. Warn if less is free.
+
+    `place` and `advice` are parts of the message.
+    """
     free_bytes = free_memory()
     total_bytes = all_memory()
     is_beyond = total_bytes is not None and needed_bytes > total_bytes
