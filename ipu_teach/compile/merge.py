@@ -193,7 +193,9 @@ class _Merger:
         return Node(first_node.kind, name, copies, step=step_number)
 
     def _touched(self, node: Node) -> tuple[Extent, ...]:
-        """Return (bytes read, bytes written) by a node's compute set, or () if the node has none.
+        """Return (bytes read, bytes written) by a node's compute set.
+
+        The result is () if the node has no compute set.
         """
         compute_step = self.steps[node.step] if node.step >= 0 else None
         if not isinstance(compute_step, ExecuteStep):

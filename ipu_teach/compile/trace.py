@@ -456,8 +456,12 @@ def promote_weak(args: Arguments) -> Arguments:
     """Return the arguments of an operation, with weak numbers treated as numpy numbers if possible.
 
     A weak number is a traced value that is a Python number in some vertices (see `weak_scalars`).
-    It can be treated as a numpy number if all weak numbers have the same dtype, another argument
-    has this dtype too, and the dtype of every other numpy argument is this dtype or bool.
+    It can be treated as a numpy number under these conditions:
+
+    * all weak numbers have the same dtype
+    * another argument has this dtype too
+    * every other numpy argument has this dtype or bool
+
     Otherwise, `args` is returned unchanged.
     """
     weak = [arg for arg in args if weak_of(arg)]
@@ -493,7 +497,7 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """A stand-in for an array or a number in compute(), which records every operation on it.
+    """The representation of an array or a number in compute(), which records every operation on it.
 
     One `Traced` represents the values of all vertices. It behaves like the numpy array or number of
     a single vertex.
@@ -555,7 +559,9 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
-        """Return the elements that `key` selects as a view. A single element is a view of shape ().
+        """Return a view of the elements that `key` selects.
+
+        The view of a single element has the shape ().
         """
         keys = key if isinstance(key, tuple) else (key,)
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))

@@ -227,8 +227,7 @@ MOST_TRACES = 8
 
 
 def is_list(shape: RegionShape) -> bool:
-    """Return whether `shape` is the shape of a list field: a tuple of one shape for each list item.
-    """
+    """Return whether `shape` is that of a list field: a tuple with the shape of each item."""
     return bool(shape) and isinstance(shape[0], tuple)
 
 

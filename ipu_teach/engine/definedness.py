@@ -130,7 +130,9 @@ class MemoryAccess:
         self.touches = self.stores.touches.union(*(looked_at.touches for looked_at in self.looks))
 
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
-        """Add a read of a complete tensor. `reader` is the beginning of the error's first sentence.
+        """Add a read of a complete tensor.
+
+        The error about the read begins with the text `reader`, such as "Copy to x reads".
         """
         pieces = tensor.byte_extent()
         self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))

@@ -33,10 +33,10 @@ Back = list[tuple[Array, Positions, Array]]
 def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None = None) -> None:
     """Run `compute()` of every vertex of a group, one after another.
 
-    If `site` says so, stores into halves are rounded stochastically, and floating-point exceptions
-    raise `FloatingPointTrapError` or store NaN. With `count`, the vertices' scalar loop also runs,
-    on copies of the memory, to count cycles and accesses. With `only_vertex`, only the vertex with
-    this index in the group runs.
+    If `site` has `rounding`, stores into halves are rounded stochastically. If it has `watch`,
+    floating-point exceptions raise `FloatingPointTrapError` or store NaN. With `count`, the
+    vertices' scalar loop also runs, on copies of the memory, to count cycles and accesses. With
+    `only_vertex`, only the vertex with this index in the group runs.
 
     :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """

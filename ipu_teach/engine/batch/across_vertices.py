@@ -140,7 +140,7 @@ class _Pieces:
         """Append the calls for regions of `length` elements.
 
         `begins` contains the start of each region. `moving` contains 0 for a region of one element,
-        which all pieces share, and 1 for any other.
+        which all pieces share, and 1 for a region that is divided into pieces.
         """
         for first_element in range(0, length, self._limit):
             piece_begins = begins + np.array(moving) * first_element
@@ -181,9 +181,9 @@ def _resize(trace: Trace, length: int) -> Trace:
 
 
 def _steps(trace: Trace) -> list[tuple[object, ...]]:
-    """Return what the operations of a trace do, without the sizes of its regions.
+    """Return what the operations of a trace do, apart from the sizes of its regions.
 
-    Two traces with equal results can run as one.
+    If the results of two traces are equal, the traces can run as one.
     """
     return [
         (op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result)

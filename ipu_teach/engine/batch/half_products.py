@@ -41,8 +41,8 @@ class HalfProducts:
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
         """Return the calls that store `left @ right` in `out`; all three are float16.
 
-        Their shapes are (..., m, k), (..., k, n) and (..., m, n). An operand has length 1 along an
-        axis along which all products share it.
+        Their shapes are (..., m, k), (..., k, n) and (..., m, n). If all products along an axis
+        share an operand, this axis of the operand has length 1.
         """
         # The product is transposed, so that columns are the longer axis.
         if out.shape[-2] > out.shape[-1]:
@@ -114,7 +114,7 @@ class HalfProducts:
     def _way(self, n: int, count: int) -> str:
         """Return the method for `count` products with `n` columns each.
 
-        The method is "columns" or "vertices", after the innermost axis of the copies, or "blas" if
+        "columns" and "vertices" name the innermost axis of the operands' copies. "blas" is used if
         the order of the sums does not matter.
         """
         if not self._exact:

@@ -42,8 +42,8 @@ class Products:
     ) -> list[Call]:
         """Return the calls that store `left_operand @ right_operand` in `out`, for all vertices.
 
-        `ranks` are the numbers of axes of one vertex's operands, 1 or 2. `joins` is True if neither
-        operand is a constant.
+        `ranks` contains the number of axes of each operand in one vertex, 1 or 2. `joins` is True
+        if neither operand is a constant.
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (left_operand, right_operand, out))]

@@ -66,7 +66,7 @@ class FloatingPoint:
     @classmethod
     @cache
     def of(cls, bits: int) -> FloatingPoint | None:
-        """Return the meaning of the bits of FP_CTL, or None for arithmetic that never traps."""
+        """Return the exceptions that the bits of FP_CTL switch on, or None if there are none."""
         flags = [bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)]
         return cls(*flags) if any(flags) else None
 
@@ -78,8 +78,8 @@ class FloatingPoint:
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """Return a context in which numpy raises errors for exceptions that stop the vertex.
 
-        With `nan` and without `oflo`, numpy instead appends overflows to `overflows`. A store of
-        halves removes them.
+        With `nan` and without `oflo`, an overflow raises no error. Instead, its name is appended to
+        `overflows`, and the next store of halves removes it.
         """
         overflow = "ignore"
         if self.oflo:
@@ -98,7 +98,7 @@ class FloatingPoint:
 class TrapWatch:
     """The floating-point exceptions that stop each vertex of a group.
 
-    They follow from the bits of the control register FP_CTL on the vertex's tile.
+    They are determined by the bits of the control register FP_CTL on the tile of the vertex.
     """
 
     def __init__(self, codes: Array) -> None:

@@ -67,9 +67,10 @@ class CodeletFunctions:
     ) -> Caller:
         """Return a function that runs one vertex by the Python code.
 
-        It returns the cycles of the slowest worker, in units of 1/16 cycle, inverted (~) if
-        compute() returns false. `regions` are the arguments that `Fields.arguments` returns;
-        `limit` and `longer` are `most` and `longer` of `python_text`.
+        The function returns the cycles of the slowest worker, in units of 1/16 cycle. The result is
+        inverted (~) if compute() returns false. `regions` are the arguments that `Fields.arguments`
+        returns. `limit` and `longer` are the arguments `most` and `longer` of the function in
+        `python_text`.
         """
         call_of_worker = [
             partial(self.python, worker, workers, limit, longer, *regions)
