@@ -94,15 +94,19 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
                     {table.codelet.__name__} has neither a value nor a size.
                     where: {vertex_text} of compute set {compute_set.name!r}
                     line:  {line_text}
-                    next:  give it numbers in add_vertex: {name}=…, or
+                    next:  give it numbers in add_vertex: {name}=…. Or give it a size:
                     graph.set_field_size(vertex[{name!r}], size).""")
-            hint = "or a default in the class" if is_state else f"declared as {field.declaration()}"
+            action = f"connect the {field.declaration()} {name!r}"
+            alternative = ""
+            if is_state:
+                action = "give it a value"
+                alternative = ". Or give it a default in the class"
             raise GraphConnectionError(f"""The {"state" if is_state else "field"} {name!r} of
                 {counted(missing_rows.size, "vertex", "vertices")} of {table.codelet.__name__}
                 {"has no value" if is_state else "is not connected"}.
                 where: {vertex_text} of compute set {compute_set.name!r}
                 line:  {line_text}
-                next:  give it in add_vertex: {name}=…, {hint}.""")
+                next:  {action} in add_vertex: {name}=…{alternative}.""")
 
 
 def check_variables_mapped(graph: FrozenGraph) -> None:
@@ -345,18 +349,18 @@ def _race(
             {field_a!r} and {field_b!r} share {element}.
             where: {vertex_name(table_a, row_a)} of compute set {compute_set.name!r}
             line:  {line}
-            next:  use one InOut field for what is both read and written, or let the other field
-            have a copy, made by a Copy before.""")
+            next:  use one InOut field for elements that are both read and written. Or copy the
+            elements before the compute set, and connect the other field to the copy.""")
     problem = "written twice"
     advice = (
-        "give each vertex its own element, or put the two into two compute sets, one after the "
-        "other."
+        "give each vertex its own element. Or put the two vertices into two compute sets, one "
+        "after the other."
     )
     if second_access == "read":
         problem = "written by one vertex and read by another"
         advice = (
-            "to read the old value, read a copy, made by a Copy before; to read the new value, put "
-            "the reader into a later compute set."
+            "to read the old value, copy it before the compute set, and read the copy. To read the "
+            "new value, put the reader into a later compute set."
         )
     return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {problem}.
         where: {name_a} and {name_b}

@@ -67,11 +67,14 @@ def _fault(name: str, matrix: Array) -> tuple[str, str]:
     `name` is the name of the function of np.linalg to which the matrix is passed.
     """
     for i, j in np.argwhere(np.isnan(matrix)):
-        return f"element [{i}, {j}] is NaN", "numpy goes on: what depends on it becomes NaN."
+        return (
+            f"element [{i}, {j}] is NaN",
+            "correct the element. numpy continues, and results that depend on it are NaN.",
+        )
     i, j = np.argwhere(is_unsuitable(name, matrix))[0]
     return (
         f"element [{i}, {j}] is {matrix[i, j]:g}, and [{j}, {i}] {matrix[j, i]:g}",
-        "cholesky takes a symmetric matrix; numpy reads the lower half and goes on.",
+        "give cholesky a symmetric matrix. numpy reads only the lower half, and continues.",
     )
 
 
@@ -119,7 +122,7 @@ def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
     traceback = error.__traceback__
     name = ""
     matrix: Array = np.zeros((0, 0))
-    # The loop ends at the innermost function of numpy.linalg that has a matrix.
+    # After the loop, `matrix` is the argument of the innermost function of numpy.linalg.
     while traceback is not None:
         argument = traceback.tb_frame.f_locals.get("a")
         is_linalg = traceback.tb_frame.f_globals.get("__package__") == "numpy.linalg"
@@ -143,5 +146,6 @@ def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
         matrix[column + 1 :] -= np.outer(matrix[column + 1 :, column] / pivot, matrix[column])
     return (
         f": [{column}, {column}] is {pivot:.3g} once the columns before it are eliminated",
-        "numpy raises this, too. Add a little to the diagonal, or ask np.linalg.det(…) first.",
+        "add a small number to the diagonal. Or check np.linalg.det(…) first. numpy raises this "
+        "error, too.",
     )

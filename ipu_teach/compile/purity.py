@@ -25,8 +25,8 @@ from ipu_teach._support.own_code import is_own_module
 from ipu_teach._support.snapshot import Snapshot
 from ipu_teach.compile.trace import TraceStopped, Value
 
-# The largest array, and the sum of all arrays, in bytes, that are copied. Larger ones are assumed
-# to be tables that compute() only reads.
+# An array of more bytes is not copied, and no array once MOST_COPIED bytes are copied: larger
+# arrays are assumed to be tables that compute() only reads.
 LARGEST_COPY = 1 << 20
 MOST_COPIED = 1 << 24
 _DRAWING = (random, secrets, np.random)
@@ -57,13 +57,13 @@ class _Stopping:
 
 
 RANDOM = _Stopping(
-    "a random number is drawn, another one for every vertex and run",
+    "a random number is drawn, which differs in every vertex and run",
     "draws random numbers from the host, and each load would give other values",
     "draw them on the device, with poprand.normal or poprand.uniform, into a tensor that is an "
     "Input of the vertex",
 )
 CLOCK = _Stopping(
-    "the time is asked for, which is another one for every vertex and run",
+    "the time is read, which differs in every vertex and run",
     "reads the clock of the host, and each run would give other values",
     "measure with program.cycle_count(graph, sequence, tile), which counts modelled cycles",
 )
@@ -145,8 +145,8 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 class Purity:
     """A check that `compute` has no side effects on objects from outside.
 
-    Before the trace, it takes a snapshot of all objects that `compute` can reach. The snapshot
-    shows which of them have changed, and is used to restore them.
+    Before the trace, it takes a snapshot of the objects that `compute` can reach, without large
+    arrays. The snapshot shows which of them have changed, and is used to restore them.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:

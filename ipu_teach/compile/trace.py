@@ -262,8 +262,7 @@ class Trace:
     # runs, so they must not change.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # The reason why the vertices must run one by one if compute() prints numbers of the vertices,
-    # or "".
+    # If compute() prints, the reason why its vertices run one by one, or else "".
     prints: str = ""
 
     def line(self) -> str:
@@ -293,7 +292,7 @@ class Trace:
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            # Unlike a view, the copy has separate memory. The memory order stays the same.
+            # np.copy gives the sample memory of its own, in the same memory order.
             sample = np.copy(sample)
         value_id = len(self.samples)
         self.samples.append(sample)

@@ -366,8 +366,8 @@ def compute_error(
         advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
     problem = f"{type(error).__name__}: {error}"
     if sizes := re.search(r"^matmul: .+\(size (\d+) is different from (\d+)\)$", str(error)):
-        problem = f"{type(error).__name__}: @ was given {sizes[2]} numbers and {sizes[1]}"
-        advice = "both sides of @ take as many: is one of them a part, and the other whole?"
+        problem = f"{type(error).__name__}: the sides of @ have {sizes[2]} and {sizes[1]} numbers"
+        advice = "give both sides of @ equally many numbers. Check whether one side is only a part."
     if "float16 is unsupported in linalg" in str(error):
         problem = "np.linalg has no functions for matrices of HALF"
         advice = "convert the matrix first, as in np.linalg.inv(self.a.astype(np.float32))."

@@ -48,8 +48,8 @@ class Backend:
 
     name = "numpy"
     on_host = True
-    # The maximum number of bytes of temporaries. 0 stands for the size that the plan finds best for
-    # a processor's cache.
+    # The maximum number of bytes of temporaries. 0 means that `batch_plan` chooses it, to fit a
+    # processor's cache.
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -324,7 +324,10 @@ def _working_cupy(count: int) -> tuple[Any, str]:
             cupy.matmul(cupy.ones((2, 2), np.float32), cupy.ones((2, 2), np.float32))[0, 0]
         )
         if (total, product) != (6, 2.0):
-            return None, f"CuPy computes wrong here: {total} and {product} for 6 and 2"
+            return (
+                None,
+                f"CuPy computes wrong results here: {total} and {product} instead of 6 and 2",
+            )
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
     # The exception may be CUDARuntimeError, CompileException, DynamicLibNotFoundError or another.
     except Exception as error:

@@ -256,7 +256,7 @@ class Definedness:
             [(variable.start, variable.stop) for variable in self.graph.variables], np.int64
         ).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(variable_bounds.T)
-        # np.full makes the system allocate the pages at once.
+        # np.full, unlike np.zeros, makes the system allocate all memory now and not during a run.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
         self._whole: set[int] = set()  # The numbers of the variables that are completely defined.

@@ -252,8 +252,8 @@ class Engine(WithoutSome):
             raise TensorIOStateError(f"""Another engine was loaded on this device since, and a
                 device holds one program.
                 where: {self._device!r}
-                next:  engine.load(device) again, which starts from the initial values; or give each
-                engine its device.""")
+                next:  call engine.load(device) again, which starts from the initial values. Or give
+                each engine its own device.""")
         return self._machine
 
     # Methods that run programs
@@ -270,12 +270,12 @@ class Engine(WithoutSome):
         num_programs = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < num_programs:
             advice = (
-                "one program: run(0), or run()"
+                "call run(0), because the engine has only one program"
                 if num_programs == 1
-                else f"the programs 0 to {num_programs - 1}"
+                else f"give run() a program number from 0 to {num_programs - 1}"
             )
             raise ControlProgramError(f"""There is no program {shown(index)}.
-                next:  the engine has {advice}.""")
+                next:  {advice}.""")
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(
                 f"run() was given the name {shown(name)}, which is not text.",
@@ -419,8 +419,8 @@ class Engine(WithoutSome):
                 advice = f"name it by its handle: connect_stream({handle.handle!r}, …)."
             elif not names:
                 advice = (
-                    "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, "
-                    "then the engine."
+                    "add one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo "
+                    "before you create the engine."
                 )
             raise StreamConnectionError(f"There is no stream {shown(handle)}.", next_step=advice)
         return stream
@@ -640,7 +640,8 @@ def _compiled_already(executable: Executable, programs: object, **chosen: object
             next:  write Engine(executable): an executable has its own programs.""")
     for name, value in chosen.items():
         if value is not None:
-            raise InvalidOptionError(f"""Engine was given an executable, and {name}={shown(value)}.
-                next:  set it when the graph is compiled: compile_graph(graph, programs,
+            raise InvalidOptionError(f"""Engine was given {name}={shown(value)} for an
+                executable, which is already compiled.
+                next:  set {name} when the graph is compiled: compile_graph(graph, programs,
                 {name}=…).""")
     return executable

@@ -30,7 +30,7 @@ def check_costs(compiled: Compiled) -> None:
         _check(
             needs,
             f"{where}, {COST_BYTES} bytes for the costs of each step on each tile",
-            "or the program fewer steps: one Repeat instead of copies of its body",
+            "Or use fewer steps: one Repeat instead of copies of its body",
         )
 
 
@@ -48,10 +48,10 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
     needed_bytes = 2 * memory_bytes if marks else memory_bytes
     if needed_bytes >= LEAST:
         place = f"variables of {memory_bytes:,} bytes on {counted(num_tiles, 'tile')}"
-        advice = "or make the variables smaller"
+        advice = "Or make the variables smaller"
         if marks:
-            place += ", each byte with a mark whether it is written"
-            advice += '; strict={"uninitialised": False} keeps no marks, half of it'
+            place += ", and a mark for each byte that shows whether it was written"
+            advice += '. Or pass strict={"uninitialised": False}, which needs no marks'
         _check(needed_bytes, place, advice)
 
 
@@ -75,7 +75,7 @@ def _check(needed_bytes: int, place: str, advice: str) -> None:
         f"This program needs {needed_bytes:,} bytes of this computer's memory, which has "
         f"{available_text}.",
         where=place,
-        next_step="give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), "
+        next_step="give the model fewer tiles or IPUs: IPUModel(tiles_per_ipu=…, num_ipus=…). "
         f"{advice}.",
     )
     if not isinstance(problem, HostMemoryWarning):

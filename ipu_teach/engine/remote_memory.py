@@ -204,7 +204,7 @@ def find_buffer(
             advice = f"name it by its handle, {handle.handle!r}."
         raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no
             such remote buffer.
-            next:  {advice or "make one with graph.add_remote_buffer, then the engine."}""")
+            next:  {advice or "create it with graph.add_remote_buffer, before the engine."}""")
     if not is_whole(row) or not 0 <= row < buffer.repeats:
         advice = (
             f"give a whole number from 0 to {buffer.repeats - 1:,}"

@@ -20,10 +20,10 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-# The minimum average number of vertices in a nest. Smaller nests are slower than gathering by
-# index.
+# The minimum average number of vertices in a nest, which is a grid of vertices at regular distances
+# in memory. Smaller nests are slower than gathering by index.
 LEAST_RUN = 8
-# The maximum number of nests, because finding each nest takes a pass over some of the starts.
+# The maximum number of nests. Finding each nest takes a pass over the addresses of some vertices.
 MOST_NESTS = 64
 LEVELS = 3
 # The starts are assumed to have no order if this many nests have about two vertices each, because

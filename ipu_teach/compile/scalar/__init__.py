@@ -169,7 +169,7 @@ def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode |
         line = refused.line or walk.line
         instead = refused.instead
     except RecursionError:
-        reason = "this depth"
+        reason = "code that is nested so deeply"
         line = walk.line
         instead = ""
     advice = f" (write {instead} instead)" if instead else ""

@@ -210,7 +210,7 @@ class Arithmetic(Writer):
             self.refuse_if(
                 "u8" in types and len(set(types) - {"wi", "wb"}) > 1,
                 node,
-                "UNSIGNED_LONGLONG beside another type",
+                "UNSIGNED_LONGLONG together with another type",
             )
             if op in COMPARE:
                 return result_type, self._compared(op, types, texts, node)

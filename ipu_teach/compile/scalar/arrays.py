@@ -74,7 +74,7 @@ class Arrays(Regions):
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
             self.refuse(
                 node,
-                "a list among arrays" if isinstance(a, Arr) else "this among arrays",
+                "a list among arrays" if isinstance(a, Arr) else "this operand of an array",
                 "a loop over its elements",
             )
         array = a
@@ -319,7 +319,9 @@ class Arrays(Regions):
             offset = f"{offset} + {stride}"
             length = f"{length} - 1"
         elif is_half:
-            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360 has the bits of 1.0.
+            start_text = (
+                f"np.uint16({15360 * int(initial_number)})"  # 15360 is 1.0 as the bits of a half.
+            )
         else:
             start_text = f"np.{dtype_of(result_type).name}({initial_number})"
         call = (

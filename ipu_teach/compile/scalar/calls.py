@@ -69,7 +69,7 @@ class Calls(Functions):
             "a call with *",
         )
         bound: list[Value] = []
-        if isinstance(f, tuple):  # A method of an array is a tuple (function, array).
+        if isinstance(f, tuple):  # A call of an array's method is (function, array).
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):

@@ -350,7 +350,9 @@ class Loops(Statements):
         """Return the sequence of an array's elements, or of its rows."""
         if isinstance(array, list):
             array = self.list_of([self.single(x, node) for x in array], node)
-        self.refuse_if(not isinstance(array, Arr), node, "a loop over what is not an array")
+        self.refuse_if(
+            not isinstance(array, Arr), node, "a loop over something other than an array"
+        )
         self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)

@@ -150,7 +150,9 @@ class Regions(Indices):
 
         `keys` is the index of the element, as one number for each axis.
         """
-        self.refuse_if(not isinstance(value, Num), node, "what is stored is not a single number")
+        self.refuse_if(
+            not isinstance(value, Num), node, "a store of something other than a single number"
+        )
         if not array.writable:
             self._read_only(array, node)
         offset_text = f"np.uintp({self.place(array, keys, node)})"

@@ -44,7 +44,7 @@ class HalfProducts:
         Their shapes are (..., m, k), (..., k, n) and (..., m, n). If all products along an axis
         share an operand, this axis of the operand has length 1.
         """
-        # The product is transposed, so that columns are the longer axis.
+        # With more rows than columns, compute the transposed product instead.
         if out.shape[-2] > out.shape[-1]:
             left, right, out = (
                 operand_array.swapaxes(-1, -2) for operand_array in (right, left, out)

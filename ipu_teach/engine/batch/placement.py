@@ -19,7 +19,7 @@ from ipu_teach.types import Array
 
 # A region that vertices share is copied once per step if it has at most this size.
 PACK_BYTES = 64 * 1024 * 1024
-# Longer rows are summed in place as fast as they would be gathered.
+# Rows of more elements are summed as fast in place as after a copy to a buffer.
 SHORT_ROW = 8
 
 
