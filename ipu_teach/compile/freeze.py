@@ -48,8 +48,8 @@ class FrozenTable:
     """The vertices of one codelet in one compute set, as columns with one row per vertex.
 
     * `offsets`, `layouts`: arrays by field name, with the offset (in elements) and the layout
-      number of
-      each vertex's region. State fields are included: each vertex has hidden memory for them.
+      number of each vertex's region. State fields are included: each vertex has hidden memory for
+      them.
     * `tiles`: the tile of each vertex.
     * `order`: the number of each vertex in its compute set.
     * `estimates`: the cycles that were set for each vertex, or -1.

@@ -24,8 +24,7 @@ Result = TypeVar("Result")
 class _Noted(threading.local):
     """The unsuitable matrices that the running vertex of this thread has passed to np.linalg.
 
-    Each item of `faults` is (what is wrong with the matrix, what numpy does with it, line of the
-    call).
+    Each item of `faults` is (what is wrong with the matrix, the next step, line of the call).
     """
 
     def __init__(self) -> None:
@@ -62,7 +61,7 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
 
 def _fault(name: str, matrix: Array) -> tuple[str, str]:
-    """Return (which element makes a matrix unsuitable, what numpy does with such a matrix).
+    """Return (which element makes a matrix unsuitable, the next step for the learner).
 
     `name` is the name of the function of np.linalg to which the matrix is passed.
     """
@@ -74,7 +73,7 @@ def _fault(name: str, matrix: Array) -> tuple[str, str]:
     i, j = np.argwhere(is_unsuitable(name, matrix))[0]
     return (
         f"element [{i}, {j}] is {matrix[i, j]:g}, and [{j}, {i}] {matrix[j, i]:g}",
-        "give cholesky a symmetric matrix. numpy reads only the lower half, and continues.",
+        "give cholesky a symmetric matrix. numpy reads only the lower half.",
     )
 
 
@@ -84,9 +83,9 @@ def note(name: str, matrix: Array, line: str) -> None:
     `line` is the line of the call.
     """
     if is_unsuitable(name, matrix).any():
-        fault, treatment = _fault(name, matrix)
+        fault, advice = _fault(name, matrix)
         message = f"np.linalg.{name}() was given a matrix whose {fault}."
-        NOTED.faults.append((message, treatment, line))
+        NOTED.faults.append((message, advice, line))
 
 
 def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
@@ -105,11 +104,11 @@ def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None
     A warning is shown only once for each line of a codelet. `vertex_name` returns the name of the
     vertex.
     """
-    for fault, treatment, line in NOTED.faults:
+    for fault, advice, line in NOTED.faults:
         warned = _WARNED.setdefault(codelet, set())
         if line not in warned:
             warned.add(line)
-            warning = MatrixWarning(fault, where=f"{line}, {vertex_name()}", next_step=treatment)
+            warning = MatrixWarning(fault, where=f"{line}, {vertex_name()}", next_step=advice)
             warnings.warn_explicit(warning, None, *caller())
     NOTED.faults.clear()
 

@@ -171,8 +171,7 @@ class Node:
     * `kind`: the class name of the program
     * `name`: the title of the program in reports
     * `children`: the nodes of the inner programs. The children of a leaf are the copies that it
-      merges;
-      they have no steps and no children
+      merges; they have no steps and no children
     * `count`: the number of iterations of a Repeat, and 1 for all other nodes
     * `step`: the number of a leaf's step, and -1 for all other nodes
     * `predicate`: the tensor that If, Switch or a while loop reads to decide
@@ -191,7 +190,7 @@ class Node:
 
     @cached_property
     def length(self) -> int:
-        """The number of steps in one execution, or -1 if the number depends on data."""
+        """The number of steps in one execution of the node, or -1 if the number depends on data."""
         inside = [child.length for child in self.children] if self.step < 0 else [1]
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 

@@ -1,10 +1,10 @@
 """Expand a replicated graph and its programs to the whole machine.
 
-With R replicas, every vertex becomes R vertices, a tensor of shape s becomes a tensor of shape (R,
-*s), and a copy between two tensors stays one copy. So the expanded program has as many steps as the
-program of one replica, and later compiler passes need not know about replicas. In the expanded
-memory, the replicas follow each other. The variables that only the top-level graph has are after
-the last replica.
+With R replicas, every vertex becomes R vertices, and a tensor of shape s becomes a tensor of shape
+(R, *s). A copy between two tensors stays a single copy. So the expanded program has as many steps
+as the program of one replica, and later compiler passes need not know about replicas. In the
+expanded memory, the replicas follow each other. The variables that only the top-level graph has are
+after the last replica.
 """
 
 from __future__ import annotations

@@ -224,8 +224,7 @@ class Op:
     * "read": a copy of one element
     * "ufunc", "elementwise", "reduce", "product", "dense": a call of a numpy function
     * "each": a call that is made for each vertex separately, unless one call for all vertices gives
-      the
-      same bits
+      the same bits
     * "local": a new local array
     * "store": a write of args[1] into the view args[0]
     """

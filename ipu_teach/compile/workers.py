@@ -1,9 +1,10 @@
 """The workers of a MultiVertex: their traces, and races between them.
 
 The workers (worker threads) of a vertex run at the same time and in no particular order. So it is a
-race if one worker writes an element that another worker reads or writes, as between two vertices of
-a compute set. Races are found in the traces, which list every element that a worker accesses. A
-scalar loop records the elements that its workers access, and is checked during the run.
+race if one worker writes an element that another worker reads or writes. Races are found in the
+traces, which list every element that a worker accesses. A codelet that cannot be traced runs as a
+scalar loop. The loop records the elements that its workers access, and they are checked during the
+run.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ class MemoryAccess:
     * `stores`: the bytes that the step certainly overwrites, or is assumed to overwrite (see
       `_execute`)
     * `looks`: the bytes whose earlier content the step may use or keep. These are `reads`, the
-      bytes
-      that the step overwrites depending on data, and the earlier stamp that a CycleStamp subtracts
+      bytes that the step overwrites depending on data, and the earlier stamp that a CycleStamp
+      subtracts
     * `near`: the numbers of the WriteUndef steps whose variables the step accesses
     * `sources`, `touches`: the numbers of the variables that the step reads or accesses
     """

@@ -80,13 +80,13 @@ class Engine(WithoutSome):
 
     * `options`: a dict of Poplar's engine options, listed in `host.options`, and `codelet_prices`:
       "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
-    * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors,
-      which is the default. Codelets that draw random numbers on the host or read its clock count as
-      codelets of unknown cost. `strict=False` permits all three, and a dict permits some of them:
-      "races", "uninitialised" or "estimates", as in `strict={"races": False}`. A compute set with
-      races then runs vertex by vertex, and the last vertex to write wins.
-    * `merge_copies`: whether neighbouring copies that are independent become one step. Values are
-      the same either way. The default is the option `mergeCopies`, which is True.
+    * `strict`: True (the default) makes races, reads of unwritten memory and codelets of unknown
+      cost errors. Codelets that draw random numbers on the host or read its clock count as codelets
+      of unknown cost. `strict=False` permits all three. A dict such as `{"races": False}` permits
+      some of them: "races", "uninitialised" or "estimates". A compute set with races then runs
+      vertex by vertex, and the last vertex to write wins.
+    * `merge_copies`: whether neighbouring copies that are independent become one step. Values do
+      not depend on it. The default is the option `mergeCopies`, which is True.
     * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
       `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
       in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
@@ -178,11 +178,9 @@ class Engine(WithoutSome):
         discard their prefetched data; connected arrays and iterators continue where they were.
 
         :raises TensorIOStateError: if there is no device, if the graph was built for a different
-            machine,
-            or if the engine is running.
+            machine, or if the engine is running.
         :raises GraphMemoryAllocationError: if the program does not fit into the memory of the tiles
-            or into
-            streaming memory, or if this computer lacks the memory for the remote buffers.
+            or into streaming memory, or if this computer lacks the memory for the remote buffers.
         """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)

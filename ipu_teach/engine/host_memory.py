@@ -19,8 +19,7 @@ def check_costs(compiled: Compiled) -> None:
     """Check that the costs of all steps on all tiles fit into this computer's memory.
 
     :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
-        enough,
-        but not enough is free, there is a `HostMemoryWarning`.
+        enough, but not enough is free, there is a `HostMemoryWarning`.
     """
     steps = len(compiled.steps)
     tiles = compiled.graph.target.num_tiles
@@ -40,8 +39,7 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
     With `marks`, each byte also needs a mark that says whether it was written.
 
     :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
-        enough,
-        but not enough is free, there is a `HostMemoryWarning`.
+        enough, but not enough is free, there is a `HostMemoryWarning`.
     """
     memory_bytes = compiled.graph.memory_bytes
     num_tiles = compiled.graph.target.num_tiles

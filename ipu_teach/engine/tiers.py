@@ -30,7 +30,7 @@ TRIALS = 4
 def loops_over_elements(group: Group) -> bool:
     """Return whether a compiled loop could be faster than the batch of a group.
 
-    The trace must consist of many operations on single numbers, and none may raise an error.
+    The trace must consist of many operations on single numbers, of which none can raise an error.
     """
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):

@@ -27,10 +27,11 @@ from ipu_teach.types import Array
 
 
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
-    """Return the calls that run all vertices of a vertex table as a few long regions.
+    """Return the calls that run all vertices of a vertex table as a few long regions, or None.
 
-    `sites` has a site for each group of the table. Return None if the regions of too few
-    neighbouring vertices are adjacent in memory, or the codelet is not elementwise.
+    `sites` has a site for each group of the table. The result is None if the codelet is not
+    elementwise, if a field of one element is not the same element for all vertices, or if the
+    regions of too few neighbouring vertices are adjacent in memory.
     """
     first_site = sites[0]
     groups = [site.group for site in sites]
@@ -79,7 +80,7 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 
 
 def _can_join(sites: Sequence[Site]) -> bool:
-    """Return whether all groups run the same elementwise operations as batches."""
+    """Return whether all groups run as batches, by the same elementwise operations."""
     trace = sites[0].group.trace
     can_run = sites[0].memory.backend.runs
     groups = [site.group for site in sites]

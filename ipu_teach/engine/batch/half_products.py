@@ -28,9 +28,9 @@ _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
-    """Makes the calls for products of matrices of halves.
+    """Returns the calls for products of matrices of halves.
 
-    All products use the same scratch memory, which is as large as the largest copy. With
+    The products share scratch arrays, which grow to the size of the largest copy. With
     `exact=False`, BLAS decides the order of the sums.
     """
 

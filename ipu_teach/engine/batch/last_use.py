@@ -140,7 +140,7 @@ def live_bytes(trace: Trace, last_op: dict[int, int]) -> int:
 
 
 def only_numbers(trace: Trace) -> bool:
-    """Return whether a trace has only operations on single numbers, and at least SCALAR_OPS.
+    """Return whether a trace has at least SCALAR_OPS operations, all of them on single numbers.
 
     If so, it is faster to place the numbers of all vertices next to each other.
     """

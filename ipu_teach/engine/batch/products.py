@@ -19,7 +19,7 @@ from ipu_teach.types import Array
 
 
 class Products:
-    """Makes the calls for the products of one group.
+    """Returns the calls for the products of one group.
 
     With `exact`, the results have the bits of the plain vertex loop.
     """

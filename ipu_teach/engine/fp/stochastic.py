@@ -32,10 +32,9 @@ from ipu_teach.types.rounding import AnyDType
 class StochasticRounding:
     """The random bits for rounding in the vertices of one group.
 
-    `keys` (uint64[vertices, workers]) are the keys from which the random words follow; each run of
-    the compute set has new keys. `chosen` (bool[vertices]) is True for vertices that round
-    stochastically, which depends on their tile. With `watched`, an overflow raises
-    `FloatingPointError`.
+    `keys` (uint64[vertices, workers]) determine the random words. They are replaced in each run of
+    the compute set. `chosen` (bool[vertices]) is True for vertices that round stochastically, which
+    depends on their tile. With `watched`, an overflow raises `FloatingPointError`.
     """
 
     def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
@@ -113,7 +112,8 @@ class RoundedStores:
         self.bytes_per_vertex = 16 * num_elements
 
     def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:
-        """Return the call that stores `source` into `place`, or None if it rounds to nearest.
+        """Return the call that stores `source` into `place`, or None if the store rounds to
+        nearest.
 
         `store_number` is the number of the store in the trace. The first axes of `place` are those
         of the vertices.

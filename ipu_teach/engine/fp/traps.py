@@ -52,9 +52,11 @@ MOST_ALARMS = 3
 
 @dataclass(frozen=True)
 class FloatingPoint:
-    """The exceptions that stop the run on a tile: `inv`, `div0`, `oflo`.
+    """Which floating-point exceptions stop the run on a tile.
 
-    With `nan`, halves that overflow become NaN. With `stops`, such an overflow also stops the run.
+    `inv`, `div0` and `oflo` are True if an invalid operation, a division by zero or an overflow
+    stops the run. With `nan`, halves that overflow become NaN. With `stops`, such an overflow also
+    stops the run.
     """
 
     inv: bool
@@ -128,10 +130,10 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 
 
 class Guarded:
-    """Batches of vertices that may trap.
+    """Runs batches of vertices that may trap, that is, stop at a floating-point exception.
 
     If numpy reports an exception, the changes of the batches are undone, and the plain vertex loop
-    runs instead. It names the vertex, stores NaN where necessary, or finds that there is no
+    runs instead. The loop names the vertex, stores NaN where necessary, or finds that there is no
     exception. After `MOST_ALARMS` runs in a row with an exception, only the loop runs.
     """
 

@@ -27,7 +27,7 @@ from ipu_teach.types.regions import FieldArrays
 
 
 class Counting:
-    """The translated Python code of a group, which runs in addition to the plain vertex loop.
+    """The translated Python code of a group, run in addition to the plain vertex loop.
 
     It counts the cycles, the stores, and the elements that workers access.
     """

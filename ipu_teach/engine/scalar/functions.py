@@ -50,7 +50,8 @@ class CodeletFunctions:
     def addresses(self) -> Array:
         """Return the addresses of numpy's inner loops that the numba code calls.
 
-        The result is [0] if one of them is not as expected; `compiles` is then set to False.
+        The result is [0] if there are no such loops. It is also [0] if one of them is not as
+        expected. Then `compiles` is set to False.
         """
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)

@@ -63,7 +63,7 @@ def chosen(way: str) -> Iterator[None]:
 
 
 class _Long(BaseException):
-    """Raised when a vertex takes so long that compiling pays."""
+    """Raised when a vertex takes so long that compiling its loop is worthwhile."""
 
 
 class _Patience:
