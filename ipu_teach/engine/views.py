@@ -140,8 +140,7 @@ class Nest:
         return prod(self.shape)
 
     def pieces(self, most_vertices: int) -> Iterator[Nest]:
-        """Yield the parts into which the grid is divided, each with at most `most_vertices`
-        vertices.
+        """Yield the parts of the grid, each with at most `most_vertices` vertices.
 
         The outer axes are divided first.
         """

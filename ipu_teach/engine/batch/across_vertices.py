@@ -29,9 +29,11 @@ from ipu_teach.types import Array
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all vertices of a vertex table as a few long regions, or None.
 
-    `sites` has a site for each group of the table. The result is None if the codelet is not
-    elementwise, if a field of one element is not the same element for all vertices, or if the
-    regions of too few neighbouring vertices are adjacent in memory.
+    `sites` has a site for each group of the table. The result is None if one of these is true:
+
+    * the codelet is not elementwise
+    * a field of one element is not the same element for all vertices
+    * the regions of too few neighbouring vertices are adjacent in memory
     """
     first_site = sites[0]
     groups = [site.group for site in sites]

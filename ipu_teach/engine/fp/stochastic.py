@@ -112,8 +112,7 @@ class RoundedStores:
         self.bytes_per_vertex = 16 * num_elements
 
     def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:
-        """Return the call that stores `source` into `place`, or None if the store rounds to
-        nearest.
+        """Return the call that stores `source` into `place`, or None for rounding to nearest.
 
         `store_number` is the number of the store in the trace. The first axes of `place` are those
         of the vertices.

@@ -130,7 +130,7 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 
 
 class Guarded:
-    """Runs batches of vertices that may trap, that is, stop at a floating-point exception.
+    """Runs batches of vertices that may trap: a floating-point exception may stop them.
 
     If numpy reports an exception, the changes of the batches are undone, and the plain vertex loop
     runs instead. The loop names the vertex, stores NaN where necessary, or finds that there is no
