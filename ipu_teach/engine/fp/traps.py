@@ -52,7 +52,7 @@ MOST_ALARMS = 3
 
 @dataclass(frozen=True)
 class FloatingPoint:
-    """Which floating-point exceptions stop the run on a tile.
+    """The floating-point exceptions that stop the run on a tile.
 
     `inv`, `div0` and `oflo` are True if an invalid operation, a division by zero or an overflow
     stops the run. With `nan`, halves that overflow become NaN. With `stops`, such an overflow also
