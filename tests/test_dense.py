@@ -300,9 +300,17 @@ BESIDE = np.array([[4, 1.5, 0], [1, 4, 0], [0, 0, 1]], np.float32)  # rounding i
 @pytest.mark.parametrize(
     ("name", "matrix", "said"),
     [
-        ("inv", NAN, "element [1, 1] is NaN.|numpy goes on: what depends on it becomes NaN."),
-        ("qr", NAN, "element [1, 1] is NaN.|numpy goes on: what depends on it becomes NaN."),
-        ("cholesky", BESIDE, "element [0, 1] is 1.5, and [1, 0] 1.|cholesky takes a symmetric"),
+        (
+            "inv",
+            NAN,
+            "element [1, 1] is NaN.|correct the element. numpy continues, and results that depend on it are NaN.",
+        ),
+        (
+            "qr",
+            NAN,
+            "element [1, 1] is NaN.|correct the element. numpy continues, and results that depend on it are NaN.",
+        ),
+        ("cholesky", BESIDE, "element [0, 1] is 1.5, and [1, 0] 1.|give cholesky a symmetric"),
     ],
 )
 def test_a_matrix_that_numpy_goes_on_with_is_named(

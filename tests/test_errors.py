@@ -951,15 +951,15 @@ VERTICES: list[Case] = [
     ("unconnected field", lambda w: (w.add(Scale, x=w.v), w.compile()), GraphConnectionError, r"""
         The field 'out' of 1 vertex of Scale is not connected.
           where: vertex 0 (Scale.out, tile 0) of compute set 'cs'
-          next:  give it in add_vertex: out=…, declared as Output[Vector[FLOAT]]."""),
+          next:  connect the Output[Vector[FLOAT]] 'out' in add_vertex: out=…."""),
     ("unconnected fields", lambda w: ([w.add(Dot, a=w.v, b=w.v) for _ in range(3)], w.compile()), GraphConnectionError, r"""
         The field 'out' of 3 vertices of Dot is not connected.
           where: vertex 0 (Dot.out, tile 0) of compute set 'cs'
-          next:  give it in add_vertex: out=…, declared as Output[FLOAT]."""),
+          next:  connect the Output[FLOAT] 'out' in add_vertex: out=…."""),
     ("state without a value", lambda w: (w.add(Biased, out=w.s), w.compile()), GraphConnectionError, r"""
         The state 'bias' of 1 vertex of Biased has no value.
           where: vertex 0 (Biased.bias, tile 0) of compute set 'cs'
-          next:  give it in add_vertex: bias=…, or a default in the class."""),
+          next:  give it a value in add_vertex: bias=…. Or give it a default in the class."""),
     ("vertex number", lambda w: w.many(Bump, 0, x=w.x)[4], PoplarIndexError, r"""
         There is no vertex 4 among 4.
           where: 4 vertices (Bump) of compute set 'cs'
@@ -1084,37 +1084,37 @@ RACES: list[Case] = [
     ("two writers", lambda w: (w.add(Bump, x=w.v), w.add(Scale, 1, x=w.k, out=w.v), w.compile()), ComputeSetRaceError, r"""
         In compute set 'cs' element [0] of 'v' is written twice.
           where: vertex 0 (Bump.x, tile 0) and vertex 1 (Scale.out, tile 1)
-          next:  give each vertex its own element, or put the two into two compute sets, one after the other."""),
+          next:  give each vertex its own element. Or put the two vertices into two compute sets, one after the other."""),
     ("two writers of a part",
      lambda w: (w.add(Bump, x=w.x.flatten()[:4]), w.add(Bump, 1, x=w.x.flatten()[3:7]), w.compile()),
      ComputeSetRaceError, r"""
         In compute set 'cs' element [1, 0] of 'x' is written twice.
           where: vertex 0 (Bump.x, tile 0) and vertex 1 (Bump.x, tile 1)
-          next:  give each vertex its own element, or put the two into two compute sets, one after the other."""),
+          next:  give each vertex its own element. Or put the two vertices into two compute sets, one after the other."""),
     ("reader and writer",
      lambda w: (w.add(Bump, x=w.x[1]), w.add(Scale, 2, x=w.x.flatten()[5:8], out=w.y[0]), w.compile()),
      ComputeSetRaceError, r"""
         In compute set 'cs' element [1, 2] of 'x' is written by one vertex and read by another.
           where: vertex 0 (Bump.x, tile 0) and vertex 1 (Scale.x, tile 2)
-          next:  to read the old value, read a copy, made by a Copy before; to read the new value, put \
+          next:  to read the old value, copy it before the compute set, and read the copy. To read the new value, put \
                  the reader into a later compute set."""),
     ("a neighbour in a stencil",
      lambda w: (w.many(Scale, [0, 1, 2], x=w.x[1:], out=w.x[:3]), w.compile()),
      ComputeSetRaceError, r"""
         In compute set 'cs' element [1, 0] of 'x' is written by one vertex and read by another.
           where: vertex 1 (Scale.out, tile 1) and vertex 0 (Scale.x, tile 0)
-          next:  to read the old value, read a copy, made by a Copy before; to read the new value, put \
+          next:  to read the old value, copy it before the compute set, and read the copy. To read the new value, put \
                  the reader into a later compute set."""),
     ("own fields overlap", lambda w: (w.add(Scale, x=w.v, out=w.v), w.compile()), ComputeSetRaceError, r"""
         Two fields of one vertex overlap, and one of them is written: 'out' and 'x' share element [0] of 'v'.
           where: vertex 0 (Scale, tile 0) of compute set 'cs'
-          next:  use one InOut field for what is both read and written, or let the other field have a copy, made by a Copy before."""),
+          next:  use one InOut field for elements that are both read and written. Or copy the elements before the compute set, and connect the other field to the copy."""),
     ("own written fields overlap",
      lambda w: (w.add(Rows, rows=[w.x[0], w.x[1]], out=[w.y[0], w.x.flatten()[2:5]]), w.compile()),
      ComputeSetRaceError, r"""
         Two fields of one vertex overlap, and one of them is written: 'out' and 'rows' share element [0, 2] of 'x'.
           where: vertex 0 (Rows, tile 0) of compute set 'cs'
-          next:  use one InOut field for what is both read and written, or let the other field have a copy, made by a Copy before."""),
+          next:  use one InOut field for elements that are both read and written. Or copy the elements before the compute set, and connect the other field to the copy."""),
     ("a field overlaps itself", lambda w: (w.add(Rows, rows=w.x, out=[w.y[0], w.y[0]]), w.compile()), ComputeSetRaceError, r"""
         The field 'out' of Rows writes element [0, 0] of 'y' twice.
           where: vertex 0 (Rows.out, tile 0) of compute set 'cs'
@@ -1397,7 +1397,7 @@ HANDLES_AND_STREAMS: list[Case] = [
      lambda w: Engine(w.alien_graph, Sequence()).connect_stream("into", [1]),
      StreamConnectionError, r"""
         There is no stream 'into'.
-          next:  make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, then the engine."""),
+          next:  add one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo before you create the engine."""),
     ("stream by object", lambda w: w.engine(Sequence()).connect_stream(w.into, [1]), StreamConnectionError, r"""
         There is no stream DataStream('into', host to device, 3 FLOAT).
           next:  name it by its handle: connect_stream('into', …)."""),
@@ -1498,19 +1498,19 @@ THE_ENGINE: list[Case] = [
           next:  build the graph for the device: Graph(device.target)."""),
     ("program number", lambda w: w.engine(Sequence()).run(1), ControlProgramError, r"""
         There is no program 1.
-          next:  the engine has one program: run(0), or run()."""),
+          next:  call run(0), because the engine has only one program."""),
     ("program number of several", lambda w: w.engine(Sequence(), Sequence()).run(-1), ControlProgramError, r"""
         There is no program -1.
-          next:  the engine has the programs 0 to 1."""),
+          next:  give run() a program number from 0 to 1."""),
     ("program number no int", lambda w: w.engine(Sequence()).run("main"), ControlProgramError, r"""
         There is no program 'main'.
-          next:  the engine has one program: run(0), or run()."""),
+          next:  call run(0), because the engine has only one program."""),
     ("program number a bool", lambda w: w.engine(Sequence()).run(True), ControlProgramError, r"""
         There is no program True.
-          next:  the engine has one program: run(0), or run()."""),
+          next:  call run(0), because the engine has only one program."""),
     ("run a program", lambda w: w.engine(Sequence()).run(Sequence()), ControlProgramError, r"""
         There is no program Sequence(0 programs).
-          next:  the engine has one program: run(0), or run()."""),
+          next:  call run(0), because the engine has only one program."""),
     ("read unknown", lambda w: w.engine(Sequence()).read_tensor("x"), TensorIOStateError, r"""
         The host cannot read under the handle 'x'.
           next:  The handles to read are 'read'; call graph.create_host_read('name', tensor) before you create \

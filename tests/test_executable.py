@@ -157,8 +157,8 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
         with pytest.raises(InvalidOptionError) as refused:
             Engine(executable, **{name: False})
         assert str(refused.value) == (
-            f"Engine was given an executable, and {name}=False.\n  next:  set it when the graph is "
-            f"compiled: compile_graph(graph, programs, {name}=…)."
+            f"Engine was given {name}=False for an executable, which is already compiled.\n"
+            f"  next:  set {name} when the graph is compiled: compile_graph(graph, programs, {name}=…)."
         )
     with pytest.raises(InvalidOptionError) as odd:
         compile_graph(graph, program, progress=3)  # type: ignore[arg-type]

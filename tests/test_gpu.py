@@ -136,7 +136,7 @@ def broken(*args: Any, **kwargs: Any) -> Any:
                 ones=fake_cupy.ones,
                 matmul=lambda a, b: fake_cupy.zeros((2, 2)),
             ),
-            "CuPy computes wrong here: 6 and 0.0 for 6 and 2",
+            "CuPy computes wrong results here: 6 and 0.0 instead of 6 and 2",
         ),
     ],
 )

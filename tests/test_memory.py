@@ -550,9 +550,9 @@ def test_what_this_computer_cannot_hold_is_told_before_anything_is_made(
     with pytest.warns(HostMemoryWarning) as warned:
         large(monkeypatch, tmp_path, 2**20, bytes_ // 1024 - 1)
     where = """
-  where: variables of 27,131,904 bytes on 1,472 tiles, each byte with a mark whether it is written
-  next:  give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), or make the \
-variables smaller; strict={"uninitialised": False} keeps no marks, half of it."""
+  where: variables of 27,131,904 bytes on 1,472 tiles, and a mark for each byte that shows whether it was written
+  next:  give the model fewer tiles or IPUs: IPUModel(tiles_per_ipu=…, num_ipus=…). Or make the \
+variables smaller. Or pass strict={"uninitialised": False}, which needs no marks."""
     assert [(str(w.message), w.filename) for w in warned] == [
         (
             "This program needs 54,263,808 bytes of this computer's memory, which has 54,262,784 "
@@ -579,7 +579,7 @@ def test_steps_of_a_large_machine_are_told_before_they_are_priced(
         == """\
 This program needs 753,664 bytes of this computer's memory, which has 752,640.
   where: 2 steps on 1,472 tiles, 256 bytes for the costs of each step on each tile
-  next:  give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), or the program \
+  next:  give the model fewer tiles or IPUs: IPUModel(tiles_per_ipu=…, num_ipus=…). Or use \
 fewer steps: one Repeat instead of copies of its body."""
     )
     # and so many they are: what a compile keeps of 40 steps

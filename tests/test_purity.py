@@ -136,7 +136,7 @@ class Rebinds(Vertex):
         self.out = self.x + calls
 
 
-DRAWS = "a random number is drawn, another one for every vertex and run"
+DRAWS = "a random number is drawn, which differs in every vertex and run"
 REASONS: dict[type[Vertex], str] = {
     NumpysRandom: DRAWS,
     PythonsRandom: DRAWS,
@@ -458,7 +458,7 @@ def test_the_time_is_asked_for_in_every_vertex() -> None:
         run_codelet(AsksTheTime, False, x=[1, 2], out=[0, 0])
     got = run_codelet(AsksTheTime, False, strict=False, x=[1, 2], out=[0, 0])
     assert got.out.tolist() == [2, 3]
-    assert "the time is asked for" in got.report.unbatched()["AsksTheTime"]
+    assert "the time is read" in got.report.unbatched()["AsksTheTime"]
 
 
 class Looks(Vertex):

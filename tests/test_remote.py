@@ -830,7 +830,7 @@ def test_a_graph_without_buffers() -> None:
         engine.copy_from_remote_buffer("rows")
     assert str(error.value) == message("""
         copy_from_remote_buffer() was given the handle 'rows', and there is no such remote buffer.
-          next:  make one with graph.add_remote_buffer, then the engine.""")
+          next:  create it with graph.add_remote_buffer, before the engine.""")
 
 
 def test_a_virtual_graph_makes_the_buffers_of_its_graph(w: World) -> None:

@@ -391,8 +391,8 @@ def test_a_device_holds_the_program_that_was_loaded_last() -> None:
     connected(second)
     text = (
         "Another engine was loaded on this device since, and a device holds one program.\n  where: "
-        "Device(ipu2 model, 1 IPU, 3 tiles)\n  next:  engine.load(device) again, which starts from "
-        "the initial values; or give each engine its device."
+        "Device(ipu2 model, 1 IPU, 3 tiles)\n  next:  call engine.load(device) again, which starts "
+        "from the initial values. Or give each engine its own device."
     )
     for use in (first.run, lambda: first.read_tensor("x")):
         with pytest.raises(TensorIOStateError) as caught:

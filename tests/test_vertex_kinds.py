@@ -492,8 +492,8 @@ def test_sized_state_holds_what_unwritten_memory_holds() -> None:
     v = bench.add(Shift, x=x)
     assert said(bench.engine, NoSizeSpecifiedError) == (
         "The state 'kept' of 1 vertex of Shift has neither a value nor a size.\n  where: vertex 0 "
-        "(Shift.kept, tile 0) of compute set 'cs'\n  next:  give it numbers in add_vertex: kept=…, "
-        "or graph.set_field_size(vertex['kept'], size)."
+        "(Shift.kept, tile 0) of compute set 'cs'\n  next:  give it numbers in add_vertex: kept=…. "
+        "Or give it a size: graph.set_field_size(vertex['kept'], size)."
     )
     assert said(lambda: bench.graph.get_field_size(v["kept"]), NoSizeSpecifiedError).startswith(
         "Shift.kept has no size yet."

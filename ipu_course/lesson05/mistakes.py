@@ -1981,7 +1981,7 @@ def two_halves(graph, row, vector, halves):
 
 # %% 05.w2: the beginning of the vector for both
 # clause: `halves[1]` that of the remaining ones
-# error in the answer: Dot.compute() failed: ValueError: @ was given 4 numbers and 5
+# error in the answer: Dot.compute() failed: ValueError: the sides of @ have 4 and 5 numbers
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
     for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):

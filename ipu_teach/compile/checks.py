@@ -38,9 +38,9 @@ def check_graph(
 ) -> dict[int, str]:
     """Run every check of the graph, in the order in which the errors help a learner most.
 
-    With `refuse_races` False, a race is no error, and the result maps the id of each compute set
-    with a race to a description of the race. With `refuse_large` False, a field may be larger than
-    a tile's memory.
+    With `refuse_races` False, a race raises no error. The result then maps the id of each compute
+    set with a race to a description of the race. With `refuse_large` False, a field may be larger
+    than a tile's memory.
     """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
@@ -75,12 +75,12 @@ def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
 
 
 def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
-    """Check that every field of every vertex has a region, and every state field a value.
+    """Check that every field of every vertex is connected, and every state field has a value.
 
     A state field that is a vector may have a size instead of a value.
 
-    :raises NoSizeSpecifiedError: if a state field that is a vector has neither.
-    :raises GraphConnectionError: for any other field that is missing.
+    :raises NoSizeSpecifiedError: if a state field that is a vector has neither a value nor a size.
+    :raises GraphConnectionError: if another state field has no value, or a field is not connected.
     """
     for name, field in table.fields.items():
         missing_rows = np.flatnonzero(table.offsets[name] == UNCONNECTED)
@@ -94,15 +94,19 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
                     {table.codelet.__name__} has neither a value nor a size.
                     where: {vertex_text} of compute set {compute_set.name!r}
                     line:  {line_text}
-                    next:  give it numbers in add_vertex: {name}=…, or
+                    next:  give it numbers in add_vertex: {name}=…. Or give it a size:
                     graph.set_field_size(vertex[{name!r}], size).""")
-            hint = "or a default in the class" if is_state else f"declared as {field.declaration()}"
+            action = f"connect the {field.declaration()} {name!r}"
+            alternative = ""
+            if is_state:
+                action = "give it a value"
+                alternative = ". Or give it a default in the class"
             raise GraphConnectionError(f"""The {"state" if is_state else "field"} {name!r} of
                 {counted(missing_rows.size, "vertex", "vertices")} of {table.codelet.__name__}
                 {"has no value" if is_state else "is not connected"}.
                 where: {vertex_text} of compute set {compute_set.name!r}
                 line:  {line_text}
-                next:  give it in add_vertex: {name}=…, {hint}.""")
+                next:  {action} in add_vertex: {name}=…{alternative}.""")
 
 
 def check_variables_mapped(graph: FrozenGraph) -> None:
@@ -197,7 +201,7 @@ Owners = list[tuple[FrozenTable, str]]  # An owner is a field of one of the comp
 def _sorted(
     intervals: Callable[[FrozenTable, str], Intervals], owners: Owners
 ) -> tuple[Array, Array, Array, Array]:
-    """Return (owner, row, start, stop): the byte intervals of all vertices, in order of start.
+    """Return (owner, row, start, stop): the byte intervals of all vertices, sorted by their start.
 
     `owners` lists (table of vertices, field). `intervals(table, field)` returns the byte intervals
     that the table's vertices access through the field. In the result, `owner` is an index into
@@ -226,11 +230,12 @@ def _sorted(
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     """Check that no field writes to a constant, or to bytes that another field or vertex accesses.
 
-    First, contiguous stretches of vertices are compared; if the stretches are independent, so are
-    their vertices. Otherwise all writes are sorted. A write that starts before the largest end of
-    the earlier writes is a second write to the same element. If there is no such write, the writes
-    are disjoint, and two binary searches find the writes that overlap a read. An InOut is a single
-    field, so a vertex may read and write it.
+    A fast check compares merged intervals of many vertices. Only if it finds a possible conflict
+    are the intervals of each vertex compared. An InOut counts as one write, so a vertex may read
+    and write the same bytes through it.
+
+    :raises GraphConnectionError: if a field writes to a constant.
+    :raises ComputeSetRaceError: if two accesses conflict.
     """
     reads: Owners = []
     writes: Owners = []
@@ -278,11 +283,10 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
 
 
 def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
-    """Return whether the writes conflict with no other write, no read and no constant.
+    """Return True only if no write conflicts with another write, a read or a constant.
 
-    A write conflicts if it has a byte in common with one of these. Contiguous stretches of vertices
-    are compared, so this is cheap, but does not find the vertices that conflict. It may return
-    False although there is no conflict.
+    Two accesses conflict if they have a byte in common. Merged intervals of many vertices are
+    compared, so the check is fast, but the result may be False although there is no conflict.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
@@ -345,18 +349,18 @@ def _race(
             {field_a!r} and {field_b!r} share {element}.
             where: {vertex_name(table_a, row_a)} of compute set {compute_set.name!r}
             line:  {line}
-            next:  use one InOut field for what is both read and written, or let the other field
-            have a copy, made by a Copy before.""")
+            next:  use one InOut field for elements that are both read and written. Or copy the
+            elements before the compute set, and connect the other field to the copy.""")
     problem = "written twice"
     advice = (
-        "give each vertex its own element, or put the two into two compute sets, one after the "
-        "other."
+        "give each vertex its own element. Or put the two vertices into two compute sets, one "
+        "after the other."
     )
     if second_access == "read":
         problem = "written by one vertex and read by another"
         advice = (
-            "to read the old value, read a copy, made by a Copy before; to read the new value, put "
-            "the reader into a later compute set."
+            "to read the old value, copy it before the compute set, and read the copy. To read the "
+            "new value, put the reader into a later compute set."
         )
     return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {problem}.
         where: {name_a} and {name_b}
@@ -367,7 +371,10 @@ def _race(
 def _check_aliases(
     graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str
 ) -> None:
-    """Check that no region of a written field contains an element twice."""
+    """Raise `ComputeSetRaceError` if a region of a written field contains an element twice.
+
+    `name` is the name of the field.
+    """
     for layout_number in numbers_in(table.layouts[name]):
         if any(part.aliased for _, part in graph.layouts[layout_number].parts):
             row = int(np.flatnonzero(table.layouts[name] == layout_number)[0])

@@ -45,13 +45,14 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class FrozenTable:
-    """The vertices of one codelet in one compute set, as columns.
+    """The vertices of one codelet in one compute set, as columns with one row per vertex.
 
     * `offsets`, `layouts`: arrays by field name, with the offset (in elements) and the layout
       number of each vertex's region. State fields are included: each vertex has hidden memory for
       them.
-    * `tiles`, `order`, `estimates`: arrays with one value per vertex; an estimate of -1 means that
-      there is none.
+    * `tiles`: the tile of each vertex.
+    * `order`: the number of each vertex in its compute set.
+    * `estimates`: the cycles that were set for each vertex, or -1.
     * `added`, `placed`: (first row, row after the last, source line) of the calls that added the
       vertices, and of the calls that mapped them to tiles.
     """
@@ -296,15 +297,15 @@ class FrozenGraph:
         return self.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
 
     def intervals(self, table: FrozenTable, field: str) -> Intervals:
-        """Return the bytes that each vertex of `table` accesses through `field`."""
+        """Return the byte intervals that each vertex of `table` accesses through `field`."""
         rows = np.arange(len(table))
         return self._intervals(table, field, rows, rows)
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
-        """Return the bytes that `intervals` returns, merged within each stretch of vertices.
+        """Return the merged byte intervals that the vertices access through `field`.
 
-        A stretch is explained in `stretches`. The attribute `row` of the result is the first vertex
-        of the stretch.
+        The intervals of all vertices in a stretch (see `stretches`) are merged. The attribute `row`
+        of the result is the first row of the stretch.
         """
         if (table, field) not in self._touched:
             first_rows = self.stretches(table, field)
@@ -313,10 +314,10 @@ class FrozenGraph:
         return self._touched[table, field]
 
     def edge_bytes(self, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
-        """Return (tile, start, stop) of the bytes that a compute set's vertices access.
+        """Return (tile, start, stop) of the byte intervals that a compute set's vertices access.
 
-        Each of the three is an array, with an item for each interval of bytes. State fields and
-        fields of the kind `without`, such as "output", are left out.
+        Each of the three is an array with one element per interval. State fields are left out, and
+        so are fields of the kind `without`, such as "output".
         """
         empty: Array = np.zeros(0, np.int64)
         pieces = [(empty, empty, empty)]
@@ -333,9 +334,10 @@ class FrozenGraph:
         """Return the first row of each stretch of vertices, as int64.
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
-        layout. Each contiguous run of a region starts inside or at the end of the same run of the
-        previous region. Together, the vertices access one larger run for each run of the layout. So
-        a few intervals per tile represent the regions of a million vertices.
+        layout. Each contiguous run of elements in a region starts inside or at the end of the same
+        run in the previous region. So the runs of all regions in a stretch merge into one larger
+        run for each run of the layout, and a few intervals per tile represent the regions of a
+        million vertices.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]
@@ -363,13 +365,14 @@ class FrozenGraph:
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
 
     def connected_bytes(self, table: FrozenTable, field: str) -> int:
-        """Return the total bytes in the regions of all vertices; shared bytes count repeatedly."""
+        """Return the total bytes of all vertices' regions; a byte in two regions counts twice."""
         return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:
-        """Return the position of each element relative to the first: int64[layouts, elements].
+        """Return the positions of several layouts' elements, as int64[layouts, elements].
 
-        `numbers` are the numbers of layouts that all have the same size.
+        A position is relative to the layout's first element. `numbers` are the numbers of the
+        layouts, which must all have the same size.
         """
         list_starts = self._lists[0][numbers]
         concatenated = self._lists[1]
@@ -383,10 +386,11 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """The pair (index of each layout's first position, positions of all list layouts).
+        """The element positions of all layouts without strides, as (starts, positions).
 
-        A list layout has no strides, but a list of its elements' positions. These lists are
-        concatenated. The index is -1 for a layout that is strided or unused.
+        Such a layout has a list of its elements' positions. `positions` contains these lists, one
+        after another. `starts` is the index in `positions` at which the list of each layout begins,
+        or -1 for a layout that has strides or is not used by a field.
         """
         positions_by_layout = {
             number: layout.positions.reshape(-1)
@@ -402,7 +406,7 @@ class FrozenGraph:
         return list_starts, np.concatenate([np.zeros(0, np.int64), *positions_by_layout.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """Return `of(layout)` for each of the layouts with these numbers: int64[numbers].
+        """Return `of(layout)` for each of the layouts with the given numbers, as int64[numbers].
 
         `of` is called once for each distinct layout.
         """
@@ -412,10 +416,10 @@ class FrozenGraph:
         return values[numbers] if len(distinct) != 1 else np.full(len(numbers), values[distinct[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """Return the bytes that the rows first[i] to last[i] access through `field`, for all i.
+        """Return the byte intervals that the rows first[i] to last[i] access, for all i.
 
-        The rows first[i] to last[i] form a stretch, so each run of their common layout is one
-        interval of bytes.
+        A row is the row of a vertex in `table`. The rows first[i] to last[i] form a stretch (see
+        `stretches`), so each contiguous run of their common layout is one interval.
         """
         pointers, run_starts, run_lengths = self._runs
         layouts = table.layouts[field][first]
@@ -452,7 +456,7 @@ class FrozenGraph:
         return self.variables[bisect_right(self._starts, byte) - 1]
 
     def element(self, byte: int) -> str:
-        """Return a description of a byte address: the element's index and the variable's name."""
+        """Return the element at a byte address as text: its index and its variable's name."""
         variable = self.variable_at(byte)
         number = (byte - variable.start) // variable.dtype.size
         index = ", ".join(str(i) for i in np.unravel_index(number, variable.shape or (1,)))

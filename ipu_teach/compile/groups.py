@@ -28,8 +28,9 @@ class Group:
     """Vertices of one table whose regions have equal shapes, with their common trace.
 
     `rows` are the rows of the vertices in the table. For a MultiVertex, `workers` contains (id,
-    trace) of each worker, in the order in which the workers run, and `trace` is what `merge_traces`
-    makes from their traces. `estimator` is the cycle estimator registered for the codelet.
+    trace) of each worker in the order in which the workers run, and `trace` is their merged trace
+    (see `merge_traces`). For other vertices, `workers` is empty. `estimator` is the cycle estimator
+    that is registered for the codelet, or None.
     """
 
     table: FrozenTable
@@ -51,9 +52,9 @@ class Group:
     def unbatched(self) -> str:
         """The reason why these vertices do not run as one batch, or "" if they do.
 
-        The reason is a race, or the line that stopped the trace and its problem. If the vertices
-        run by the plain vertex loop, the reason why there is no scalar loop follows, with its own
-        line if that is a different one.
+        The reason is that compute() prints, that its trace stopped, or that vertices race. If the
+        trace stopped and the vertices run in the plain vertex loop, the reason why there is no
+        scalar loop follows.
         """
         if self.is_bulk:
             return ""
@@ -64,17 +65,17 @@ class Group:
 
     @property
     def uncompiled(self) -> str:
-        """The line and the text of the first code that numba would compile to other bits, or "".
+        """The first code, with its line, for which numba would compute other bits, or "".
 
-        It is also "" if the vertices do not run as a scalar loop.
+        The attribute is also "" if the vertices do not run as a scalar loop.
         """
         return self.scalar.uncompiled if self.scalar is not None and self.way == "scalar" else ""
 
     @property
     def is_bulk(self) -> bool:
-        """Whether the codelet computes all vertices of a group at once, and needs no trace.
+        """Whether one call of compute() handles all vertices, as for a `RegisterVertex`.
 
-        This is so for a `RegisterVertex`.
+        Such a codelet needs no trace.
         """
         return issubclass(self.table.codelet, RegisterVertex)
 

@@ -38,11 +38,12 @@ class Runs:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The regions of several layouts, in order.
+    """The regions of several layouts, in order, as columns with one row per region.
 
-    A layout of a list field has a region for each item; any other layout is a single region.
-    `owner` is the index of the layout that a region belongs to. `offset` is the start of the
-    region. The region has the layout `layouts[index]`.
+    A region is one item of a list field's layout, or the complete layout of any other field.
+    `owner` is the index of the layout that contains the region. `offset` is the start of the
+    region, relative to the first element of that layout. `index` is the index in `layouts` of the
+    region's own layout.
     """
 
     owner: Array
@@ -68,9 +69,10 @@ def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
 
 
 def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
-    """Return the contiguous runs of elements that each layout covers, region after region.
+    """Return the contiguous runs of elements that each layout covers.
 
-    In each region, every element counts once, and the runs ascend.
+    If a layout has several regions, the runs of the first region are followed by those of the next.
+    In each region, every element is in only one run, and the runs ascend.
     """
     parts = parts_of(layouts)
     runs = _runs(
@@ -148,7 +150,8 @@ def _listed_runs(
 ) -> tuple[Array, Array, Array]:
     """Return (list index, start, length) of each series of consecutive positions in several lists.
 
-    Each of the three is an array with an item for each series. `keys_of` is as in `_runs`.
+    Each of the three is an array with one element per series. `keys_of(numbers)` removes repeated
+    numbers and puts the others in the order in which the series are formed.
     """
     if not positions:
         return (np.zeros(0, np.int64),) * 3

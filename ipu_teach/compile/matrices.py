@@ -22,9 +22,9 @@ Result = TypeVar("Result")
 
 
 class _Noted(threading.local):
-    """The messages about unsuitable matrices that the current thread's running vertex has used.
+    """The unsuitable matrices that the running vertex of this thread has passed to np.linalg.
 
-    Each message is (what is wrong with the matrix, what numpy does with it, line of the call).
+    Each item of `faults` is (what is wrong with the matrix, the next step, line of the call).
     """
 
     def __init__(self) -> None:
@@ -42,9 +42,11 @@ ASYMMETRY = 0.01
 
 
 def is_unsuitable(name: str, matrices: Array) -> Array:
-    """Return which elements of the matrices are unsuitable for the function `name`: bool[...].
+    """Return which elements of the matrices are unsuitable for the function `name` of np.linalg.
 
-    Unsuitable elements are NaN or, for cholesky, differ from the mirrored element.
+    The result is a bool array of the shape of `matrices`. An element is unsuitable if it is NaN.
+    For cholesky, it is also unsuitable if it differs from the mirrored element by more than
+    `ASYMMETRY`, relative to the diagonal.
     """
     wide = np.asarray(matrices, np.float64)
     if name != "cholesky" or wide.shape[-2] != wide.shape[-1]:
@@ -59,16 +61,19 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
 
 def _fault(name: str, matrix: Array) -> tuple[str, str]:
-    """Return (which element makes a matrix unsuitable, what numpy does with such a matrix).
+    """Return (which element makes a matrix unsuitable, the next step for the learner).
 
     `name` is the name of the function of np.linalg to which the matrix is passed.
     """
     for i, j in np.argwhere(np.isnan(matrix)):
-        return f"element [{i}, {j}] is NaN", "numpy goes on: what depends on it becomes NaN."
+        return (
+            f"element [{i}, {j}] is NaN",
+            "correct the element. numpy continues, and results that depend on it are NaN.",
+        )
     i, j = np.argwhere(is_unsuitable(name, matrix))[0]
     return (
         f"element [{i}, {j}] is {matrix[i, j]:g}, and [{j}, {i}] {matrix[j, i]:g}",
-        "cholesky takes a symmetric matrix; numpy reads the lower half and goes on.",
+        "give cholesky a symmetric matrix. numpy reads only the lower half.",
     )
 
 
@@ -78,9 +83,9 @@ def note(name: str, matrix: Array, line: str) -> None:
     `line` is the line of the call.
     """
     if is_unsuitable(name, matrix).any():
-        fault, treatment = _fault(name, matrix)
+        fault, advice = _fault(name, matrix)
         message = f"np.linalg.{name}() was given a matrix whose {fault}."
-        NOTED.faults.append((message, treatment, line))
+        NOTED.faults.append((message, advice, line))
 
 
 def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
@@ -99,11 +104,11 @@ def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None
     A warning is shown only once for each line of a codelet. `vertex_name` returns the name of the
     vertex.
     """
-    for fault, treatment, line in NOTED.faults:
+    for fault, advice, line in NOTED.faults:
         warned = _WARNED.setdefault(codelet, set())
         if line not in warned:
             warned.add(line)
-            warning = MatrixWarning(fault, where=f"{line}, {vertex_name()}", next_step=treatment)
+            warning = MatrixWarning(fault, where=f"{line}, {vertex_name()}", next_step=advice)
             warnings.warn_explicit(warning, None, *caller())
     NOTED.faults.clear()
 
@@ -116,7 +121,7 @@ def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
     traceback = error.__traceback__
     name = ""
     matrix: Array = np.zeros((0, 0))
-    # The loop ends at the innermost function of numpy.linalg that has a matrix.
+    # After the loop, `matrix` is the argument of the innermost function of numpy.linalg.
     while traceback is not None:
         argument = traceback.tb_frame.f_locals.get("a")
         is_linalg = traceback.tb_frame.f_globals.get("__package__") == "numpy.linalg"
@@ -140,5 +145,6 @@ def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
         matrix[column + 1 :] -= np.outer(matrix[column + 1 :, column] / pivot, matrix[column])
     return (
         f": [{column}, {column}] is {pivot:.3g} once the columns before it are eliminated",
-        "numpy raises this, too. Add a little to the diagonal, or ask np.linalg.det(…) first.",
+        "add a small number to the diagonal. Or check np.linalg.det(…) first. numpy raises this "
+        "error, too.",
     )

@@ -120,7 +120,7 @@ class _Merger:
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
-        """Yield the children of a Sequence, with each group of independent copies as one node."""
+        """Yield the nodes of a Sequence, with one node for each group of independent copies."""
         # Contains the compute set before the copies if it can absorb them, and is empty otherwise.
         absorbing: list[Node] = []
         num_visited = 0
@@ -166,8 +166,8 @@ class _Merger:
     def _conflicting(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
         """Return, for each copy, whether it conflicts with a compute set in `around`: bool[copies].
 
-        A copy and a compute set conflict if either writes bytes that the other reads or writes.
-        `read` and `written` are the bytes that the copies read and write.
+        A copy and a compute set conflict if one of them writes bytes that the other reads or
+        writes. `read` and `written` are the byte intervals that each copy reads and writes.
         """
         sets = filter(None, map(self._touched, around))
         conflicts: Array = np.any(
@@ -193,7 +193,10 @@ class _Merger:
         return Node(first_node.kind, name, copies, step=step_number)
 
     def _touched(self, node: Node) -> tuple[Extent, ...]:
-        """Return (bytes read, bytes written) by a node's compute set, or () for other nodes."""
+        """Return (bytes read, bytes written) by a node's compute set.
+
+        The result is () if the node has no compute set.
+        """
         compute_step = self.steps[node.step] if node.step >= 0 else None
         if not isinstance(compute_step, ExecuteStep):
             return ()
@@ -217,7 +220,7 @@ class _Merger:
         )
 
     def _tile_kind(self, tiles: Array) -> str:
-        """Return the suffix of a copy's kind that says whether its tiles are I/O tiles.
+        """Return the part of a copy's kind that says whether `tiles` are I/O tiles.
 
         The result is "" if no tile is an I/O tile, " of I/O tiles" if all are I/O tiles, and " of
         both" otherwise.
@@ -267,7 +270,7 @@ class _Merger:
     def _extents(self, step: Step) -> tuple[Extent, Extent]:
         """Return (bytes read, bytes written) by a copy.
 
-        One byte after the end of the tiles' memory represents a remote buffer.
+        A remote buffer is represented by one byte whose address is beyond the memory of all tiles.
         """
         read, written = map(extent_of, touched(step))
         if isinstance(step, RemoteCopyStep):
@@ -281,7 +284,10 @@ class _Merger:
 
 
 def _pieces(extents: Sequence[Extent]) -> Pieces:
-    """Return the byte intervals of several tensors as `Pieces`."""
+    """Return the byte intervals of several tensors in one table: (pointers, starts, stops).
+
+    Tensor i has the intervals with the indices from pointers[i] to before pointers[i + 1].
+    """
     start, stop = zip(*extents, strict=True)
     return np.cumsum([0, *map(len, start)]), np.concatenate(start), np.concatenate(stop)
 
@@ -289,7 +295,7 @@ def _pieces(extents: Sequence[Extent]) -> Pieces:
 def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
     """Return whether each tensor in `pieces` overlaps an interval [start, stop): bool[tensors].
 
-    The intervals must be disjoint and in ascending order.
+    The intervals [start, stop) must be disjoint and in ascending order.
     """
     pointers, piece_starts, piece_stops = pieces
     hits_before = np.cumsum(
@@ -301,10 +307,9 @@ def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
 
 
 def _independent(read: Pieces, written: Pieces, first_copy: int, end_copy: int) -> int:
-    """Return how many consecutive copies, beginning with `first_copy`, are independent.
+    """Return how many consecutive copies, beginning with copy number `first_copy`, are independent.
 
-    `first_copy` is the number of a copy, and the count ends before copy number `end_copy`. The
-    search doubles its stride and then halves it.
+    Only copies before number `end_copy` count. The result is found by an exponential search.
     """
 
     def fits(count: int) -> bool:

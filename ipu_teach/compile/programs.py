@@ -22,8 +22,8 @@ from ipu_teach.types import Array
 class ExecuteStep:
     """Run compute set number `compute_set`.
 
-    The tensor `out` receives whether `compute()` of all vertices returned true. `copies` are the
-    copies that `merge` put into the same superstep.
+    The step writes to the tensor `out`, if there is one, whether `compute()` of all vertices
+    returned true. `copies` are the copies that run in the same superstep.
     """
 
     compute_set: int
@@ -60,7 +60,7 @@ class RemoteCopyStep:
 
 @dataclass(frozen=True, eq=False)
 class MergedStep:
-    """Independent copies that share one superstep, as the module `merge` has grouped them."""
+    """Independent copies that run in one superstep."""
 
     copies: tuple[CopyStep | RemoteCopyStep, ...]
 
@@ -97,9 +97,9 @@ Side = Tensor | DataStream | None
 
 
 def parts(step: Step) -> tuple[Step, ...]:
-    """Return the steps from which a step was merged, the compute set first.
+    """Return the steps that were merged into a step, with the compute set first.
 
-    A step that was not merged is returned as the only part.
+    The result for any other step is (step,).
     """
     if isinstance(step, MergedStep):
         return step.copies
@@ -109,17 +109,17 @@ def parts(step: Step) -> tuple[Step, ...]:
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
-    """Return the copies between tensors or streams in a step.
+    """Return the copies in a step whose two sides are tensors or streams, or () if there are none.
 
-    The copies are the step itself, or the copies merged in the step, or () if there are none.
+    They are the step itself, or copies that were merged into the step.
     """
     return tuple(part for part in parts(step) if isinstance(part, CopyStep))
 
 
 def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
-    """Return the copies to and from remote buffers in a step.
+    """Return the copies in a step to and from remote buffers, or () if there are none.
 
-    The copies are the step itself, or the copies merged in the step.
+    They are the step itself, or copies that were merged into the step.
     """
     return tuple(part for part in parts(step) if isinstance(part, RemoteCopyStep))
 
@@ -133,8 +133,8 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
 def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
     """Return (objects that a step reads, objects that it writes): tensors, streams or None.
 
-    `part` is one of the steps that `parts` returns. The result does not include the fields of a
-    compute set's vertices. A WriteUndef writes its tensor.
+    `part` must not be a step with merged copies. The fields of a compute set's vertices are not
+    included. A WriteUndef counts as a write of its tensor.
     """
     match part:
         case ExecuteStep():
@@ -169,13 +169,14 @@ class Node:
     """A node of a program's tree.
 
     * `kind`: the class name of the program
-    * `children`: the programs inside it. A leaf that merges copies has them as children; these have
-      no step and no children of their own
-    * `count`: the number of iterations of a Repeat
+    * `name`: the title of the program in reports
+    * `children`: the nodes of the inner programs. The children of a leaf are the copies that it
+      merges; they have no steps and no children
+    * `count`: the number of iterations of a Repeat, and 1 for all other nodes
     * `step`: the number of a leaf's step, and -1 for all other nodes
-    * `predicate`: the tensor that decides in If, Switch and the while loops
+    * `predicate`: the tensor that If, Switch or a while loop reads to decide
     * `cases`: the values of a Switch, in the order of its children; the last child is the default
-    * `checked`: whether a Switch without default refuses other values
+    * `checked`: whether a Switch without a default raises an error for any other value
     """
 
     kind: str
@@ -189,12 +190,12 @@ class Node:
 
     @cached_property
     def length(self) -> int:
-        """The number of steps in one execution, or -1 if the number depends on data."""
+        """The number of steps in one execution of the node, or -1 if the number depends on data."""
         inside = [child.length for child in self.children] if self.step < 0 else [1]
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 
     def leaf_at(self, number: int) -> Node:
-        """Return the leaf that runs as step `number` of one execution.
+        """Return the leaf that runs as step `number` of one execution, counted from 0.
 
         The number of steps must not depend on data.
         """
@@ -208,14 +209,17 @@ class Node:
         raise IndexError(number)
 
     def leaves(self) -> Iterator[Node]:
-        """Yield every leaf below this node, in order. The leaves of a Repeat are yielded once."""
+        """Yield this node if it is a leaf, and every leaf below it, in order.
+
+        The leaves of a Repeat are yielded once.
+        """
         if self.step >= 0:
             yield self
         for child in self.children:
             yield from child.leaves()
 
     def predicates(self) -> Iterator[tuple[Node, Tensor]]:
-        """Yield every node below this one that reads a predicate, with the predicate."""
+        """Yield (node, predicate) for this node and every node below it that reads a predicate."""
         if self.predicate is not None:
             yield self, self.predicate
         for child in self.children:
@@ -223,7 +227,10 @@ class Node:
 
 
 class ProgramFreezer:
-    """Converts programs to nodes. A program used in several places is a single step."""
+    """Converts programs to trees of nodes.
+
+    A program that occurs in several places becomes a single step.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -300,9 +307,9 @@ class ProgramFreezer:
         return None
 
     def _check_graph_of_leaf(self, program: p.Program) -> None:
-        """Raise an error if a program uses a tensor, stream or compute set of another graph.
+        """Raise an error if a program uses an object of another graph.
 
-        Remote buffers are checked, too.
+        The objects are tensors, streams, remote buffers and compute sets.
         """
         by_handle = {**self.graph.streams, **self.graph.remote_buffers}
         for value in vars(program).values():
@@ -313,7 +320,10 @@ class ProgramFreezer:
                 self._check_graph(self.graph if is_own else None, program)
 
     def _check_graph(self, graph: Graph | None, program: p.Program) -> None:
-        """Raise an error if `graph`, to which an object of `program` belongs, is another graph."""
+        """Raise an error if `graph` is not the graph that is being compiled.
+
+        `graph` is the graph of an object that `program` uses.
+        """
         if graph is not self.graph:
             usage = "uses a tensor, stream or remote buffer"
             if isinstance(program, p.Execute):

@@ -25,8 +25,8 @@ from ipu_teach._support.own_code import is_own_module
 from ipu_teach._support.snapshot import Snapshot
 from ipu_teach.compile.trace import TraceStopped, Value
 
-# The largest array, and the sum of all arrays, in bytes, that are copied. Larger ones are assumed
-# to be tables that compute() only reads.
+# An array of more bytes is not copied, and no array once MOST_COPIED bytes are copied: larger
+# arrays are assumed to be tables that compute() only reads.
 LARGEST_COPY = 1 << 20
 MOST_COPIED = 1 << 24
 _DRAWING = (random, secrets, np.random)
@@ -57,13 +57,13 @@ class _Stopping:
 
 
 RANDOM = _Stopping(
-    "a random number is drawn, another one for every vertex and run",
+    "a random number is drawn, which differs in every vertex and run",
     "draws random numbers from the host, and each load would give other values",
     "draw them on the device, with poprand.normal or poprand.uniform, into a tensor that is an "
     "Input of the vertex",
 )
 CLOCK = _Stopping(
-    "the time is asked for, which is another one for every vertex and run",
+    "the time is read, which differs in every vertex and run",
     "reads the clock of the host, and each run would give other values",
     "measure with program.cycle_count(graph, sequence, tile), which counts modelled cycles",
 )
@@ -92,8 +92,9 @@ def stopping(value: object) -> _Stopping | None:
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
     """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock.
 
-    Return None if it uses neither. The learner's functions that `compute` calls by name are
-    examined, too. No code runs, so a branch that is never taken counts too.
+    Return None if it uses neither. time.sleep() is not a use of a clock. The learner's functions
+    that `compute` calls by name are examined, too. No code runs, so a branch that is never taken
+    counts too.
     """
     waiting = [compute]
     known = {compute}
@@ -144,8 +145,8 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 class Purity:
     """A check that `compute` has no side effects on objects from outside.
 
-    Before the trace, it takes a snapshot of all objects that `compute` can reach. The snapshot
-    shows which of them have changed, and is used to restore them.
+    Before the trace, it takes a snapshot of the objects that `compute` can reach, without large
+    arrays. The snapshot shows which of them have changed, and is used to restore them.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
@@ -199,7 +200,10 @@ def set_random_state(state: RandomState) -> None:
 
 
 def names_of(code: CodeType) -> Iterator[str]:
-    """Yield all outer names that a function and the functions inside it look up."""
+    """Yield the names of globals and attributes that a function uses.
+
+    Functions inside it are included.
+    """
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -261,7 +265,7 @@ def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
 
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
+    """Yield the outer names that a function rebinds, after `global` or `nonlocal`."""
     # Test the bytes first, which is quick: few functions assign outer variables.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (

@@ -1,10 +1,10 @@
 """Expand a replicated graph and its programs to the whole machine.
 
-With R replicas, every vertex becomes R vertices, a tensor of shape s becomes a tensor of shape (R,
-*s), and a copy between two tensors stays one copy. So the expanded program has as many steps as the
-program of one replica, and later compiler passes need not know about replicas. In the expanded
-memory, the replicas follow each other. The variables that only the top-level graph has are after
-the last replica.
+With R replicas, every vertex becomes R vertices, and a tensor of shape s becomes a tensor of shape
+(R, *s). A copy between two tensors stays a single copy. So the expanded program has as many steps
+as the program of one replica, and later compiler passes need not know about replicas. In the
+expanded memory, the replicas follow each other. The variables that only the top-level graph has are
+after the last replica.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Address = TypeVar("Address", int, Array)
 
 
 class Whole:
-    """The graph of the whole machine (`graph`), expanded from two other graphs.
+    """The graph of the whole machine, expanded from a replicated graph.
 
-    `top` is the top-level graph, and `part` is the graph of each replica. `image` maps an object of
-    these two graphs to its counterpart in `graph`.
+    `top` is the top-level graph, `part` is the graph of one replica, and `graph` is the expanded
+    graph. `image` returns the counterpart in `graph` of an object of the other two graphs.
     """
 
     def __init__(self, top: Graph, part: Graph) -> None:
@@ -126,8 +126,8 @@ class Whole:
     def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
         """Return the address in `graph` for an address in the top-level graph.
 
-        Both addresses count elements of `size` bytes. With `distance`, `address` is a difference of
-        two addresses.
+        Both are counted in elements of `size` bytes. With `distance`, `address` is the difference
+        of two addresses, and so is the result.
         """
         apart = APART // size
         replica = (address + apart // 2 if distance else address) // apart
@@ -143,10 +143,10 @@ class Whole:
         return Tensor.of(self.graph, tensor.dtype, offset, layout)
 
     def _layout(self, layout: Layout | ListLayout, size: int) -> Layout | ListLayout:
-        """Return the layout in `graph` that replaces a layout of one of the two other graphs.
+        """Return the layout in `graph` that replaces a layout of `top` or `part`.
 
-        `size` is the number of bytes of an element if the layout belongs to the top-level graph,
-        and 0 if it belongs to the graph of one replica.
+        `size` is the number of bytes of an element for a layout of `top`, and 0 for a layout of
+        `part`.
         """
         key = layout.id, size
         if key not in self._layouts:
@@ -234,9 +234,10 @@ def _bytes(values: Array, dtype: type[np.integer]) -> bytes:
 
 
 def _repeated(lines: RowLines, rows: int, first_rows: list[int]) -> RowLines:
-    """Return the source lines of a table in which the rows are repeated for each replica.
+    """Return the source lines of a table whose rows are repeated for each replica.
 
-    `rows` is the number of rows before, and `first_rows` has the first row of each replica.
+    `lines` are the source lines before the repetition, and `rows` is the number of rows before it.
+    `first_rows` has the new first row of each replica.
     """
     repeated = RowLines()
     repeated.before = [

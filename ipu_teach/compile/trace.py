@@ -182,11 +182,11 @@ _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
 def layout_independent(ufunc: Function, dtype: AnyDType) -> bool:
-    """Return whether the bits of a result of `ufunc` depend only on the values of the operands.
+    """Return whether `ufunc` gives the same bits for every memory layout of its operands.
 
-    For other functions, numpy has a vector form for ascending operands that do not interleave with
-    the result, and a scalar form for all other operands. The results of the two forms differ in the
-    last bit.
+    `dtype` is the dtype of the result. For some float functions, numpy has a vector loop for some
+    memory layouts and a scalar loop for all others, and the results of the two loops can differ in
+    the last bit. The result is False for all functions that may be of this kind.
     """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
@@ -213,17 +213,20 @@ class TraceStopped(BaseException):
 
 @dataclass(frozen=True)
 class Op:
-    """One recorded operation.
+    """One recorded operation of a codelet.
 
-    `result` is the id of the value that the operation produces, or -1. `site` is the position of
-    the operation in the learner's code. The kinds are:
+    `args` contains a `Ref` for each traced argument. `result` is the id of the value that the
+    operation produces, or -1 for a store. `site` is the position of the operation in the learner's
+    code. `kind` is one of these:
 
-    * "region": a field
+    * "region": the array of a field
     * "view": a view with the same index or shape in every vertex
     * "read": a copy of one element
-    * "ufunc", "elementwise", "reduce", "product", "dense", "each": computations
+    * "ufunc", "elementwise", "reduce", "product", "dense": a call of a numpy function
+    * "each": a call that is made for each vertex separately, unless one call for all vertices gives
+      the same bits
     * "local": a new local array
-    * "store": a write of args[1] into args[0]
+    * "store": a write of args[1] into the view args[0]
     """
 
     kind: str
@@ -236,11 +239,12 @@ class Op:
 
 @dataclass
 class Trace:
-    """A recorded codelet: its ops, and the sample and the root of every value.
+    """The operations that a codelet performs, recorded during one call of compute().
 
-    A sample is numpy's result for one vertex. The root of a view is the value of which it is a
-    view; any other value is its own root. `regions` maps the id of each region to (field, index in
-    a list of regions).
+    A value is identified by its id, which is an index into `samples` and `roots`. A sample is
+    numpy's result for one vertex. The root of a view is the id of the value that owns the memory.
+    Any other value is its own root. A region is the array of a field. `regions` maps the id of each
+    region to (name of the field, index in the list). The index is 0 if the field is not a list.
     """
 
     codelet: type[Vertex]
@@ -257,8 +261,7 @@ class Trace:
     # runs, so they must not change.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # The reason why the vertices must run one by one if compute() prints numbers of the vertices,
-    # or "".
+    # If compute() prints, the reason why its vertices run one by one, or else "".
     prints: str = ""
 
     def line(self) -> str:
@@ -278,17 +281,17 @@ class Trace:
         sample: Sample,
         root: int = -1,
     ) -> Traced:
-        """Record an op with `sample` as its result for one vertex.
+        """Record an operation, and return its result as a traced value.
 
-        `root` is the id of the value of which the result is a view, or -1 if the result is not a
-        view.
+        `sample` is the result for one vertex. `root` is the id of the value of which the result is
+        a view, or -1 if the result is not a view.
 
-        :raises TraceStopped: if there are already `MAX_OPS` ops.
+        :raises TraceStopped: if there are already `MAX_OPS` operations.
         """
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            # Unlike a view, the copy has separate memory. The memory order stays the same.
+            # np.copy gives the sample memory of its own, in the same memory order.
             sample = np.copy(sample)
         value_id = len(self.samples)
         self.samples.append(sample)
@@ -338,9 +341,9 @@ class Trace:
 
 
 def place(codelet: type[Vertex], line: int = 0) -> str:
-    """Return a line of compute() as text: the file's name or the cell, the line, the function.
+    """Return a line of compute() as text: the file or notebook cell, the line number, the function.
 
-    Line 0 means the first line.
+    `line` is a line number in the file. 0 means the first line of compute().
     """
     compute = codelet.compute
     code = compute.__code__
@@ -354,7 +357,10 @@ _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
 
 
 def _site() -> CodePosition:
-    """Return the position of the innermost frame that belongs to the codelet."""
+    """Return the position in the codelet's code that called the current operation.
+
+    It is the innermost caller that belongs neither to numpy nor to the kit's own modules.
+    """
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
         frame = frame.f_back
@@ -365,10 +371,10 @@ def _site() -> CodePosition:
 
 @lru_cache(maxsize=1024)
 def _starts(code: CodeType) -> list[int]:
-    """Return the offset of each instruction of `code`.
+    """Return the byte offset of each instruction of `code`, in ascending order.
 
-    Inline caches follow an instruction. Once the interpreter has specialised the instruction, a
-    frame's offset may be inside these caches.
+    The offset in a frame may point into the inline cache after an instruction, so callers round it
+    down to one of these offsets.
     """
     return [instruction.offset for instruction in get_instructions(code)]
 
@@ -391,18 +397,19 @@ def _refuse_integer_power(base: Value, exponent: Value) -> None:
 
 
 def is_ref(value: Ref | Value, number: int) -> bool:
-    """Return whether `value` refers to the traced value of that number.
+    """Return whether `value` is a `Ref` to the traced value whose id is `number`.
 
-    An Op's arguments can be arrays, for which `==` compares elements.
+    The operator `==` is unsuitable, because an argument may be an array, and arrays are compared
+    element by element.
     """
     return isinstance(value, Ref) and value.id == number
 
 
 def operand(value: Any) -> Any:
-    """Return `value` as an argument of an op: a Ref if it is traced.
+    """Return `value` as an `Op` stores its arguments: a `Ref` if `value` is traced.
 
-    :raises CodeletError: if it is an Output that is not completely written yet.
-    :raises TraceStopped: if it is a Python number in some vertices only (see `weak_scalars`).
+    :raises CodeletError: if `value` is an Output that the codelet has not completely written yet.
+    :raises TraceStopped: if `value` is a Python number in some vertices only (see `weak_scalars`).
     """
     if not isinstance(value, Traced):
         return value
@@ -432,8 +439,9 @@ def weak_of(value: Any) -> Weak:
 def as_stored(value: Any, dtype: AnyDType) -> Any:
     """Return `value`, converted as numpy converts it for a store into an element of `dtype`.
 
-    A number that is not traced wraps around in an unsigned element. A traced number that is
-    Python's in some vertices becomes numpy's, if this cannot change the stored bits.
+    A plain number wraps around if `dtype` is unsigned. A traced value that is a Python number in
+    some vertices (see `weak_scalars`) is treated as a numpy number, if this cannot change the
+    stored bits.
     """
     if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
         return to_unsigned(value, dtype)
@@ -443,9 +451,16 @@ def as_stored(value: Any, dtype: AnyDType) -> Any:
 
 
 def promote_weak(args: Arguments) -> Arguments:
-    """Return the arguments of an operation, with some weak numbers converted to numpy's numbers.
+    """Return the arguments of an operation, with weak numbers treated as numpy numbers if possible.
 
-    A weak number (see `weak_scalars`) is converted if another argument has its type.
+    A weak number is a traced value that is a Python number in some vertices (see `weak_scalars`).
+    It can be treated as a numpy number under these conditions:
+
+    * all weak numbers have the same dtype
+    * another argument has this dtype too
+    * every other numpy argument has this dtype or bool
+
+    Otherwise, `args` is returned unchanged.
     """
     weak = [arg for arg in args if weak_of(arg)]
     others = [arg for arg in args if not weak_of(arg)]
@@ -462,7 +477,7 @@ def sample_of(value: Any) -> Any:
 def stop_unless_static(value: Any, subject: str) -> None:
     """Stop the trace if an index or a shape contains traced values.
 
-    `subject` is the description of the index or shape in the reason.
+    `subject` names the index or shape in the reason, such as "an index".
     """
     for index in value if isinstance(value, tuple) else (value,):
         bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
@@ -480,9 +495,10 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """A value that represents one value of every vertex, and records its operations.
+    """The representation of an array or a number in compute(), which records every operation on it.
 
-    It behaves like the numpy array or number that a single vertex would have.
+    One `Traced` represents the values of all vertices. It behaves like the numpy array or number of
+    a single vertex.
     """
 
     without_size = ""  # The name of the field if its layout is ONE_PTR, or "".
@@ -541,7 +557,10 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
-        """Return the view that `key` selects for writing, even if the view is a single element."""
+        """Return a view of the elements that `key` selects.
+
+        The view of a single element has the shape ().
+        """
         keys = key if isinstance(key, tuple) else (key,)
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
@@ -579,9 +598,10 @@ class Traced(NDArrayOperatorsMixin):
         self._trace.store(self._place(key), value)
 
     def _set_where(self, mask: Traced, value: Value) -> None:
-        """Record an assignment such as `x[x < 0] = 0`.
+        """Record an assignment with a mask, such as `x[x < 0] = 0`.
 
-        The mask chooses, for each element, between a number and the present element.
+        It is recorded as a store into all elements: `value` where the mask is True, and the present
+        element elsewhere.
         """
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
@@ -863,10 +883,10 @@ def _refuse(fn: Function) -> NoReturn:
 
 
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
-    """Record np.dot of two arrays.
+    """Record np.dot of two values.
 
-    It is recorded as `@` if numpy computes both in the same way, as np.multiply if one is a number,
-    and as np.dot otherwise.
+    It is recorded as np.multiply if a value has no axes, as `@` if numpy computes np.dot and `@` in
+    the same way, and as np.dot otherwise.
     """
     samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
     if any(sample_value.ndim == 0 for sample_value in samples):
@@ -884,8 +904,8 @@ def _dot(trace: Trace, a: Value, b: Value) -> Any:
 def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     """Record a call of a function of np.linalg, such as np.linalg.inv.
 
-    The sample of the result is the function's result for the identity matrix, because the function
-    could refuse the matrix's own sample, whose values have no meaning.
+    The sample of the result is computed for the identity matrix. The function could refuse the
+    sample of the argument, whose values have no meaning.
     """
     matrix, *other_operands = [np.asarray(sample_of(argument)) for argument in args]
     if matrix.ndim != 2:
@@ -901,12 +921,12 @@ def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
 
 
 def local(trace: Trace, sample: Array) -> Traced:
-    """Return a new local array of the vertex, filled with the values of `sample`."""
+    """Record a new local array that has the values of `sample`, and return it as a traced value."""
     return trace.add("local", None, (sample.copy(),), {}, sample=sample)
 
 
 def stack(values: list[Value] | tuple[Value, ...]) -> Any:
-    """Return a list of values as one array. Some of the values may be traced."""
+    """Return the values stacked along a new first axis: a traced array if any of them is traced."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:
         return np.array(values)

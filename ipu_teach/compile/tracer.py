@@ -51,7 +51,11 @@ from ipu_teach.types import Array
 
 
 class _NumpyShim:
-    """numpy as a traced codelet sees it: a new array is a separate array in each vertex."""
+    """A replacement for numpy in a traced codelet.
+
+    zeros, ones, empty, full, eye, array and asarray return traced arrays, because every vertex
+    needs an array of its own. Any use of np.random stops the trace.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -92,10 +96,10 @@ def _is_array(values: Value, dtype: DTypeLike | None) -> TypeGuard[Traced]:
 
 
 def _pick(trace: Trace, better: np.ufunc) -> Function:
-    """Return a form of the builtin max or min that takes traced values.
+    """Return a replacement for the builtin max or min that accepts traced values.
 
-    As in Python, the first value stays unless a later one is strictly better. `better` is
-    np.greater for max and np.less for min.
+    `better` is np.greater for max and np.less for min. If several values are equal, the replacement
+    returns the first of them, as Python does.
     """
 
     def pick(*values: Any, **kwargs: Value) -> Any:
@@ -171,9 +175,11 @@ def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
 
 
 def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
-    """Return `compute` with numpy and a few builtins replaced by their traced forms.
+    """Return a copy of `compute` in which some outer objects are replaced, to trace it.
 
-    They are replaced among globals, builtins, and variables of outer functions.
+    numpy, max, min, isinstance, type and print are replaced by versions that accept traced values.
+    Random generators and clocks are replaced by objects that stop the trace. They are replaced
+    among globals, builtins and variables of outer functions.
     """
     shim = _NumpyShim(trace)
     closure = enclosed(compute)
@@ -221,7 +227,7 @@ MOST_TRACES = 8
 
 
 def is_list(shape: RegionShape) -> bool:
-    """Return whether a field is a list of regions, each with its own shape."""
+    """Return whether `shape` is that of a list field: a tuple with the shape of each item."""
     return bool(shape) and isinstance(shape[0], tuple)
 
 
@@ -234,10 +240,10 @@ def trace_codelet(
 ) -> Trace:
     """Trace `codelet.compute` for fields of the given shapes.
 
-    If the trace stops, `stopped` of the result has the line and the reason. `vertex_name` is the
-    first vertex with these shapes, for errors. `num_workers` is the number of workers of a tile.
-    For a MultiVertex, `worker` contains the id of the worker to trace. Threads wait for each other,
-    so that the side effects of one trace are not attributed to another.
+    If the trace stops, `stopped` of the result is the line and the reason. `vertex_name` names the
+    first vertex with these shapes in errors. `num_workers` is the number of workers of a tile.
+    `worker` is (id of the worker to trace) for a MultiVertex, and () for any other vertex. Only one
+    thread traces at a time, because side effects of one trace would be attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
     """
@@ -329,7 +335,10 @@ def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
 
 
 def source_line(codelet: type[Vertex]) -> str:
-    """Return the line of `codelet.compute` that raised the current exception."""
+    """Return the line of `codelet.compute` at which the current exception was raised, as text.
+
+    If compute is not a plain function, the result is the name of the codelet.
+    """
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
         return codelet.__name__
@@ -343,7 +352,7 @@ def source_line(codelet: type[Vertex]) -> str:
 
 
 def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:
-    """Return `error`, which a field raised, with the line and the name of the vertex added."""
+    """Return a copy of `error` that names the line and the vertex as its location."""
     return CodeletError(error.tried, where=f"{line}, {vertex_name}", next_step=error.next_step)
 
 
@@ -357,8 +366,8 @@ def compute_error(
         advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
     problem = f"{type(error).__name__}: {error}"
     if sizes := re.search(r"^matmul: .+\(size (\d+) is different from (\d+)\)$", str(error)):
-        problem = f"{type(error).__name__}: @ was given {sizes[2]} numbers and {sizes[1]}"
-        advice = "both sides of @ take as many: is one of them a part, and the other whole?"
+        problem = f"{type(error).__name__}: the sides of @ have {sizes[2]} and {sizes[1]} numbers"
+        advice = "give both sides of @ equally many numbers. Check whether one side is only a part."
     if "float16 is unsupported in linalg" in str(error):
         problem = "np.linalg has no functions for matrices of HALF"
         advice = "convert the matrix first, as in np.linalg.inv(self.a.astype(np.float32))."

@@ -1,9 +1,10 @@
 """The workers of a MultiVertex: their traces, and races between them.
 
 The workers (worker threads) of a vertex run at the same time and in no particular order. So it is a
-race if one worker writes an element that another worker reads or writes, as between two vertices of
-a compute set. Races are found in the traces, which list every element that a worker accesses. A
-scalar loop records the elements that its workers access, and is checked during the run.
+race if one worker writes an element that another worker reads or writes. Races are found in the
+traces, which list every element that a worker accesses. A codelet that cannot be traced runs as a
+scalar loop. The loop records the elements that its workers access, and they are checked during the
+run.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 
 def merge_traces(traces: tuple[Trace, ...]) -> Trace:
-    """Return the trace of all workers together, with the ops of the first worker.
+    """Return the common trace of a MultiVertex's workers, with the first worker's operations.
 
-    An element counts as written if any worker writes it.
+    An element counts as written if any worker writes it. The trace counts as stopped if the trace
+    of any worker stopped.
     """
     stopped = next((t.stopped for t in traces if t.stopped), "")
     roots = traces[0].written.keys() & traces[0].regions.keys()
@@ -73,10 +75,10 @@ def check_workers(group: Group) -> None:
 def race_of(
     group: Group, vertex: int, name: str, index: list[int], written: int, read: int
 ) -> ComputeSetRaceError:
-    """Return the error for a race in an element of field `name`.
+    """Return the error for two workers that conflict in an element of field `name`.
 
-    `vertex` is an index into the group's rows. `written` and `read` contain a bit for each worker,
-    which is set if the worker wrote or read the element.
+    `vertex` is an index into the group's rows, and `index` is the index of the element. Bit i of
+    `written` is set if worker i wrote the element, and bit i of `read` if worker i read it.
     """
     writer_id = (written & -written).bit_length() - 1
     access, other_workers = ("writes", written) if written & (written - 1) else ("reads", read)
@@ -95,8 +97,8 @@ def _race(
 ) -> ComputeSetRaceError:
     """Return the error for a race between two workers.
 
-    `conflict` is (the writing worker, "reads" or "writes", the other worker), and `index` is the
-    text of the element's index.
+    `index` is the index of the element as text. `conflict` is (id of the writing worker, "reads" or
+    "writes", id of the other worker).
     """
     writer_id, access_verb, other_id = conflict
     return ComputeSetRaceError(f"""Worker {writer_id} of {group.table.codelet.__name__} writes
@@ -107,9 +109,9 @@ def _race(
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Return (read, written): for each region of a trace, whether each element is read or written.
+    """Return (read, written): which elements of each region a trace reads, and which it writes.
 
-    The flags are bool arrays by the id of the region.
+    Both are dicts from the id of a region to a bool array.
     """
     read = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     written = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
@@ -134,10 +136,10 @@ def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
 
 
 def _mark(flags: dict[int, Array], trace: Trace, value: int, sample: Array) -> None:
-    """Set the flags of the elements that a view of a value covers.
+    """Set the flags of all elements of a view to True.
 
-    `flags` has a bool array for each region. `value` is the id of the viewed value, and `sample`
-    the view.
+    `flags` has a bool array for each region. `value` is the id of the view, and `sample` is the
+    view itself. Nothing happens for a view of an array that is not a region.
     """
     root = trace.roots[value]
     if root in flags and sample.size:

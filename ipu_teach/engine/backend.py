@@ -40,16 +40,16 @@ def run_all(calls: list[Call]) -> None:
 
 
 class Backend:
-    """The array functions that the engine uses for tile data. This class uses numpy's functions.
+    """The array functions that the engine uses for tile data, here those of numpy.
 
-    All modules of the engine use this table for tile data, so another array module with the same
-    functions can replace numpy.
+    The engine calls these functions for tile data, so a subclass can replace numpy by another array
+    module that has the same functions.
     """
 
     name = "numpy"
     on_host = True
-    # The maximum number of bytes of temporaries. 0 stands for the size that the plan finds best for
-    # a processor's cache.
+    # The maximum number of bytes of temporaries. 0 means that `batch_plan` chooses it, to fit a
+    # processor's cache.
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -73,7 +73,10 @@ class Backend:
         return values
 
     def operand(self, value: Operand) -> Operand:
-        """Return an argument that is not traced, in memory that a kernel can read."""
+        """Return an argument that is not traced, in memory that a kernel can read.
+
+        Here, this is `value` itself.
+        """
         return value
 
     def to_host(self, values: Array) -> Array:
@@ -138,11 +141,10 @@ GPU_TYPES = "?bhilqBHILQefd"
 
 
 class CupyBackend(Backend):
-    """The table of array functions on a GPU.
+    """The array functions on a GPU, with the module `cupy`.
 
-    `cupy` is the module, and memory is allocated on its current device. CuPy's kernels do not check
-    whether the result overlaps an operand, so operands that partly overlap the result are copied
-    first.
+    Memory is allocated on the module's current device. CuPy's kernels do not check whether the
+    result overlaps an operand. So an operand that partly overlaps the result is copied first.
     """
 
     name = "cupy"
@@ -182,7 +184,7 @@ class CupyBackend(Backend):
         return all(self._has(op, trace) for op in trace.ops)
 
     def _has(self, op: Op, trace: Trace) -> bool:
-        """Return whether CuPy has an operation with numpy's semantics."""
+        """Return whether CuPy can run an operation and give numpy's result."""
         if op.result >= 0 and np.asarray(trace.samples[op.result]).dtype.char not in GPU_TYPES:
             return False
         if op.kind == "store":
@@ -274,9 +276,9 @@ def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
 
 
 def cuda_devices() -> int:
-    """Return the number of CUDA devices that the driver reports, or 0 without a driver.
+    """Return the number of CUDA devices that the driver reports, or 0 without a working driver.
 
-    It imports no large module. Without a driver, it takes less than a millisecond.
+    The function imports no large module. Without a driver, it takes less than a millisecond.
     """
     name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
     if not name:
@@ -322,7 +324,10 @@ def _working_cupy(count: int) -> tuple[Any, str]:
             cupy.matmul(cupy.ones((2, 2), np.float32), cupy.ones((2, 2), np.float32))[0, 0]
         )
         if (total, product) != (6, 2.0):
-            return None, f"CuPy computes wrong here: {total} and {product} for 6 and 2"
+            return (
+                None,
+                f"CuPy computes wrong results here: {total} and {product} instead of 6 and 2",
+            )
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
     # The exception may be CUDARuntimeError, CompileException, DynamicLibNotFoundError or another.
     except Exception as error:
@@ -335,7 +340,9 @@ def _working_cupy(count: int) -> tuple[Any, str]:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend `name`, or for None, CuPy's if CuPy runs and otherwise numpy's.
+    """Return the backend called `name`, or for None the fastest backend that runs here.
+
+    This is CuPy's backend if CuPy runs, and otherwise numpy's.
 
     :raises InvalidOptionError: if there is no such backend, or CuPy does not run on this computer.
     """
@@ -358,10 +365,10 @@ def choose_backend(name: str | None) -> Backend:
 
 @cache
 def one_blas_thread() -> Callable[[], AbstractContextManager[object]]:
-    """Return a function that creates a context in which numpy's BLAS has one thread.
+    """Return a function that creates a context in which numpy's BLAS uses one thread.
 
-    With more threads, many small products stall. A browser has only one thread, and possibly no
-    threadpoolctl.
+    With more threads, many small products stall. If threadpoolctl is not installed, as in a
+    browser, the context has no effect.
     """
     try:
         from threadpoolctl import ThreadpoolController

@@ -46,10 +46,10 @@ NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True, eq=False)
 class ByteSet:
-    """Disjoint intervals of memory in ascending order, in bytes.
+    """Disjoint byte intervals of memory, in ascending order.
 
-    `touches` are the numbers of the variables that the intervals overlap, and `fills` of those that
-    they cover completely.
+    `touches` has the numbers of the variables that an interval overlaps. `fills` has the numbers of
+    the variables that the intervals cover completely.
     """
 
     start: Array
@@ -76,7 +76,7 @@ class ByteSet:
         )
 
     def put(self, bits: Array, value: bool) -> None:
-        """Set or clear `bits` for all bytes of the intervals."""
+        """Set `bits` to `value` for all bytes of the intervals."""
         if not len(self.start):
             return
         lowest = int(self.start[0])
@@ -98,13 +98,15 @@ class ByteSet:
 class MemoryAccess:
     """The memory accesses of a step, which are the same each time that it runs.
 
-    * `reads`: the bytes that the step must find defined, each with a function that describes the
-      reader
+    * `reads`: the bytes that must have been written before the step, each with a function that
+      describes the reader
     * `stores`: the bytes that the step certainly overwrites, or is assumed to overwrite (see
       `_execute`)
-    * `looks`: the bytes whose earlier content may be read or may remain: `reads`, the bytes that
-      the step overwrites depending on data, and an earlier time stamp from which a stamp counts
+    * `looks`: the bytes whose earlier content the step may use or keep. These are `reads`, the
+      bytes that the step overwrites depending on data, and the earlier stamp that a CycleStamp
+      subtracts
     * `near`: the numbers of the WriteUndef steps whose variables the step accesses
+    * `sources`, `touches`: the numbers of the variables that the step reads or accesses
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
@@ -128,7 +130,10 @@ class MemoryAccess:
         self.touches = self.stores.touches.union(*(looked_at.touches for looked_at in self.looks))
 
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
-        """Add a read of a complete tensor. `reader` begins the sentence of the error."""
+        """Add a read of a complete tensor.
+
+        The error about the read begins with the text `reader`, such as "Copy to x reads".
+        """
         pieces = tensor.byte_extent()
         self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))
 
@@ -137,7 +142,10 @@ class MemoryAccess:
         self._stored.append(tensor.byte_extent())
 
     def _move(self, step: p.Step | p.Node) -> None:
-        """Add the accesses of a step without a compute set, or the read of a node's predicate."""
+        """Add the accesses of a step, except those of a compute set.
+
+        For a node of a program, add the read of its predicate.
+        """
         match step:
             case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")
@@ -225,7 +233,7 @@ class MemoryAccess:
         return intervals.start, intervals.stop, reader
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
-        """Yield the byte intervals of an Output that all vertices of a group certainly store."""
+        """Yield the byte intervals of an Output that the vertices of a group certainly store."""
         size = group.table.fields[name].dtype.size
         stored_in = _in_part(group, name)
         for part, region in enumerate(regions_of(group, self.graph, name)):
@@ -234,10 +242,10 @@ class MemoryAccess:
 
 
 class Definedness:
-    """A record of the bytes of memory that are defined: `defined` has a bool for each byte.
+    """A record of which bytes of memory are defined: `defined` has a bool for each byte.
 
-    `checked` contains the numbers of the steps that need no check before they run again. The
-    function `poison` fills a tensor with the value of unwritten memory.
+    `checked` contains the numbers of the steps that need no check when they run again. The function
+    `poison` fills a tensor with the value that stands for unwritten memory.
     """
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
@@ -248,7 +256,7 @@ class Definedness:
             [(variable.start, variable.stop) for variable in self.graph.variables], np.int64
         ).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(variable_bounds.T)
-        # np.full makes the system allocate the pages at once.
+        # np.full, unlike np.zeros, makes the system allocate all memory now and not during a run.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
         self._whole: set[int] = set()  # The numbers of the variables that are completely defined.
@@ -297,8 +305,8 @@ class Definedness:
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
         """Return a function that calls `act`, which runs step `number`, and returns its result.
 
-        If the step is not yet `checked`, the function first checks that the bytes it reads are
-        defined, and afterwards marks the bytes that it has stored.
+        If the step is not in `checked`, the function first checks that the bytes which the step
+        reads are defined. Afterwards, it marks the bytes that the step has stored as defined.
         """
 
         def checked() -> T:
@@ -312,9 +320,9 @@ class Definedness:
         return checked
 
     def before(self, number: int) -> None:
-        """Check the reads of step `number`.
+        """Check the reads of step `number`, just before it runs.
 
-        :raises UninitialisedReadError: if the step reads bytes that were never written.
+        :raises UninitialisedReadError: if the step reads undefined bytes.
         """
         self._needless.clear()
         for undef in self._waiting & self._accesses[number].near:
@@ -407,7 +415,7 @@ class Definedness:
     def _check(self, region: ByteSet, blame: Blame) -> None:
         """Raise `UninitialisedReadError` if a byte of a region is not defined.
 
-        `blame` is called only for the error.
+        `blame` describes the read. It is called only for the error.
         """
         if not region.is_set(self.defined):
             starts, stops, reader = blame()
@@ -460,10 +468,7 @@ class Definedness:
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
-    """Return a function that describes a read (see `Blame`) in which all intervals have one reader.
-
-    `pieces` are the intervals.
-    """
+    """Return a `Blame` for a read of the intervals `pieces`, all by the same reader."""
 
     def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
         return (*pieces, lambda _: (reader, "", line))
@@ -472,11 +477,11 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """Return, for each array of a field, which elements the vertices of a group certainly store.
+    """Return which elements of a field the vertices of a group certainly store.
 
-    The keys are indices into a list of regions, or 0 for a field that is not a list. The values are
-    bool arrays. An array that is completely stored is left out. If the trace stopped early, the
-    result is empty, although nothing is known.
+    The result maps the index of an array in a list field (0 for any other field) to a bool array.
+    An array that is completely stored is left out. If the trace stopped, the result is empty,
+    although nothing is known.
     """
     if group.trace.stopped:
         return {}

@@ -80,13 +80,13 @@ class Engine(WithoutSome):
 
     * `options`: a dict of Poplar's engine options, listed in `host.options`, and `codelet_prices`:
       "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
-    * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors,
-      which is the default. Codelets that draw random numbers on the host or read its clock count as
-      codelets of unknown cost. `strict=False` permits all three, and a dict permits some of them:
-      "races", "uninitialised" or "estimates", as in `strict={"races": False}`. A compute set with
-      races then runs vertex by vertex, and the last vertex to write wins.
-    * `merge_copies`: whether neighbouring copies that are independent become one step. Values are
-      the same either way. The default is the option `mergeCopies`, which is True.
+    * `strict`: True (the default) makes races, reads of unwritten memory and codelets of unknown
+      cost errors. Codelets that draw random numbers on the host or read its clock count as codelets
+      of unknown cost. `strict=False` permits all three. A dict such as `{"races": False}` permits
+      some of them: "races", "uninitialised" or "estimates". A compute set with races then runs
+      vertex by vertex, and the last vertex to write wins.
+    * `merge_copies`: whether neighbouring copies that are independent become one step. Values do
+      not depend on it. The default is the option `mergeCopies`, which is True.
     * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
       `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
       in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
@@ -179,8 +179,8 @@ class Engine(WithoutSome):
 
         :raises TensorIOStateError: if there is no device, if the graph was built for a different
             machine, or if the engine is running.
-        :raises GraphMemoryAllocationError: if the program does not fit into the memory of the
-            tiles.
+        :raises GraphMemoryAllocationError: if the program does not fit into the memory of the tiles
+            or into streaming memory, or if this computer lacks the memory for the remote buffers.
         """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
@@ -250,8 +250,8 @@ class Engine(WithoutSome):
             raise TensorIOStateError(f"""Another engine was loaded on this device since, and a
                 device holds one program.
                 where: {self._device!r}
-                next:  engine.load(device) again, which starts from the initial values; or give each
-                engine its device.""")
+                next:  call engine.load(device) again, which starts from the initial values. Or give
+                each engine its own device.""")
         return self._machine
 
     # Methods that run programs
@@ -260,6 +260,7 @@ class Engine(WithoutSome):
         """Run program number `index`. The report uses `name` as the name of this run.
 
         :raises ControlProgramError: if there is no such program.
+        :raises InvalidOptionError: if `name` is not text.
         :raises TensorIOStateError: if the engine is not loaded, or is running.
         :raises StreamConnectionError: before the run, if one of the program's streams is not
             connected.
@@ -267,12 +268,12 @@ class Engine(WithoutSome):
         num_programs = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < num_programs:
             advice = (
-                "one program: run(0), or run()"
+                "call run(0), because the engine has only one program"
                 if num_programs == 1
-                else f"the programs 0 to {num_programs - 1}"
+                else f"give run() a program number from 0 to {num_programs - 1}"
             )
             raise ControlProgramError(f"""There is no program {shown(index)}.
-                next:  the engine has {advice}.""")
+                next:  {advice}.""")
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(
                 f"run() was given the name {shown(name)}, which is not text.",
@@ -355,13 +356,16 @@ class Engine(WithoutSome):
         """Connect a stream to host data, which replaces an earlier connection.
 
         A stream to the device takes an array, an iterable of arrays, a function that returns an
-        array, or a `StreamCallback`. Each transfer takes the next `num_elements` elements of an
-        array, and starts again at its end. A stream to the host takes an array to fill, a list to
-        append to, a function to call with each array, or a `StreamCallback`. With `wrap=False`,
-        each transfer uses the start of the array. In a replicated graph, each transfer of an array
-        contains the elements of all replicas, one replica after another. If the stream has the mode
-        BROADCAST, it contains the elements of one replica, which all replicas receive. Raises
-        `StreamConnectionError` for an unknown stream or unsuitable data.
+        array, or a `StreamCallback`. A stream to the host takes an array to fill, a list to append
+        to, a function to call with each array, or a `StreamCallback`.
+
+        Each transfer uses the next `num_elements` elements of an array. After the end of the array,
+        the next transfer uses its start again. With `wrap=False`, every transfer uses the start.
+
+        In a replicated graph, each transfer of an array contains the elements of all replicas, one
+        replica after another. If the stream has the mode BROADCAST, each transfer contains the
+        elements of one replica, and all replicas receive them. Raises `StreamConnectionError` for
+        an unknown stream or unsuitable data.
         """
         stream = self._stream(handle)
         if stream.to_device:
@@ -379,11 +383,13 @@ class Engine(WithoutSome):
         """Connect a stream to a `StreamCallback` or a function.
 
         For a stream to the device, a function without parameters returns the next array, and a
-        function with one parameter fills the array that it is passed. For a stream to the host, the
-        function is passed each array. In a replicated graph, a function or a method of a
-        `StreamCallback` is called once for each replica, and gets the number of the replica if it
-        has a parameter `replica`. For a stream of the mode BROADCAST, it is called only once.
-        Raises `StreamConnectionError`.
+        function with one parameter fills the array that it gets. For a stream to the host, the
+        function gets each array.
+
+        In a replicated graph, the function or the method of the `StreamCallback` is called once for
+        each replica. If it has a parameter `replica`, this is the number of the replica. For a
+        stream of the mode BROADCAST, there is only one call. Raises `StreamConnectionError` for an
+        unknown stream or an unsuitable callback.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
@@ -411,8 +417,8 @@ class Engine(WithoutSome):
                 advice = f"name it by its handle: connect_stream({handle.handle!r}, …)."
             elif not names:
                 advice = (
-                    "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, "
-                    "then the engine."
+                    "add one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo "
+                    "before you create the engine."
                 )
             raise StreamConnectionError(f"There is no stream {shown(handle)}.", next_step=advice)
         return stream
@@ -420,8 +426,9 @@ class Engine(WithoutSome):
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write the complete tensor that `graph.create_host_write` registered under `handle`.
 
-        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s), or the
-        shape s to write the same values to all replicas. Raises `TensorIOStateError`.
+        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s). They may
+        also have the shape s; then all replicas get the same values. Raises `TensorIOStateError`
+        for an unknown handle or unsuitable values.
         """
         access = self._access(handle, write=True)
         advice = "give one value for each element, in the order of the tensor"
@@ -450,9 +457,9 @@ class Engine(WithoutSome):
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
-        """Return the tensor that the host reads or writes under `handle`.
+        """Return the `HostAccess` that is registered under `handle` for writing or for reading.
 
-        :raises TensorIOStateError: if the graph has no such handle for that direction.
+        :raises TensorIOStateError: if the graph has no such handle for this direction.
         """
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
@@ -472,8 +479,9 @@ class Engine(WithoutSome):
     ) -> None:
         """Write one row of a remote buffer.
 
-        `handle` names the buffer, and `row` and `replica` are numbers from 0. `values` has the
-        `num_elements` elements of a row. Raises `TensorIOStateError`.
+        `handle` is the name of the buffer. `row` is the index of the row in the buffer of the
+        replica with index `replica`. `values` has the `num_elements` elements of a row. Raises
+        `TensorIOStateError` for an unknown buffer, row or replica, or unsuitable values.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, call="copy_to_remote_buffer()"
@@ -485,11 +493,12 @@ class Engine(WithoutSome):
         )
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
-        """Return one row of a remote buffer.
+        """Return one row of a remote buffer, as a new array of the buffer's dtype.
 
-        `handle` names the buffer, and `row` and `replica` are numbers from 0. The new array has the
-        shape (num_elements,) and the buffer's dtype. Raises `TensorIOStateError`, and
-        `UninitialisedReadError` for a row that was never written.
+        `handle` is the name of the buffer. `row` is the index of the row in the buffer of the
+        replica with index `replica`. The array has the shape (num_elements,). Raises
+        `TensorIOStateError` for an unknown buffer, row or replica, and `UninitialisedReadError` for
+        a row that was never written.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, call="copy_from_remote_buffer()"
@@ -508,10 +517,10 @@ class Engine(WithoutSome):
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
         """Record the values of `tensors`, and each change, from the next run on, for `show.run`.
 
-        The returned `Recording` grows as the engine runs, until it has a total of `most` steps and
-        changed elements; after that, it only counts the steps. Another call replaces the recording,
-        and `load` starts it again. The tensors may have at most 65,536 elements in total. Recorded
-        runs are slower. Raises `InvalidOptionError` for unsuitable arguments, and
+        The returned `Recording` grows during each run until it has a total of `most` steps and
+        changed elements. After that, it only counts the steps. Another call of `record` replaces
+        the recording, and `load` starts it again. The tensors may have at most 65,536 elements in
+        total. Recorded runs are slower. Raises `InvalidOptionError` for unsuitable arguments, and
         `TensorIOStateError` during a run.
         """
         self._refuse_while_running("record()")
@@ -573,11 +582,14 @@ class Engine(WithoutSome):
         self._current = None
 
     def enable_execution_profiling(self) -> None:
-        """Record runs from the next one on, as a new engine does by default."""
+        """Record runs in the report from the next run on, as a new engine does by default."""
         self._recording = True
 
     def disable_execution_profiling(self) -> None:
-        """Stop recording runs from the next one on. Reports count the steps that are missing."""
+        """Stop recording runs in the report from the next run on.
+
+        Reports count the steps that are missing.
+        """
         self._recording = False
 
     def print_profile_summary(
@@ -589,7 +601,7 @@ class Engine(WithoutSome):
     ) -> None:
         """Print the profile as Poplar does; `sections` selects parts of it.
 
-        The parts and options are those of `report.print_profile_summary`.
+        The sections and options are explained in `ipu_teach.report.print_profile_summary`.
         """
         print_profile_summary(
             self.report,
@@ -626,7 +638,8 @@ def _compiled_already(executable: Executable, programs: object, **chosen: object
             next:  write Engine(executable): an executable has its own programs.""")
     for name, value in chosen.items():
         if value is not None:
-            raise InvalidOptionError(f"""Engine was given an executable, and {name}={shown(value)}.
-                next:  set it when the graph is compiled: compile_graph(graph, programs,
+            raise InvalidOptionError(f"""Engine was given {name}={shown(value)} for an
+                executable, which is already compiled.
+                next:  set {name} when the graph is compiled: compile_graph(graph, programs,
                 {name}=…).""")
     return executable

@@ -46,7 +46,7 @@ CHECKS = ("races", "uninitialised", "estimates")
 class Executable:
     """A graph and its programs: checked, with their costs, and ready to run.
 
-    `compile_graph` and `Executable.load` create it.
+    Create it with `compile_graph` or `Executable.load`.
     """
 
     def __init__(
@@ -222,7 +222,12 @@ def _compiled(
     options: Options,
     progress: StepProgress,
 ) -> Compiled:
-    """Compile programs. Raise `ControlProgramError` if they are nested too deeply."""
+    """Return the compiled programs.
+
+    :raises ControlProgramError: if they are nested too deeply.
+
+    The errors of `compile_programs` are raised too.
+    """
     try:
         with tracepoint("compile", ENGINE):
             return compile_programs(

@@ -32,10 +32,9 @@ def visit(
 
 
 def spans(group: Group, graph: FrozenGraph, written: bool = False) -> Iterable[tuple[int, int]]:
-    """Yield (first byte, end) for each field of the vertices, or only for the written fields.
+    """Yield (first byte, end) for each field, or only for each field that compute() writes.
 
-    The interval contains the field's regions in all vertices. `written` selects only fields that
-    compute() writes.
+    The interval contains the field's regions in all vertices. Empty regions are left out.
     """
     for name, declared in group.table.fields.items():
         for region in regions_of(group, graph, name) if declared.written or not written else ():

@@ -16,10 +16,10 @@ LEAST = 1 << 25  # The free memory is not checked for fewer bytes than this.
 
 
 def check_costs(compiled: Compiled) -> None:
-    """Check that the costs of a program's steps, tile by tile, fit into this computer's memory.
+    """Check that the costs of all steps on all tiles fit into this computer's memory.
 
-    :raises GraphMemoryAllocationError: if the costs need more memory than the computer has. If they
-        need more than is free, there is a `HostMemoryWarning`.
+    :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
+        enough, but not enough is free, there is a `HostMemoryWarning`.
     """
     steps = len(compiled.steps)
     tiles = compiled.graph.target.num_tiles
@@ -29,30 +29,35 @@ def check_costs(compiled: Compiled) -> None:
         _check(
             needs,
             f"{where}, {COST_BYTES} bytes for the costs of each step on each tile",
-            "or the program fewer steps: one Repeat instead of copies of its body",
+            "Or use fewer steps: one Repeat instead of copies of its body",
         )
 
 
 def check_variables(compiled: Compiled, marks: bool) -> None:
     """Check that the variables of an engine fit into this computer's memory, before it is loaded.
 
-    With `marks`, each byte also needs a mark that says whether it was written. Errors are as for
-    `check_costs`.
+    With `marks`, each byte also needs a mark that says whether it was written.
+
+    :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
+        enough, but not enough is free, there is a `HostMemoryWarning`.
     """
     memory_bytes = compiled.graph.memory_bytes
     num_tiles = compiled.graph.target.num_tiles
     needed_bytes = 2 * memory_bytes if marks else memory_bytes
     if needed_bytes >= LEAST:
         place = f"variables of {memory_bytes:,} bytes on {counted(num_tiles, 'tile')}"
-        advice = "or make the variables smaller"
+        advice = "Or make the variables smaller"
         if marks:
-            place += ", each byte with a mark whether it is written"
-            advice += '; strict={"uninitialised": False} keeps no marks, half of it'
+            place += ", and a mark for each byte that shows whether it was written"
+            advice += '. Or pass strict={"uninitialised": False}, which needs no marks'
         _check(needed_bytes, place, advice)
 
 
 def _check(needed_bytes: int, place: str, advice: str) -> None:
-    """Raise an error if this computer has less than `needed_bytes`, and warn if less is free."""
+    """Raise an error if this computer has less than `needed_bytes`. Warn if less is free.
+
+    `place` and `advice` are parts of the message.
+    """
     free_bytes = free_memory()
     total_bytes = all_memory()
     is_beyond = total_bytes is not None and needed_bytes > total_bytes
@@ -68,7 +73,7 @@ def _check(needed_bytes: int, place: str, advice: str) -> None:
         f"This program needs {needed_bytes:,} bytes of this computer's memory, which has "
         f"{available_text}.",
         where=place,
-        next_step="give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), "
+        next_step="give the model fewer tiles or IPUs: IPUModel(tiles_per_ipu=…, num_ipus=…). "
         f"{advice}.",
     )
     if not isinstance(problem, HostMemoryWarning):

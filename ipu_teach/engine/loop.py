@@ -31,12 +31,12 @@ Back = list[tuple[Array, Positions, Array]]
 
 
 def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None = None) -> None:
-    """Run `compute()` of every vertex of a group.
+    """Run `compute()` of every vertex of a group, one after another.
 
-    As `site` requires, stores into halves are rounded stochastically, and floating-point exceptions
-    raise `FloatingPointTrapError` or store NaN. With `count`, the vertices' scalar loop also runs,
-    on copies of the memory, to count cycles and accesses. With `only_vertex`, only the vertex with
-    this number in the group runs.
+    If `site` has `rounding`, stores into halves are rounded stochastically. If it has `watch`,
+    floating-point exceptions raise `FloatingPointTrapError` or store NaN. With `count`, the
+    vertices' scalar loop also runs, on copies of the memory, to count cycles and accesses. With
+    `only_vertex`, only the vertex with this index in the group runs.
 
     :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """
@@ -89,7 +89,7 @@ def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None 
 
 
 def _write(back: Iterable[tuple[Array, Positions, Array]]) -> None:
-    """Write the values in each item of `back` to their positions in memory."""
+    """Write the values of each (memory, positions, values) in `back` to these positions."""
     for flat, where, array in back:
         flat[where] = array.reshape(-1)
 
@@ -97,7 +97,7 @@ def _write(back: Iterable[tuple[Array, Positions, Array]]) -> None:
 class _Vertex:
     """A vertex with local copies of its regions.
 
-    `back` contains the values that are written to memory after the vertex has run.
+    After the vertex has run, `back` contains the values to write to memory.
     """
 
     def __init__(self, site: Site, row: int, numbers: VertexFloats | None) -> None:
@@ -144,9 +144,9 @@ class _Vertex:
 
 
 def _untrapped(vertex: _Vertex) -> dict[str, tuple[FieldArrays, FieldArrays]]:
-    """Return (value before, value after) of each written field, if the vertex runs without traps.
+    """Return (value before, value after) of each written field, for a run without traps.
 
-    The result maps the names of fields to these pairs. It is empty if compute() fails.
+    The result maps the name of each field to this pair. It is empty if compute() fails.
     """
     written = {
         name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written

@@ -41,9 +41,9 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class BoundSteps:
-    """The functions that run the steps of a loaded machine.
+    """A loaded machine that creates, for each step, the function that runs it.
 
-    The subclass `Machine` sets the attributes before it binds the steps.
+    The subclass `Machine` sets the attributes before the functions are created.
     """
 
     compiled: Compiled
@@ -116,9 +116,9 @@ class BoundSteps:
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """Return (function that runs a compute set, cycles that depend on data).
 
-        The compute set is bound for the present floating-point behaviour. The second value maps the
-        number of a group to (cycles of each vertex, rows of the vertices), if these cycles depend
-        on data.
+        The function is for the present floating-point behaviour. The second value maps the index of
+        a group to (cycles of each vertex, rows of the vertices). It contains only groups whose
+        cycles depend on data.
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
         answer_tensor = step.out
@@ -181,10 +181,10 @@ class BoundSteps:
         ), measured
 
     def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
-        """Return (the way in which a group runs, the site with the memory for this way).
+        """Return (way in which the group of a site runs, site with the memory for this way).
 
-        With `has_answer`, the site has an array for the results of `compute()`, except for vertices
-        that access registers.
+        With `has_answer`, the returned site also has an array for the results of `compute()`,
+        unless the vertices access registers.
         """
         ways = REFEREE if self.mode.vertex_loop else WAYS
         way = next(way for way in ways if way.can_run(site))
@@ -205,9 +205,9 @@ class BoundSteps:
         self.memory.write(out, answers)
 
     def _site(self, group: Group, compute_set: str) -> Site:
-        """Return the `Site` of a group: the vertices with all objects that are needed to run them.
+        """Return a `Site`: the group together with all objects that are needed to run it.
 
-        Traps and rounding follow the present floating-point behaviour.
+        Traps and rounding are those of the present floating-point behaviour.
         """
         registers = self._registers
         watch = None
@@ -236,9 +236,9 @@ class BoundSteps:
         )
 
     def _shuffled(self, group: Group) -> Group:
-        """Return the group with its vertices and their workers in another order.
+        """Return the group with its vertices and workers in random order.
 
-        The group is unchanged unless the engine has a `shuffle`. No result may depend on the order.
+        If the engine has no `shuffle`, the group is unchanged. No result may depend on the order.
         """
         if self.mode.shuffle is None:
             return group
@@ -320,7 +320,11 @@ class BoundSteps:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        """Write the cycles since load, or since another stamp, as two words for each replica."""
+        """Write a number of cycles to the tensor of a CycleStamp, as two words for each replica.
+
+        The number counts the cycles since load, or since another stamp if the step has one. The
+        first word has the low 32 bits.
+        """
         # The position of the first word of the stamp in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)
@@ -352,9 +356,9 @@ class BoundSteps:
 class Machine(BoundSteps):
     """A loaded machine, created by `Engine.load`.
 
-    `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
-    `cost` contains the costs of the steps of `compiled`. `backend` contains the memory and computes
-    in it. `log` records the steps that have run.
+    `feeds` and `drains` are the streams that are connected to the engine, by handle. They are
+    looked up at each transfer. `cost` contains the costs of the steps of `compiled`. `backend` is
+    the array module that contains the memory and computes. `log` records the steps that have run.
     """
 
     def __init__(
@@ -450,7 +454,7 @@ class Machine(BoundSteps):
             self._settle()
 
     def standing(self, index: int) -> tuple[int, int, str]:
-        """Return (steps of this run so far, steps in total or 0, name of the running step).
+        """Return (steps of this run so far, steps in total, name of the running step).
 
         If the number of steps depends on data, the total is 0 and the name is "". The name is also
         "" after the last step. Program `index` must be running.
@@ -464,7 +468,7 @@ class Machine(BoundSteps):
         )
 
     def take_steps(self) -> array[int]:
-        """Return the steps of the finished run, and start a new list."""
+        """Return the numbers of the steps of the finished run, in order, and forget them."""
         self._meet()
         steps = self.steps_run[:]
         # The list is emptied in place, because every step is bound to its `append`.
@@ -481,7 +485,7 @@ class Machine(BoundSteps):
     def cycles(self) -> Array:
         """Return the modelled cycles since load, for each set of tiles: int64[sets].
 
-        Each set of tiles has its own clock; `Target.sets` names the sets.
+        Each set of tiles has a clock of its own. `Target.sets` lists the sets.
         """
         new = self.steps_run[self._num_clocked :]
         self._num_clocked = len(self.steps_run)
@@ -499,13 +503,13 @@ class Machine(BoundSteps):
 
     @property
     def cost(self) -> CostModel:
-        """The costs of every step in `steps_run`."""
+        """The cost model, with the measured cycles of steps whose cycles depend on data."""
         if len(self.log.measured) > len(self._cost.measured):
             self._cost = self._cost.of_run(self.log.measured)
         return self._cost
 
     def _write_down(self, number: int) -> None:
-        """Record an execution of step `number`, whose cycles depend on data."""
+        """Record that step `number` has run, and its cycles, which depend on data."""
         self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
@@ -528,7 +532,7 @@ class Machine(BoundSteps):
         return values
 
     def peek(self, tensor: Tensor) -> Array:
-        """Return the memory of a tensor, whether or not it was written."""
+        """Return the values of a tensor, without a check that they were written."""
         self._settle()
         return self.memory.read(tensor)
 
@@ -573,7 +577,7 @@ class Machine(BoundSteps):
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
-        """The codelets that ran vertex by vertex because of `vertex_loop=True`, with the reason.
+        """The codelets that run vertex by vertex because of `vertex_loop=True`, with the reason.
 
         Without `vertex_loop`, the dict is empty. Codelets that access registers are never in it.
         """
@@ -590,9 +594,10 @@ class Machine(BoundSteps):
 
 
 def _registers_of(compiled: Compiled, mode: RunMode, is_changing: bool) -> Registers | None:
-    """Return the registers of a machine; None if they stay at 0.
+    """Return the registers of a machine, or None if all of them stay at 0.
 
-    The options may set them, and if `is_changing` is true, a program does.
+    They can change if the engine options set them, or if `is_changing` says that a program sets
+    them.
     """
     if not (mode.behaviour or is_changing):
         return None

@@ -57,10 +57,10 @@ def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
 
 
 def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) -> None:
-    """Raise `ApplicationRuntimeError` if a bit of `compared` differs from replica 0.
+    """Raise `ApplicationRuntimeError` if the replicas' rows of `compared` differ in any bit.
 
     The first axis of `compared` is the replica. `values` are the values of `tensor`, and `reader`
-    is the program that reads them.
+    is the name of the program that reads them.
     """
     value_rows, bits = (value_array.reshape(len(values), -1) for value_array in (values, compared))
     bits = bits.view(f"u{bits.itemsize}")
@@ -101,9 +101,10 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
 
 
 def _switch(node: Node, control: PredicateReader, actions: list[Action]) -> Action:
-    """Return a function that reads `control` and runs the case with this number, or the default.
+    """Return a function that reads a number with `control` and runs the case of this number.
 
-    The function raises `ApplicationRuntimeError` if there is neither, and the Switch is `checked`.
+    If there is no such case, the function runs the default. If the Switch has no default, it raises
+    `ApplicationRuntimeError` if `node.checked` is true, and does nothing otherwise.
     """
     cases = dict(zip(node.cases, actions, strict=False))
     default = actions[-1]

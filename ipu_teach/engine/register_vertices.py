@@ -14,7 +14,7 @@ class OnRegisters:
     """The vertices of a group, ready to run in one call of `compute()`.
 
     The first axis of every field is the vertex. If `site` rounds stochastically, compute() stores
-    singles into HALF fields, which are rounded afterwards.
+    singles into its written HALF fields, and these are rounded afterwards.
     """
 
     def __init__(self, site: Site) -> None:

@@ -33,9 +33,9 @@ FIRST = 2**26
 def remote_rows(
     buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool, note: Callable[[Any], None]
 ) -> dict[str, RemoteRows]:
-    """Return the rows of all buffers, by handle.
+    """Return the rows of all remote buffers, by handle.
 
-    `note` is called with the row numbers of each copy.
+    `note` is called with the indices of the rows of each copy.
 
     :raises GraphMemoryAllocationError: if this computer does not have the memory.
     """
@@ -54,8 +54,8 @@ def remote_rows(
 class RemoteRows:
     """The rows of a remote buffer.
 
-    If `strict` is True, reading a row that was never written is an error. Otherwise, such a row
-    reads as unwritten memory.
+    If `strict` is True, reading a row that was never written is an error. Otherwise, such a row has
+    the values of unwritten memory. `note` is called with the indices of the rows of each copy.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RemoteRows:
         self._written = memory.host.backend.zeros((rows,), bool)
 
     def load(self, rows: Array | list[int], reader: str) -> Array:
-        """Return a copy of the rows with the numbers `rows`, in this order.
+        """Return a copy of the rows with the indices `rows`, in this order.
 
         `reader` describes the reader in the error.
 
@@ -95,9 +95,9 @@ class RemoteRows:
         return values
 
     def store(self, rows: Array | list[int], values: Array) -> None:
-        """Write `values` to the rows with the numbers `rows`.
+        """Write `values` to the rows with the indices `rows`.
 
-        If a row occurs twice, the later values remain.
+        If an index occurs twice, the later values remain.
 
         :raises GraphMemoryAllocationError: if this computer would have to swap.
         """
@@ -117,7 +117,7 @@ class RemoteRows:
         self._written[rows] = True
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
-        """Return the function that runs a copy. It reads the row numbers each time."""
+        """Return the function that runs a copy. It reads the row indices from memory each time."""
         memory = self._memory
         tensor = step.tensor
         reader = f"Copy to {tensor.graph.describe(tensor)}"
@@ -133,9 +133,9 @@ class RemoteRows:
         return move
 
     def _chosen(self, step: RemoteCopyStep) -> Array:
-        """Return the numbers of the rows that a copy moves, as they are in memory now.
+        """Return the indices of the rows that a copy transfers, as its offset in memory says now.
 
-        A copy without an offset moves row 0 of each replica.
+        A copy without an offset transfers row 0 of each replica.
 
         :raises ApplicationRuntimeError: if the buffer has no such row.
         """
@@ -167,11 +167,12 @@ def host_values(
 ) -> Array:
     """Return the host's values for a tensor or a row of a remote buffer, as an array of its dtype.
 
-    `values` may have any shape with `into.num_elements` elements. If these are the values of one
-    replica, they are flattened and repeated for all `replicas` replicas; otherwise the shape stays.
-    An error names `call`, and has `advice` as its next step.
+    `values` may have any shape with `into.num_elements` elements, and the result has the same
+    shape. If `values` are those of a single replica, they are flattened and repeated for all
+    `replicas` replicas. `call` names the call in an error, and `advice` is the error's next step.
 
-    :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot hold them.
+    :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot represent
+        them.
     """
     host_array = to_host_array(values, into.dtype, call, TensorIOStateError)
     if host_array.size * replicas == into.num_elements:
@@ -187,7 +188,9 @@ def host_values(
 def find_buffer(
     buffers: Mapping[str, RemoteBuffer], handle: str, row: int, replica: int, call: str
 ) -> tuple[RemoteBuffer, int]:
-    """Return (the buffer with that handle, index of its row among the rows of all replicas).
+    """Return (the remote buffer with that handle, index of the row among the rows of all replicas).
+
+    `call` names the call in an error.
 
     :raises TensorIOStateError: if there is no such buffer, row or replica.
     """
@@ -201,7 +204,7 @@ def find_buffer(
             advice = f"name it by its handle, {handle.handle!r}."
         raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no
             such remote buffer.
-            next:  {advice or "make one with graph.add_remote_buffer, then the engine."}""")
+            next:  {advice or "create it with graph.add_remote_buffer, before the engine."}""")
     if not is_whole(row) or not 0 <= row < buffer.repeats:
         advice = (
             f"give a whole number from 0 to {buffer.repeats - 1:,}"

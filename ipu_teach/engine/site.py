@@ -41,14 +41,16 @@ class Site:
 
     * `memory`: the machine's memory, or the host's copy of it if the group cannot run on a GPU
     * `registers`: the registers of the tiles, or None if they are always zero
-    * `watch`, `rounding`: traps and stochastic rounding, under the present floating-point behaviour
+    * `watch`, `rounding`: traps and stochastic rounding under the present floating-point behaviour,
+      or None
+    * `pool`: the threads that compute a large batch, or None
     * `returned`: bool[vertices], receives the results of `compute()`, or None if they are not
       needed
     * `cycles`: int64[vertices], receives the worker cycles of each vertex if they depend on data
-    * `defined`: for each byte of memory, whether it was written; scalar loops mark the bytes that
-      they store
-    * `interrupts`: the interrupts that may stop a loop, if no earlier change of its step has to be
-      undone
+    * `defined`: for each byte of memory, whether it was written; scalar loops set it for the bytes
+      that they store
+    * `interrupts`: lets Ctrl-C stop the loop of this group, if the loop can undo all changes of the
+      step so far
     """
 
     group: Group

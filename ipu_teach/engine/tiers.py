@@ -1,9 +1,10 @@
-"""Batches of loops over single elements, which continue as compiled loops where that is faster.
+"""Run a group's vertices by array calls at first, and by a compiled loop once that is faster.
 
-Such a batch consists of many short array calls, each with few numbers. The batch can start at once,
-while a compiled loop must wait for the compiler. So the batch runs until it has used as much
-processor time as the compiler would. From then on the faster of batch and compiled loop runs, as in
-the tiers of a just-in-time compiler. Both give the same bits.
+This concerns codelets that loop over single elements. Their batch consists of many array calls,
+each with few numbers. The batch can start at once, while a compiled loop must wait for the
+compiler. So the batch runs until it has used as much processor time as the compiler would. From
+then on the faster of batch and compiled loop runs, as in the tiers of a just-in-time compiler. Both
+give the same bits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TRIALS = 4
 def loops_over_elements(group: Group) -> bool:
     """Return whether a compiled loop could be faster than the batch of a group.
 
-    The trace must consist of many operations on single numbers, and none may raise an error.
+    The trace must consist of many operations on single numbers, of which none can raise an error.
     """
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):
@@ -44,8 +45,8 @@ def loops_over_elements(group: Group) -> bool:
 class Tiers:
     """Runs the vertices of a group either as a batch or by a compiled loop, whichever is faster.
 
-    `calls` are the calls of the batch. `make()` returns the scalar loop, or None if it cannot be
-    compiled.
+    `calls` are the calls of the batch. `make()` returns the compiled loop, or None if there is
+    none.
     """
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:

@@ -48,9 +48,9 @@ class Memory:
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
-        """Return a view of the elements of a layout, or None if it has no strides or no elements.
+        """Return a view of a layout's elements, or None if it has no strides or no elements.
 
-        `offset` is the position of the layout's first element in the flat memory of `dtype`.
+        `offset` is the index of the layout's first element in `flat(dtype)`.
         """
         if layout.strides is None or layout.size == 0:
             return None

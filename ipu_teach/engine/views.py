@@ -20,10 +20,10 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-# The minimum average number of vertices in a nest. Smaller nests are slower than gathering by
-# index.
+# The minimum average number of vertices in a nest, which is a grid of vertices at regular distances
+# in memory. Smaller nests are slower than gathering by index.
 LEAST_RUN = 8
-# The maximum number of nests, because finding each nest takes a pass over some of the starts.
+# The maximum number of nests. Finding each nest takes a pass over the addresses of some vertices.
 MOST_NESTS = 64
 LEVELS = 3
 # The starts are assumed to have no order if this many nests have about two vertices each, because
@@ -33,9 +33,10 @@ PREFIX = 256  # The number of vertices that are examined first.
 
 
 class Region:
-    """A field's region in every vertex of a group: its starts and layouts, in running order.
+    """A field's region in every vertex of a group, in the order in which the vertices run.
 
-    If the field is a list, this is item `part` of it. Starts, sizes and strides are in elements.
+    `starts` contains the start of each vertex's region. If the field is a list, the region is item
+    `part` of the list. Starts, sizes and strides are in elements.
     """
 
     def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
@@ -59,9 +60,9 @@ class Region:
         )
 
     def layout(self, number: int) -> Layout:
-        """Return layout number `number` of the distinct layouts.
+        """Return the layout with index `number` among the distinct layouts of all vertices.
 
-        `which` contains this number for each vertex.
+        `which` contains this index for each vertex.
         """
         return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
@@ -95,12 +96,12 @@ class Region:
         return int(low.min()), int(high.max()) + 1
 
     def put_in_order(self, order: Array) -> None:
-        """Reorder the vertices. `order` contains their present numbers in the new order."""
+        """Reorder the vertices: vertex i of the new order has the present index `order[i]`."""
         self.starts = self.starts[order]
         self.which = self.which[order]
 
     def index(self, rows: slice) -> Array:
-        """Return the elements' positions in the flat memory: int64[vertices, size].
+        """Return the positions of the elements in the flat memory: int64[vertices, elements].
 
         `rows` selects the vertices.
         """
@@ -122,9 +123,10 @@ def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
 class Nest:
     """A grid of consecutive vertices whose regions are at regular distances in memory.
 
-    The first vertex has the number `first`. `shape` contains the lengths of the grid's axes,
-    outermost first. `base` is the start of the first vertex's region in each field. `steps`
-    (fields, axes) is the distance between neighbouring vertices along each axis.
+    `first` is the index of the first vertex. `shape` contains the lengths of the grid's axes,
+    outermost first. `base` is the start of the first vertex's region in each field. `steps`, of
+    shape (fields, axes), has the distance between neighbouring vertices along each axis. All
+    distances are in elements.
     """
 
     first: int
@@ -138,7 +140,7 @@ class Nest:
         return prod(self.shape)
 
     def pieces(self, most_vertices: int) -> Iterator[Nest]:
-        """Yield parts of the grid, each with at most `most_vertices` vertices.
+        """Yield the parts of the grid, each with at most `most_vertices` vertices.
 
         The outer axes are divided first.
         """
@@ -165,9 +167,10 @@ class Nest:
 
 
 def running_order(regions: list[Region]) -> Array | None:
-    """Return the vertices' numbers in the order of their addresses, or None if they have it.
+    """Return the indices that sort the vertices by address, or None if they are already sorted.
 
-    The address of the largest region decides; if it is equal, the smaller regions do.
+    The address of the largest region decides. If it is equal, the addresses of the smaller regions
+    do. Regions that have the same start in all vertices are ignored.
     """
     moving = sorted(
         (r for r in regions if (r.starts != r.starts[0]).any()),
@@ -184,9 +187,10 @@ def _ascending(numbers: Array) -> bool:
 
 
 def find_nests(starts: Array) -> list[Nest] | None:
-    """Return the vertices as grids with regular distances, or None if there would be too many.
+    """Return the vertices as grids with regular distances, or None if there are too many grids.
 
-    `starts` (fields, vertices) contains the start of each vertex's region in some fields.
+    `starts`, of shape (fields, vertices), contains the start of each vertex's region in some
+    fields.
     """
     num_vertices = starts.shape[1]
     most_nests = max(1, min(MOST_NESTS, num_vertices // LEAST_RUN))
@@ -211,9 +215,11 @@ def find_nests(starts: Array) -> list[Nest] | None:
 
 
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
-    """Return (shape, steps) of the longest grid with which `starts` begins.
+    """Return (shape, steps) of the longest grid that the first vertices form.
 
-    The grid has at most `levels` axes. `starts` and `steps` are as in `find_nests` and `Nest`.
+    The grid has at most `levels` axes. `starts`, of shape (fields, vertices), contains the start of
+    each vertex's region. `steps`, of shape (fields, axes), has the distance between neighbouring
+    vertices along each axis.
     """
     num_vertices = starts.shape[1]
     if num_vertices == 1:

@@ -1,8 +1,9 @@
-"""The ways in which the vertices of a group can run; the first of `WAYS` that can run them does.
+"""The ways in which the vertices of a group can run.
 
-A way has a method `bind(site)`, which prepares the views and buffers once and returns calls; each
-time that these calls are made, the vertices run. Work that an array call cannot do, such as
-floating-point traps or a change to another way, is done around the call: see `Batch`.
+A group runs in the first of `WAYS` that can run it. A way has a method `bind(site)`, which prepares
+the views and buffers once and returns calls. Each time that these calls are made, the vertices run.
+Work that an array call cannot do, such as floating-point traps or a change to another way, is done
+around the call: see `Batch`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Way(Protocol):
         """Return whether this way can run the group of a site."""
 
     def can_stay(self, site: Site) -> bool:
-        """Return whether this way can run in the machine's own memory, even on a GPU.
+        """Return whether this way can run in the machine's own memory, even if that is on a GPU.
 
-        If not, it runs in the host's copy of the memory.
+        If not, the group runs in the host's copy of the memory.
         """
         return False
 
@@ -61,10 +62,11 @@ class Bulk(Way):
 
 
 class Batch(Way):
-    """Array calls over all vertices, made from a trace.
+    """Array calls over all vertices, created from a trace.
 
-    If a vertex may trap, the plain vertex loop is also prepared, because it can find the vertex
-    that traps. Loops over single elements continue as compiled loops as soon as that is faster.
+    If a vertex may trap, the plain vertex loop is also prepared, because only this loop can find
+    the vertex that traps. A codelet that loops over single elements may continue as a compiled loop
+    (see `tiers`).
     """
 
     def can_run(self, site: Site) -> bool:
@@ -140,8 +142,8 @@ REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run wi
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all groups of a vertex table as a few long regions, or None.
 
-    This is possible only for elementwise codelets, for which the boundaries between vertices do not
-    matter.
+    The result is None unless the codelet is elementwise. Only then do the boundaries between
+    vertices not matter.
     """
     watched = any(site.watch is not None for site in sites)
     if any(site.group.is_bulk or site.rounding is not None for site in sites):

@@ -136,8 +136,8 @@ def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, 
 def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
     """Translate a codelet, and return (its scalar code, the outside values that it depends on).
 
-    An outside value is a global or an attribute of the class. The dict maps (owner, name) to
-    (value, items): `items` is a copy of the items if the value is a list, and () otherwise.
+    An outside value is a global or an attribute of the class. The second result maps (owner, name)
+    to (value, items). `items` is a copy of the items if the value is a list, and () otherwise.
     """
     compute = codelet.compute
     walk = _Walk(codelet, lists)
@@ -150,7 +150,7 @@ def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
 
 
 def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode | str:
-    """Return the code that `walk` translates from `compute`, or the reason why there is none."""
+    """Return the code into which `walk` translates `compute`, or the reason why it cannot."""
     if not isinstance(compute, FunctionType):
         return (
             f"{codelet.__name__}: compute(), which is not a plain function, does not run as a "
@@ -169,7 +169,7 @@ def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode |
         line = refused.line or walk.line
         instead = refused.instead
     except RecursionError:
-        reason = "this depth"
+        reason = "code that is nested so deeply"
         line = walk.line
         instead = ""
     advice = f" (write {instead} instead)" if instead else ""
@@ -177,12 +177,13 @@ def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode |
 
 
 class _Walk(Comprehensions):
-    """The translation of a complete codelet."""
+    """Translates a complete codelet."""
 
     def run(self, compute: FunctionType) -> ScalarCode:
         """Return the translation of `compute`.
 
-        The source is translated again until the types of the numbers in its lists no longer change.
+        The source is translated repeatedly, until the types of the numbers in its lists no longer
+        change.
         """
         tree = self.trees[compute] = tree_of(compute)
         members = [

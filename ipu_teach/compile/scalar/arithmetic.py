@@ -165,9 +165,10 @@ class Arithmetic(Writer):
         return text
 
     def storing(self, type_code: str, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that converts a number for a store into an element.
+        """Return a function that writes the conversion of a number to the type of an element.
 
-        `type_code` is the type of the element.
+        The number is converted as for a store into the element, whose type is `type_code`.
+        `dispatch` calls the returned function for each possible type of the number.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -176,7 +177,11 @@ class Arithmetic(Writer):
         return make
 
     def converting(self, type_code: str, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that converts a number to an operand of a type."""
+        """Return a function that writes the conversion of a number to type `type_code`.
+
+        The number is converted as an operand. `dispatch` calls the returned function for each
+        possible type of the number.
+        """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
             return type_code, self.convert(texts[0], types[0], type_code, node)
@@ -186,12 +191,12 @@ class Arithmetic(Writer):
     def arith(
         self, op: str, fn: Function, node: ast.AST, const: list[Constant], bounds: list[int | None]
     ) -> Make:
-        """Return a function for `dispatch` that computes a binary operator.
+        """Return a function that writes the numba code of a binary operator.
 
-        `op` is the operator's sign, such as "+", and `fn` its Python function. `const` contains the
-        values of the two operands where they are known, and `bounds` their largest magnitudes; both
-        contain None where unknown. The returned function returns (type of the result, numba
-        expression). The type is found by computing an example.
+        `op` is the operator's sign, such as "+", and `fn` is its Python function. `const` contains
+        the values of the two operands, and `bounds` their largest magnitudes. Each of these is None
+        if it is unknown. `dispatch` calls the returned function for each pair of operand types, and
+        gets (type of the result, numba expression). The type is found by computing an example.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -205,7 +210,7 @@ class Arithmetic(Writer):
             self.refuse_if(
                 "u8" in types and len(set(types) - {"wi", "wb"}) > 1,
                 node,
-                "UNSIGNED_LONGLONG beside another type",
+                "UNSIGNED_LONGLONG together with another type",
             )
             if op in COMPARE:
                 return result_type, self._compared(op, types, texts, node)
@@ -252,10 +257,9 @@ class Arithmetic(Writer):
         return self.wrapped(f"({left} {op} {right})", result_type)
 
     def loop_at(self, ufunc: Function, types: str) -> str:
-        """Return the arguments that pass one of numpy's inner loops to a function of `native`.
+        """Return the addresses of one of numpy's inner loops and of its data, as numba expressions.
 
-        They are numba expressions of the addresses of the loop and of its data. `types` are the
-        loop's types, such as "ff->f".
+        `types` are the types of the loop, such as "ff->f".
         """
         if (ufunc, types) not in self.loops:
             self.loops.append((ufunc, types))
@@ -349,9 +353,10 @@ class Arithmetic(Writer):
         return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result, if it is an operation on `data`.
+        """Count the cycles of an operation if it works on `data`.
 
-        `types` has the possible types as keys. A numpy type among them is the one that counts.
+        `name` is numpy's name of the operation. `types` has the possible types of the result as
+        keys. The first numpy type among them decides the price.
         """
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
@@ -403,9 +408,10 @@ class Arithmetic(Writer):
         )
 
     def signed(self, sign: str, fn: Function, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that computes a unary operator.
+        """Return a function that writes the numba code of a unary operator.
 
-        `sign` is the operator's sign, such as "-", and `fn` its Python function.
+        `sign` is the operator's sign, such as "-", and `fn` is its Python function. `dispatch`
+        calls the returned function for each possible type of the operand.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -434,9 +440,9 @@ class Arithmetic(Writer):
         return slots["wb"]
 
     def known_ahead(self, value: object) -> Num | StaticValue:
-        """Return a value from outside the learner's function as a `Num`.
+        """Return a value from outside the learner's function as a `Num`, or as a `StaticValue`.
 
-        If the value is not a number, it is returned as a `StaticValue`.
+        It is a `StaticValue` if it is not a number.
         """
         return self.constant(value) if is_number(value) else StaticValue(value)
 
@@ -506,7 +512,11 @@ def _by_power(op: str, a: str, b: str) -> str:
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return (loop counter, constant) if the result of `+` or `-` is their sum, else None."""
+    """Return (loop counter, constant) of which the result of `+` or `-` is the sum, or None.
+
+    `sign` is the operator, and `a` and `b` are its operands. The result is None if it is not such a
+    sum.
+    """
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":

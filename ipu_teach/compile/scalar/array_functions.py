@@ -42,9 +42,10 @@ class ArrayFunctions(Arrays):
     def by_numpy(
         self, function: Function, args: list[Any], named: dict[str, Value], node: ast.AST
     ) -> Value:
-        """Return the result of a numpy function of arrays that the Python code calls as it is.
+        """Return the result of a call of a numpy function of arrays.
 
-        The numba code can call only the functions in DENSE.
+        The Python code calls the function itself. The numba code can call only the functions in
+        `DENSE`. For any other function, only the Python code may run.
         """
         args = [self.as_vec(argument, node) for argument in args] if function in DENSE else args
         positional = [self._sample(argument, node) for argument in args]
@@ -81,7 +82,7 @@ class ArrayFunctions(Arrays):
         return Num({type_code: ZERO[SLOT[type_code]]}, name, data=True, bound=reach([type_code]))
 
     def _spend_on_call(self, function: Function, args: list[Any], type_code: str) -> None:
-        """Count the cost of a call of a numpy function, by the size of its largest array."""
+        """Count the cycles of a call of a numpy function, by the size of its largest array."""
         sizes = [f"np.size({argument.py})" for argument in args if isinstance(argument, (Arr, Vec))]
         if not sizes:
             has_data = any(isinstance(argument, Num) and argument.data for argument in args)

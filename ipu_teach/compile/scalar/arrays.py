@@ -56,10 +56,10 @@ class Arrays(Regions):
     """Operators, functions, stores and reductions of whole arrays and fields."""
 
     def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
-        """Return a value as an operand of an operation on whole arrays, and count its load.
+        """Return a value as an operand for whole arrays, and count the cycles of its load.
 
-        `load` is the name under which the load is priced. By default, it is AGAIN if the current
-        loop over vectors has already loaded the array.
+        `load` is the name under which the load is priced. By default, this is `AGAIN` if the
+        current loop over vectors has already loaded the array.
         """
         if isinstance(a, Vec):
             return a
@@ -74,7 +74,7 @@ class Arrays(Regions):
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
             self.refuse(
                 node,
-                "a list among arrays" if isinstance(a, Arr) else "this among arrays",
+                "a list among arrays" if isinstance(a, Arr) else "this operand of an array",
                 "a loop over its elements",
             )
         array = a
@@ -100,7 +100,7 @@ class Arrays(Regions):
 
     @staticmethod
     def _spans(a: Arr) -> Vec:
-        """Return a `Vec` with an array's shape and type, whose `item` is not used."""
+        """Return a `Vec` that has only the shape and the type of an array, but no element code."""
         size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
         return Vec(
             tuple(n for n, _ in a.dims),
@@ -163,9 +163,9 @@ class Arrays(Regions):
     ) -> Vec:
         """Return the result of a function or an operator that is applied to each element.
 
-        `make` is a function for `dispatch`, or None if the numba code cannot compute the function.
-        `text_format` is the Python code of the call, with {} for each argument. `name` is the name
-        under which the operation is priced.
+        `make` writes the numba code for one element, or is None if the numba code cannot compute
+        the function. `text_format` is the Python code of the call, with {} for each argument.
+        `name` is the name under which the operation is priced.
         """
         operands = [self.as_vec(argument, node) for argument in args]
         longest = max(operands, key=lambda operand: len(operand.dims))
@@ -319,7 +319,9 @@ class Arrays(Regions):
             offset = f"{offset} + {stride}"
             length = f"{length} - 1"
         elif is_half:
-            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360 has the bits of 1.0.
+            start_text = (
+                f"np.uint16({15360 * int(initial_number)})"  # 15360 is 1.0 as the bits of a half.
+            )
         else:
             start_text = f"np.{dtype_of(result_type).name}({initial_number})"
         call = (
@@ -377,9 +379,9 @@ class Arrays(Regions):
         )
 
     def _spend_on_product(self, operands: Sequence[tuple[Vec, Value]], result: Vec) -> None:
-        """Count the cost of a product of two operands.
+        """Count the cycles of a product of two operands.
 
-        Each of `operands` is (the operand as a `Vec`, the value from which it was made).
+        Each of `operands` is (the operand as a `Vec`, the value of which the `Vec` was built).
         """
         left_vec = operands[0][0]
         dims = result.dims
@@ -453,9 +455,9 @@ class Arrays(Regions):
         )
 
     def end_loop(self, result: Vec | None = None) -> None:
-        """Count the cost of starting the loop over vectors that ends here.
+        """Count the cycles that it takes to start the loop over vectors that ends here.
 
-        With `result`, count it once for each element of `result`.
+        With `result`, the loop is started once for each element of `result`.
         """
         if result is None:
             self.spend(LOOP)

@@ -52,7 +52,10 @@ MOST_CALLS = 8  # Calls of the learner's functions may be nested this deeply.
 
 
 class Calls(Functions):
-    """The results of calls, of which the learner's own functions are inlined."""
+    """The results of calls.
+
+    A call of the learner's own function is replaced by the function's body.
+    """
 
     def v_Call(self, node: ast.Call) -> Value:
         function = self.value(node.func)
@@ -66,7 +69,7 @@ class Calls(Functions):
             "a call with *",
         )
         bound: list[Value] = []
-        if isinstance(f, tuple):  # A method of an array is a tuple (function, array).
+        if isinstance(f, tuple):  # A call of an array's method is (function, array).
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):
@@ -331,7 +334,8 @@ class Calls(Functions):
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Value:
         """Return the result of a call of the learner's own method or function.
 
-        Its body is inlined as a loop of one iteration, so that `return` becomes a `break`.
+        The call is replaced by the function's body, in a loop of one iteration. So a `return`
+        becomes a `break`.
         """
         function = f.tree if isinstance(f, Inner) else f
         name = ast.unparse(node.func)
@@ -397,7 +401,10 @@ class Calls(Functions):
         return not isinstance(inspect.getattr_static(self.codelet, function.attr), staticmethod)
 
     def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Value]:
-        """Return the values of the function's arguments by name, including defaults."""
+        """Return the values of the arguments in a call of `f`, by parameter name.
+
+        Missing arguments have their default values.
+        """
         try:  # The defaults of a function inside compute() must be literals.
             function = (
                 eval(f"lambda {ast.unparse(f.tree.args)}: 0", {}) if isinstance(f, Inner) else f

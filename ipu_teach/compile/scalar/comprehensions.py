@@ -21,7 +21,7 @@ COMPENSATED = sys.version_info >= (3, 12)
 
 
 class Comprehensions(Loops):
-    """Comprehensions and Python's reductions, each rewritten as statements with a loop."""
+    """Comprehensions and reductions such as sum(). Each is rewritten as statements with a loop."""
 
     def v_ListComp(self, node: ast.ListComp) -> Arr:
         (part,) = node.generators[:1]
@@ -57,9 +57,9 @@ class Comprehensions(Loops):
         return result
 
     def generated(self, text: str, names: dict[str, ast.expr], node: ast.AST) -> ast.Module:
-        """Return the statements in `text`, in which each of `names` is replaced by its expression.
+        """Return the statements in `text`, with each name in `names` replaced by its expression.
 
-        The variables that the statements assign become variables of the translated function.
+        The variables that the statements assign become local variables of the translated function.
         """
         substitution = Substitution(names)
         module = ast.Module(

@@ -81,8 +81,9 @@ class Lists(Calls):
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
         """Write the code of a new list, and return the list as an `Arr`.
 
-        `sizes` contains the length of the list, and of the lists inside it. `py` is the Python
-        expression of the list, and `fill` is the value of all its numbers.
+        `sizes` contains the length of the list, followed by the lengths of the lists inside it,
+        outermost first. `py` is the Python expression of the list, and `fill` is the value of all
+        its numbers, if there is one.
         """
         list_place = place_of(node)
         name = self.new("a")
@@ -282,7 +283,7 @@ class Expressions(Lists):
         return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 
     def array(self, node: ast.expr) -> Any:
-        """Return the value of an expression; a list of constants becomes a table."""
+        """Return the value of an expression, as a table if it is a sequence of constants."""
         value = (
             StaticValue(ast.literal_eval(node))
             if isinstance(node, ast.Tuple) and is_constant(node)
@@ -302,7 +303,10 @@ class Expressions(Lists):
         return self._operator(type(node.op), node.left, node.right, node)
 
     def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Value:
-        """Return the value of `left op right`, for numbers or for whole arrays."""
+        """Return the value of an operator between two expressions: numbers or whole arrays.
+
+        `kind` is the class of the operator in `ast`.
+        """
         a, b = self.operands([left, right], self.value)
         if kind is ast.MatMult:
             return self.product(a, b, "({} @ {})", node)

@@ -197,9 +197,9 @@ class Functions(ArrayFunctions):
     """Calls of functions of single numbers in a scalar loop."""
 
     def is_compiled(self, function: Function, args: list[Value]) -> bool:
-        """Return whether all arguments are single numbers, as many as the function takes.
+        """Return whether a call has single numbers as arguments, as many as the function takes.
 
-        The call is then translated as a function of numbers.
+        Such a call is translated as a function of numbers.
         """
         count = {np.round: 1, np.where: 3, np.clip: 3}.get(function, getattr(function, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
@@ -260,9 +260,10 @@ class Functions(ArrayFunctions):
         )
 
     def _make_of(self, function: Function, args: list[Any], node: ast.AST) -> Make | None:
-        """Return a function for `dispatch` that writes the numba expression of a call.
+        """Return a function that writes the numba code of a call, or None if it is not translated.
 
-        `function` is the called function. The result is None if it is not translated.
+        `function` is the called function. `dispatch` calls the returned function for each
+        combination of operand types.
         """
         if function in EXACT:
             return lambda types, texts: self._exact(function, types[0], texts[0], node)
@@ -311,7 +312,10 @@ class Functions(ArrayFunctions):
     def _rounded(
         self, function: Function, args: list[Num], types: list[str], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, placeholder) of round() to a number of decimals, for Python code only."""
+        """Return (type, zero of the type) of round() with a number of decimals.
+
+        Only the Python code can compute it.
+        """
         return self._python_only(
             function, [a.const or type_code for a, type_code in zip(args, types, strict=True)], node
         )
@@ -319,7 +323,10 @@ class Functions(ArrayFunctions):
     def _python_only(
         self, function: Function, operands: Sequence[str | Constant], node: ast.AST
     ) -> tuple[str, str]:
-        """Return (type, placeholder) of a call that only the Python code can compute."""
+        """Return (type, zero of the type) of a call that only the Python code can compute.
+
+        The numba code has the zero in place of the call, and never runs.
+        """
         r = self.type_of(function, operands, node)
         self.refuse_if(r not in SAMPLES, node, f"{text_of(function)} of {operands[0]}")
         self.require_python(node)

@@ -21,9 +21,10 @@ class Indices(VariableWalk):
         return self.constant(int(n)) if isinstance(n, Known) else Num({"wi": n}, py, bound=LENGTH)
 
     def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
-        """Return the number for each axis if an index selects a single element.
+        """Return the index of a single element, as one number for each axis.
 
-        Return None for a row, a slice or a vector of a list. Raises `Refused` for any other index.
+        Return None if the index selects a row, a slice, or a vector of a list. Any other index
+        raises `Refused`.
         """
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         if (

@@ -31,7 +31,8 @@ SAMPLES: dict[str, Any] = {
     "f8": np.float64(1),
     "no": None,
 }
-# The number of each type. The tag of a variable is the number of its current type.
+# The code of each type, an integer. A variable with several possible types has a tag, another
+# variable that contains the code of the current type.
 CODES = {t: k for k, t in enumerate(SAMPLES)}
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))

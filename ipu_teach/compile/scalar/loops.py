@@ -36,11 +36,11 @@ class Loops(Statements):
     """One method for each kind of loop."""
 
     def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
-        """Translate a loop, again and again until its variables' types and bounds no longer change.
+        """Translate a loop until the types and bounds of its variables no longer change.
 
-        The code of the last translation remains. `head(exits)` writes the loop's first line, and
-        appends the states in which this line ends the loop to `exits`. It returns whether the
-        number of iterations depends on data.
+        The code of the last translation remains. `head(exits)` writes the first line of the loop.
+        It also appends to `exits` the states of the variables with which this line can end the
+        loop. It returns whether the number of iterations depends on data.
         """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
@@ -350,7 +350,9 @@ class Loops(Statements):
         """Return the sequence of an array's elements, or of its rows."""
         if isinstance(array, list):
             array = self.list_of([self.single(x, node) for x in array], node)
-        self.refuse_if(not isinstance(array, Arr), node, "a loop over what is not an array")
+        self.refuse_if(
+            not isinstance(array, Arr), node, "a loop over something other than an array"
+        )
         self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)
@@ -393,10 +395,10 @@ def _returns(body: list[ast.stmt]) -> bool:
 
 
 def _with_known(at_head: State, state: State) -> State:
-    """Return the loop's cached state, with the values of `state` where their properties agree.
+    """Return the loop's cached state, with variables replaced by those of `state` where both agree.
 
-    `at_head` is the state at the start of an iteration, from an earlier translation. The result
-    takes a variable from `state` if its types, bounds and other properties are the same there.
+    `at_head` is the cached state at the start of an iteration, from an earlier translation. Two
+    variables agree if their types, bounds and other properties are the same.
     """
     return {
         name: state[name]

@@ -84,7 +84,10 @@ class Regions(Indices):
         return f"np.int64({raw})" if array.type in INTS and array.type != "u8" else raw
 
     def load(self, array: Arr, keys: list[Num], node: ast.AST) -> Num:
-        """Return an element of an array, and write the code that reads it."""
+        """Write the code that reads an element of an array, and return the element.
+
+        `keys` is the index of the element, as one number for each axis.
+        """
         if not array.readable:
             self.refuse(
                 node,
@@ -143,8 +146,13 @@ class Regions(Indices):
         return Num({array.type: name}, py, data=depends_on_data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
-        """Store a number in an element."""
-        self.refuse_if(not isinstance(value, Num), node, "what is stored is not a single number")
+        """Write the code that stores a number in an element of an array.
+
+        `keys` is the index of the element, as one number for each axis.
+        """
+        self.refuse_if(
+            not isinstance(value, Num), node, "a store of something other than a single number"
+        )
         if not array.writable:
             self._read_only(array, node)
         offset_text = f"np.uintp({self.place(array, keys, node)})"
@@ -180,9 +188,10 @@ class Regions(Indices):
             )
 
     def _marks(self, type_code: str) -> str:
-        """Return the source code that marks an element as stored, such as "= 257".
+        """Return the end of a statement that marks an element as stored, such as "= 257".
 
-        It follows the element of the array of marks. `type_code` is the type of the stored element.
+        The statement begins with the element of the array of marks. `type_code` is the type of the
+        stored element.
         """
         return "|= wbit" if self.multi else f"= {MARKS[int(type_code[1])]}"
 

@@ -140,9 +140,10 @@ class Statements(Expressions):
         self.store(target, self.binary(kind, left, right, node), node)
 
     def _store_target(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
-        """Return the target of x[k] = value: (array, index) or (row or slice of it, None).
+        """Return the target of an assignment such as x[k] = value, as (array, index).
 
-        The index of a single element contains a number for each axis.
+        The index contains a number for each axis. If `target` is a row or a slice, the array is
+        this part of x, and the index is None.
         """
         array = self.value(target.value)
         self.refuse_if(not isinstance(array, Arr), node, "this assignment")
@@ -207,8 +208,8 @@ class Statements(Expressions):
     def unrolled(self, node: ast.expr) -> ast.expr:
         """Return the elements of a generator, comprehension or map() over constants as a tuple.
 
-        It is used for an assignment to several names. Any other expression is returned unchanged.
-        The elements cost the same as if they were written one after the other.
+        This is used for an assignment to several names. The elements cost the same as if they were
+        written one after another. Any other expression is returned unchanged.
         """
         if (
             isinstance(node, ast.Call)
@@ -264,7 +265,7 @@ class Statements(Expressions):
         return list(items) if len(items) <= MOST_UNROLLED else None
 
     def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Value]:
-        """Return the `count` values into which an assignment to several names unpacks a value."""
+        """Return the `count` values that an assignment to `count` names gets from one value."""
         if isinstance(value, StaticValue) and isinstance(value.value, (list, tuple)):
             value = self.table(value.value, node)
         if isinstance(value, Arr) and len(value.dims) == 1:
@@ -312,19 +313,19 @@ class Statements(Expressions):
     # --- branches ---
 
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Write an `if` with two branches, which `yes` and `no` translate.
+        """Write an `if` statement whose condition is the expression `test`.
 
-        The condition is the truth of the expression `test`.
+        `yes` and `no` translate its two branches.
         """
         a = self.num(test)
         self.spend(data=a.data)
         self.branch(a, yes, no)
 
     def branch(self, number: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Write an `if` with two branches, which `yes` and `no` translate.
+        """Write an `if` statement whose condition is the truth of `number`.
 
-        The condition is the truth of `number`. If it is known, only one branch is translated,
-        without `if`.
+        `yes` and `no` translate its two branches. If the condition is known, only one branch is
+        translated, without `if`.
         """
         self.control += number.data
         if number.const is not None:

@@ -36,10 +36,10 @@ class Known(Fixed):
 
 
 class Refused(Exception):
-    """A construct that is not translated.
+    """Raised for a construct of Python that is not translated.
 
-    `why` describes the construct. `line` is its line, or 0 if that is not known yet. `instead` is
-    what a learner could write instead, or "".
+    `why` describes the construct. `line` is its line, or 0 if the line is not known yet. `instead`
+    is what a learner could write instead, or "".
     """
 
     def __init__(self, why: str, line: int = 0, instead: str = "") -> None:
@@ -61,13 +61,14 @@ class Num:
     """A number.
 
     * `alts`: the numba expression of the number, for each of its possible types
-    * `tag`: if there are several types, the numba variable that contains the type's code
+    * `tag`: the numba variable that contains the code of the present type, if there are several
+      types
     * `py`: the Python expression of the number, for all types
     * `data`: whether the number depends on data, so that work on it costs cycles
-    * `const`: its value, or None if the translation does not know it
-    * `bound`: the largest magnitude as a Python integer, or None if unknown
-    * `maybe`: whether it may be unassigned
-    * `affine`: (loop counter, difference from that counter), or None
+    * `const`: the value, or None if the translation does not know it
+    * `bound`: the largest magnitude as a Python integer, or None if it is unknown
+    * `maybe`: whether the variable with this number may be unassigned
+    * `affine`: (loop counter, constant) if the number is their sum, or None
     """
 
     alts: dict[str, str]
@@ -118,7 +119,12 @@ class Arr:
 
 @dataclass(frozen=True)
 class ConstantTable:
-    """A table of constants: its Python expression, and its numba arrays by name."""
+    """A table of constants.
+
+    * `py`: the Python expression of the table
+    * `compiled`: the numba expressions of its arrays, by the name of the array
+    * `values`: its numbers
+    """
 
     py: str
     compiled: dict[str, str]
@@ -168,12 +174,13 @@ class Vec:
 
 @dataclass(frozen=True)
 class LoopSequence:
-    """A sequence over which a `for` iterates: `count` items, of which `item(k)` returns number k.
+    """A sequence over which a `for` loop iterates.
 
-    `py` is the Python expression of the sequence, and `size` that of the number of items. `data` is
-    True if the number of items depends on data. `counted` is True if the Python code, too, loops
-    with a counter and gets the items by number. `bounds` is (first, end, step) of a plain range.
-    `short` is True if there are few iterations.
+    `count` is the number of items, and `item(k)` returns item k. `py` is the Python expression of
+    the sequence, and `size` is the Python expression of the number of items. `data` is True if the
+    number of items depends on data. `counted` is True if the Python code, too, loops with a counter
+    and gets the items by index. `bounds` is (first, end, step) of a plain range. `short` is True if
+    there are few iterations.
     """
 
     count: str

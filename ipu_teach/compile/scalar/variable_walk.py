@@ -16,10 +16,10 @@ class VariableWalk(Arithmetic):
     """Assignments to names, and the merging of variables' recorded values after branches."""
 
     def assign(self, name: str, value: Value, node: ast.AST) -> None:
-        """Write the assignment of a value to a generated variable, and record it in `state`.
+        """Write the assignment of a value to a generated variable, and record the value in `state`.
 
-        A variable with several possible types has a numba variable for each slot, and a tag that
-        contains the type's code.
+        A variable with several possible types has a numba variable for each kind of type. It also
+        has a tag, a numba variable that contains the code of the present type.
         """
         if isinstance(value, Vec):
             value = self._materialised(value)
@@ -119,7 +119,7 @@ class VariableWalk(Arithmetic):
         self.assign(self.scope.prefix + name, value, node)
 
     def fixed(self, a: Any) -> Any:
-        """Return a value that keeps its present content when variables are assigned later."""
+        """Return a copy of a value that does not change when variables are assigned later."""
         if isinstance(a, Arr) and not a.free:
             return self._array(self.new("p"), a)
         if not isinstance(a, Num) or a.const is not None:

@@ -163,8 +163,8 @@ class Writer:
     ) -> Iterator[None]:
         """Return a context in which new operations become the body of a line such as "if x:".
 
-        The line is added to the numba code (`nb`), to the Python code (`py`), or to both. `counter`
-        is the variable of a `for` in the numba code.
+        The line is written to the numba code (`nb`), to the Python code (`py`), or to both. If it
+        is a `for` in the numba code, `counter` is its variable.
         """
         self.begin(Block(nb, py, counter=counter))
         yield
@@ -192,7 +192,7 @@ class Writer:
         self.emit(line, line)
 
     def notify_watch(self, call: str) -> None:
-        """Add a call of a method of `watch`, which is printed only in watched Python code."""
+        """Add a call of a method of `watch`, which is written only in watched Python code."""
         self.operations.append(Line(None, None, f"watch.{call}"))
 
     def new(self, prefix: str = "t") -> str:
@@ -240,9 +240,9 @@ class Writer:
             self.refuse(node, str(error))
 
     def bail(self, condition: str, node: ast.AST) -> None:
-        """Write numba code that stops the vertex and returns the line if `condition` is true.
+        """Write numba code that returns the current line if `condition` is true.
 
-        The Python code then runs this vertex again.
+        This stops the numba code of the vertex, and the Python code runs the vertex again.
         """
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
@@ -282,16 +282,16 @@ class Writer:
     # Methods that count costs
 
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
-        """Count `times` executions of an operation in the current statement.
+        """Count that the current statement executes an operation `times` times.
 
-        `name` is numpy's name of the operation, and `kind` numpy's name of its dtype. If `data` is
-        False, nothing is counted, because the compiler does the operation.
+        `name` is numpy's name of the operation, and `kind` is numpy's name of its dtype. If `data`
+        is False, nothing is counted, because the compiler executes the operation.
         """
         if data:
             self.cost[name, kind, self.spot] += times
 
     def flush(self) -> None:
-        """Write one operation that counts everything spent since the last call of `flush`."""
+        """Write one operation that counts all costs since the last call of `flush`."""
         self.operations.extend(self._counted(self.cost))
         self.cost = Counter()
 
@@ -301,10 +301,11 @@ class Writer:
         return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
     def join_costs(self, other: Counter[Price]) -> list[Operation]:
-        """Return the operations that count the rest of another branch's cost after a join.
+        """Write the cost of the current branch that the other branch of an `if` does not have.
 
-        `other` is that branch's cost. The part that both branches have in common stays uncounted,
-        to be counted once after them. The rest of the current branch's cost is written at once.
+        `other` is the cost of the other branch. The common part of both costs stays uncounted, so
+        that it is counted once after the `if`. Return the operations that count the rest of
+        `other`.
         """
         common = self.cost & other
         self.operations.extend(self._counted(self.cost - common))
@@ -316,8 +317,9 @@ class Writer:
     ) -> None:
         """Count an operation on all elements of a field or array, and add its cycles to `counter`.
 
-        `name` and `kind` are as for `spend`. `times` is a factor before the cycles, as (numba code,
-        Python code), each "" or an expression that ends with " * ".
+        `counter` is a variable of the generated code. `name` and `kind` are numpy's names of the
+        operation and of its dtype. `times` is a factor before the cycles, as (numba code, Python
+        code). Each is "" or an expression that ends with " * ".
         """
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
@@ -350,12 +352,13 @@ class Writer:
     def dispatch(
         self, values: Sequence[Num], make: Make, none: bool = False
     ) -> tuple[dict[str, str], str]:
-        """Write the numba code of `make(types, texts)` for each combination of operand types.
+        """Write the numba code of an operation for each combination of its operands' types.
 
-        `make` receives the type and the numba expression of each operand, and returns those of the
-        result. The numba code selects the combination by the operands' tags. Return (the numba
-        variable of the result for each of its types, the variable that contains the type or "").
-        With `none`, an operand may be None.
+        `make(types, texts)` gets the type and the numba expression of each operand, and returns the
+        type and the numba expression of the result. Numba code selects the combination by the
+        operands' tags. A tag is a variable that contains the code of a number's type. Return (the
+        numba variable of the result for each of its types, the tag of the result or ""). With
+        `none`, an operand may be None.
         """
         values = values if none else [self.not_none(value) for value in values]
         name_count = self.count
@@ -401,10 +404,10 @@ class Writer:
         tag: str,
         make: Make,
     ) -> None:
-        """Write nested `if`s over the operands' possible types, and call `make` in the innermost.
+        """Write nested `if` statements over the operands' possible types.
 
-        `chosen` contains the (type, numba expression) of the operands whose types are already
-        selected.
+        `make` is called in the innermost ones. `chosen` contains the (type, numba expression) of
+        the operands whose types are already selected.
         """
         if len(chosen) == len(values):
             type_code, text = make(

@@ -27,10 +27,13 @@ from ipu_teach.types import Array
 
 
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
-    """Return the calls that run all vertices of a vertex table as a few long regions.
+    """Return the calls that run all vertices of a vertex table as a few long regions, or None.
 
-    `sites` has a site for each group of the table. Return None if the regions of too few
-    neighbouring vertices are adjacent in memory, or the codelet is not elementwise.
+    `sites` has a site for each group of the table. The result is None if one of these is true:
+
+    * the codelet is not elementwise
+    * a field of one element is not the same element for all vertices
+    * the regions of too few neighbouring vertices are adjacent in memory
     """
     first_site = sites[0]
     groups = [site.group for site in sites]
@@ -79,7 +82,7 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 
 
 def _can_join(sites: Sequence[Site]) -> bool:
-    """Return whether all groups run the same elementwise operations as batches."""
+    """Return whether all groups run as batches, by the same elementwise operations."""
     trace = sites[0].group.trace
     can_run = sites[0].memory.backend.runs
     groups = [site.group for site in sites]
@@ -140,7 +143,7 @@ class _Pieces:
         """Append the calls for regions of `length` elements.
 
         `begins` contains the start of each region. `moving` contains 0 for a region of one element,
-        which all pieces share, and 1 for any other.
+        which all pieces share, and 1 for a region that is divided into pieces.
         """
         for first_element in range(0, length, self._limit):
             piece_begins = begins + np.array(moving) * first_element
@@ -187,9 +190,9 @@ def _resize(trace: Trace, length: int) -> Trace:
 
 
 def _steps(trace: Trace) -> list[tuple[object, ...]]:
-    """Return what the operations of a trace do, without the sizes of its regions.
+    """Return what the operations of a trace do, apart from the sizes of its regions.
 
-    Two traces with equal results can run as one.
+    If the results of two traces are equal, the traces can run as one.
     """
     return [
         (op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result)

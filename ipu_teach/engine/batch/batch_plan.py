@@ -113,9 +113,10 @@ class BatchPlan:
         return self.calls
 
     def _pack(self, nest: Nest) -> dict[int, Array]:
-        """Append the calls that copy the inputs that several vertices share (see `packs`).
+        """Append the calls that copy the inputs shared by several vertices, and return the copies.
 
-        Return the copies, by the id of the region.
+        The copies are buffers, by the id of the region. `GroupPlacement.packs` decides which inputs
+        are copied.
         """
         packed: dict[int, Array] = {}
         for root in self.placement.regions:

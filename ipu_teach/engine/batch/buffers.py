@@ -16,15 +16,16 @@ BufferKey = tuple[AnyDType, int]  # A key is (dtype, elements per vertex).
 
 
 def by_stride(strides: Iterable[int]) -> list[int]:
-    """Return the axes in order of descending strides."""
+    """Return the numbers of the axes in the order of descending strides."""
     steps = list(strides)
     return sorted(range(len(steps)), key=lambda axis: -steps[axis])
 
 
 class Buffers:
-    """Buffers for the values of at most `capacity` vertices, which are reused after the last use.
+    """Buffers for the values of at most `capacity` vertices.
 
-    With `side_by_side`, equal elements of all vertices are next to each other.
+    A buffer is used again after the last use of its value. With `side_by_side`, equal elements of
+    all vertices are next to each other in memory.
     """
 
     def __init__(self, xp: Backend, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
@@ -45,9 +46,10 @@ class Buffers:
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
         """Return a free buffer for a value of every vertex.
 
-        Its axes are those of the vertices, of the lengths `lead`, and then those of the value. In
-        memory, the value's axes are in the order of the trace's sample. If `order` has as many axes
-        as the buffer, the axes are in this order in memory instead.
+        Its first axes are those of the vertices, with the lengths `lead`. They are followed by the
+        axes of the value. In memory, the axes of the value are in the order of the sample in the
+        trace. If `order` has as many axes as the buffer, all axes are in this order in memory
+        instead.
         """
         sample = np.asarray(self._trace.samples[value])
         axes_by_stride = by_stride(sample.strides)
@@ -95,11 +97,11 @@ class Buffers:
         lead: tuple[int, ...],
         down: Mapping[int, int],
     ) -> None:
-        """Free the buffer of an operand, so that the result of op `op_number` can use it.
+        """Free the buffer of an operand, so that the result of op number `op_number` can use it.
 
         This is done only if the op is elementwise and uses the operand for the last time. `values`
-        are the arrays of the values so far, `lead` the lengths of the vertices' axes, and `down`
-        the values with another memory order (see `GroupPlacement`).
+        are the arrays of the values so far, and `lead` contains the lengths of the vertices' axes.
+        `down` contains the values that have another memory order (see `GroupPlacement`).
         """
         sample = np.asarray(self._trace.samples[op.result])
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
@@ -120,7 +122,10 @@ class Buffers:
                 return
 
     def release(self, number: int) -> None:
-        """Free the buffers that op `number` has used last. Those of regions stay until the end."""
+        """Free the buffers whose last use is op number `number`.
+
+        The buffers of regions stay until the end of the chunk.
+        """
         for root in self._released.get(number, ()):
             if root in self._held and root not in self._trace.regions:
                 self._give_back(root)

@@ -22,10 +22,10 @@ WINDOW = 16  # Contiguous regions of at least this number of elements are gather
 
 
 class Chunk(Operations):
-    """A chunk of vertices: the nest `piece`, which is a part of the nest `nest`.
+    """The calls for a chunk of vertices.
 
-    `packed` contains the copies of inputs that the vertices of `nest` share, by the id of the
-    region.
+    The vertices are the grid `piece`, which is a part of the larger grid `nest`. `packed` contains
+    the copies of inputs that several vertices of `nest` share, by the id of the region.
     """
 
     def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
@@ -102,11 +102,12 @@ class Chunk(Operations):
                     self.calls.append((scatter, (flat, self.xp.array(index), buffer)))
 
     def _result(self, op_number: int, op: Op, done_stores: set[int]) -> Array:
-        """Append the calls that compute an op's result, and return the array with the result.
+        """Append the calls that compute the result of an op, and return its array.
 
-        A value that depends only on shared regions is computed once, on axes of length 1. If it is
-        written to later, it is then copied for every vertex. `done_stores` receives the number of a
-        store op that is no longer needed, because the result is computed directly in its target.
+        A value that depends only on shared regions is computed once, with axes of length 1. If a
+        later op writes to the value, it is then copied for every vertex. If the result is computed
+        directly in the target of a store op, that op is no longer needed, and its number is added
+        to `done_stores`.
         """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
@@ -233,7 +234,10 @@ class Chunk(Operations):
         return view
 
     def _read(self, op: Op, op_number: int) -> Array:
-        """Return one element: a view, or a copy if it is overwritten before its last use."""
+        """Return one element of every vertex: a view, or a copy.
+
+        It is a copy if the element is overwritten before its last use.
+        """
         source, index = op.args
         element = self.within(self.values[source.id], index)
         root = self.trace.roots[source.id]
@@ -249,7 +253,7 @@ class Chunk(Operations):
     # Methods for stores
 
     def _direct(self, op_number: int, op: Op) -> int | None:
-        """Return the number of the store op into whose target this result is computed, or None.
+        """Return the number of the store op in whose target this result can be computed, or None.
 
         The store must be the only use of the result, and must store all of it.
         """

@@ -28,9 +28,9 @@ _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
-    """Makes the calls for products of matrices of halves.
+    """Returns the calls for products of matrices of halves.
 
-    All products use the same scratch memory, which is as large as the largest copy. With
+    The products share scratch arrays, which grow to the size of the largest copy. With
     `exact=False`, BLAS decides the order of the sums.
     """
 
@@ -41,10 +41,10 @@ class HalfProducts:
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
         """Return the calls that store `left @ right` in `out`; all three are float16.
 
-        Their shapes are (..., m, k), (..., k, n) and (..., m, n). An operand has length 1 along an
-        axis along which all products share it.
+        Their shapes are (..., m, k), (..., k, n) and (..., m, n). If all products along an axis
+        share an operand, this axis of the operand has length 1.
         """
-        # The product is transposed, so that columns are the longer axis.
+        # With more rows than columns, compute the transposed product instead.
         if out.shape[-2] > out.shape[-1]:
             left, right, out = (
                 operand_array.swapaxes(-1, -2) for operand_array in (right, left, out)
@@ -114,7 +114,7 @@ class HalfProducts:
     def _way(self, n: int, count: int) -> str:
         """Return the method for `count` products with `n` columns each.
 
-        The method is "columns" or "vertices", after the innermost axis of the copies, or "blas" if
+        "columns" and "vertices" name the innermost axis of the operands' copies. "blas" is used if
         the order of the sums does not matter.
         """
         if not self._exact:

@@ -1,9 +1,10 @@
 """Join many small products of matrices into a few large ones.
 
-If several vertices in a row share one operand, and their other operands and their results are each
-adjacent in memory, these are treated as one larger matrix: blocks of rows or of columns become a
-single product. BLAS then sums in another order. So this is done only with `Engine(exact=False)`,
-and depends only on shapes and strides.
+The products of several vertices in a row can be joined if the vertices share one operand, and if
+their other operands and their results are each adjacent in memory. Then the adjacent matrices are
+treated as one larger matrix, and the products become one product. BLAS sums the terms of this
+product in another order. So products are joined only with `Engine(exact=False)`. Whether they are
+joined depends only on shapes and strides.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, A
 
 
 def _pays(long: Array, shared: Array, n: int) -> bool:
-    """Return whether a joined product is faster than `n` separate ones.
+    """Return whether one joined product is faster than `n` separate products.
 
     `long` is the operand of which `n` blocks are joined, and `shared` is the other operand.
     """

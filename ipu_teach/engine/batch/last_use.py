@@ -19,8 +19,8 @@ SCALAR_OPS = 4
 def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
     """Return (number of the last op that uses each root, numbers of the ops that store into it).
 
-    Both are dicts by root. An op that uses a view counts as a use of its root. The last use of the
-    return value is `len(trace.ops)`.
+    Both are dicts whose keys are roots. An op that uses a view of a root counts as a use of the
+    root. If the vertex returns a value, the last use of its root is `len(trace.ops)`.
     """
     last_op: dict[int, int] = {}
     store_ops: dict[int, list[int]] = defaultdict(list)
@@ -140,7 +140,7 @@ def live_bytes(trace: Trace, last_op: dict[int, int]) -> int:
 
 
 def only_numbers(trace: Trace) -> bool:
-    """Return whether a trace has only operations on single numbers, and at least SCALAR_OPS.
+    """Return whether a trace has at least SCALAR_OPS operations, all of them on single numbers.
 
     If so, it is faster to place the numbers of all vertices next to each other.
     """
@@ -163,10 +163,10 @@ def only_numbers(trace: Trace) -> bool:
 
 
 def alone_or_backwards(trace: Trace, op: Op) -> bool:
-    """Return whether numpy could give other bits for many vertices than for a single one.
+    """Return whether numpy could give other bits for many vertices than for a single vertex.
 
-    `op` is elementwise. This is so for some powers, for a single half, and for operands with a
-    negative stride. The op must then be called vertex by vertex.
+    `op` is elementwise. Other bits are possible for some powers, for a result of one half per
+    vertex, and for operands with a negative stride. The op must then be called vertex by vertex.
     """
     result = np.asarray(trace.samples[op.result])
     power = op.fn in (np.power, operator.pow)
@@ -185,11 +185,11 @@ _SUMMING = {np.mean, np.std, np.var}
 
 
 def along_an_axis(trace: Trace, op: Op) -> bool:
-    """Return whether an op's function, called once for all vertices, certainly gives the same bits.
+    """Return whether one call of an op's function for all vertices certainly gives the same bits.
 
-    This is so if the function is argmax, argmin, or `accumulate` of a ufunc whose bits do not
-    depend on the memory layout, and the only option is `axis`, an integer: these process the
-    elements along this axis in order.
+    The function must be argmax, argmin, or `accumulate` of a ufunc whose bits do not depend on the
+    memory layout. The only option must be `axis`, an integer. These functions process the elements
+    along this axis in order.
     """
     if op.kind != "each" or len(op.args) != 1 or not isinstance(op.args[0], Ref):
         return False

@@ -45,10 +45,10 @@ class Operations:
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
-        """Return the array of an argument of an op: first the vertices' axes, then the value's.
+        """Return the array of an op's argument: the vertices' axes, followed by the value's axes.
 
-        Axes of length 1 are inserted so that there are at least `rank` axes of the value. An
-        argument that is not traced has no axes of the vertices.
+        Axes of length 1 are inserted so that the value has at least `rank` axes. An argument that
+        is not traced is the same for all vertices, and has no axes for them.
         """
         if not isinstance(value, Ref):
             return self.xp.operand(value)
@@ -79,7 +79,7 @@ class Operations:
             kinds.get(op.kind, self._each)(op, out)
 
     def _lined_up(self, op: Op, out: Array) -> list[Any]:
-        """Return the arrays of an op's arguments, with axes so that they broadcast to `out`."""
+        """Return the arrays of an op's arguments, in a shape that broadcasts to `out`."""
         return [self.operand(a, out.ndim - self.axes) for a in op.args]
 
     def _ufunc(self, op: Op, out: Array) -> None:
@@ -181,13 +181,13 @@ class Operations:
         )
 
     def vertex_name(self, number: int) -> str:
-        """Return the name of a vertex, by its number among these vertices."""
+        """Return the name of vertex `number` of these vertices."""
         raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:
-        """Append a call with the same bits as a call of the op's function for each vertex.
+        """Append calls with the same bits as a separate call of the op's function for each vertex.
 
-        If one call for all vertices certainly gives these bits, it is that call.
+        A single call for all vertices is used if it certainly gives these bits.
         """
         if by_rows(self.trace, op):
             options = {name: value for name, value in op.kwargs.items() if name != "axis"}

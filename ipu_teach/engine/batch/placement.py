@@ -19,7 +19,7 @@ from ipu_teach.types import Array
 
 # A region that vertices share is copied once per step if it has at most this size.
 PACK_BYTES = 64 * 1024 * 1024
-# Longer rows are summed in place as fast as they would be gathered.
+# Rows of more elements are summed as fast in place as after a copy to a buffer.
 SHORT_ROW = 8
 
 
@@ -65,10 +65,10 @@ class GroupPlacement:
         return [axes + axis, *range(axes), *own]
 
     def packs(self, root: int, nest: Nest) -> bool:
-        """Return whether a region is copied to a buffer once, before all vertices of a nest.
+        """Return whether a region is copied to a buffer once for all vertices of a nest.
 
-        This is so for inputs that several vertices share and that cannot be used in place, if the
-        copy has at most `PACK_BYTES` bytes.
+        The region must be an input that several vertices of the nest share and that cannot be used
+        in place. The copy must have at most `PACK_BYTES` bytes.
         """
         region = self.regions[root]
         if (
@@ -118,7 +118,7 @@ class GroupPlacement:
 
 
 def place_group(site: Site) -> GroupPlacement:
-    """Return the decision which of a group's regions are used in place."""
+    """Return which of a group's regions are used in place, and the order of its vertices."""
     group = site.group
     trace = site.group.trace
     regions = {

@@ -19,7 +19,7 @@ from ipu_teach.types import Array
 
 
 class Products:
-    """Makes the calls for the products of one group.
+    """Returns the calls for the products of one group.
 
     With `exact`, the results have the bits of the plain vertex loop.
     """
@@ -42,8 +42,8 @@ class Products:
     ) -> list[Call]:
         """Return the calls that store `left_operand @ right_operand` in `out`, for all vertices.
 
-        `ranks` are the numbers of axes of one vertex's operands, 1 or 2. `joins` is True if neither
-        operand is a constant.
+        `ranks` contains the number of axes of each operand in one vertex, 1 or 2. `joins` is True
+        if neither operand is a constant.
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (left_operand, right_operand, out))]

@@ -19,9 +19,9 @@ LEAST_SHARE = 256  # A share with fewer vertices is not worth a thread.
 
 
 def shares(site: Site) -> list[Site]:
-    """Return one site for each thread; their numbers of vertices differ by at most one.
+    """Return a site for each thread, with nearly equal numbers of vertices.
 
-    Return [site] if a thread would get fewer than 256 vertices.
+    If a thread would get fewer than `LEAST_SHARE` vertices, return [site].
     """
     group = site.group
     threads = site.mode.threads
@@ -36,7 +36,7 @@ def shares(site: Site) -> list[Site]:
 def run_parallel(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
     """Run several lists of calls at the same time, and wait for all of them.
 
-    Then raise the first error, or the interruption: no thread may write to memory after this
+    Only then raise the first error, or the interruption. So no thread writes to memory after this
     function has ended.
     """
     waiting: list[Future[None]] = []

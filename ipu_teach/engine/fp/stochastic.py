@@ -6,11 +6,12 @@ numbers, such as literals, are rounded to nearest.
 
 Every worker has a generator (`Registers.generators`). Each time a compute set runs in which a
 vertex may round stochastically, each worker draws one word, a random number. Vertex number n of the
-compute set uses the word of worker n modulo 6 of its tile; a MultiVertex uses the words of all
-workers. The vertex's random bits follow from the word and n, as `types.generator.counted` defines.
-Each store uses 32 of these bits per element, in order, starting at the next multiple of 64 bits. So
-no bit depends on the order in which vertices run, on how many run at a time, or on the way they
-run.
+compute set uses the word of one worker of its tile. The id of this worker is n modulo the number of
+workers, which is 6 on the IPU. A MultiVertex uses the words of all workers.
+
+The random bits of the vertex follow from the word and n, as `types.generator.counted` defines. Each
+store uses 32 of these bits per element, in order, starting at the next multiple of 64 bits. So no
+bit depends on the order in which vertices run, on how many run at a time, or on the way they run.
 """
 
 from __future__ import annotations
@@ -31,10 +32,9 @@ from ipu_teach.types.rounding import AnyDType
 class StochasticRounding:
     """The random bits for rounding in the vertices of one group.
 
-    `keys` (uint64[vertices, workers]) are the keys from which the random words follow; each run of
-    the compute set has new keys. `chosen` (bool[vertices]) is True for vertices that round
-    stochastically, which depends on their tile. With `watched`, an overflow raises
-    `FloatingPointError`.
+    `keys` (uint64[vertices, workers]) determine the random words. They are replaced in each run of
+    the compute set. `chosen` (bool[vertices]) is True for vertices that round stochastically, which
+    depends on their tile. With `watched`, an overflow raises `FloatingPointError`.
     """
 
     def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
@@ -58,9 +58,9 @@ class StochasticRounding:
     def rounded(self, values: Array, members: Array | slice, worker: int, first_word: int) -> Array:
         """Return `values` (vertices, ...) rounded to halves.
 
-        `members` are the indices of the vertices in the group, and `worker` selects one of the keys
-        of each vertex. The random words of a vertex start at word `first_word` of those that follow
-        from its key.
+        `members` are the indices of the vertices in the group. Each vertex uses its key with the
+        index `worker`. A key determines a series of random words, of which those from `first_word`
+        on are used.
 
         :raises FloatingPointError: with `watched`, if a finite value becomes infinite.
         """
@@ -76,7 +76,10 @@ class StochasticRounding:
 
 
 def draw(registers: Registers, roundings: list[StochasticRounding]) -> None:
-    """Let every worker draw the random number for this run of a compute set."""
+    """Let every worker draw a random number, and set the new keys of all `roundings`.
+
+    This happens once in each run of a compute set.
+    """
     words = registers.draw()
     for rounding in roundings:
         rounding.begin(words)
@@ -109,7 +112,7 @@ class RoundedStores:
         self.bytes_per_vertex = 16 * num_elements
 
     def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:
-        """Return the call that stores `source` into `place`, or None if it rounds to nearest.
+        """Return the call that stores `source` into `place`, or None for rounding to nearest.
 
         `store_number` is the number of the store in the trace. The first axes of `place` are those
         of the vertices.
@@ -129,16 +132,17 @@ class RoundedStores:
 
 
 def words_of(elements: int) -> int:
-    """Return the number of 64-bit words that a store of `elements` elements takes."""
+    """Return the number of 64-bit random words that a store of `elements` elements uses."""
     return -(-elements // 2)
 
 
 class StoredHalf(OnePtrArray):
-    """A HALF field of one vertex: a float16 array, and its views, that handles stores.
+    """A HALF field of one vertex, or a view of it, that handles the stores into it.
 
-    Wider floats are rounded stochastically with words from `stream` (a key, and the number of the
-    next word). If `overflows` has an entry since the last store, infinities become NaN, or raise
-    `FloatingPointError` if `stops` is True. If its layout is ONE_PTR, it has no length.
+    `stream` is (key, number of the next random word), or None. If it is not None, wider floats are
+    rounded stochastically with these words. `overflows` lists the overflows that were reported
+    since the last store. If there are any, a store replaces infinities by NaN, or raises
+    `FloatingPointError` if `stops` is True. A field whose layout is ONE_PTR has no length.
     """
 
     stream: Array | None = None

@@ -52,9 +52,11 @@ MOST_ALARMS = 3
 
 @dataclass(frozen=True)
 class FloatingPoint:
-    """The exceptions that stop the run on a tile: `inv`, `div0`, `oflo`.
+    """The floating-point exceptions that stop the run on a tile.
 
-    With `nan`, halves that overflow become NaN. With `stops`, such an overflow also stops the run.
+    `inv`, `div0` and `oflo` are True if an invalid operation, a division by zero or an overflow
+    stops the run. With `nan`, halves that overflow become NaN. With `stops`, such an overflow also
+    stops the run.
     """
 
     inv: bool
@@ -66,7 +68,7 @@ class FloatingPoint:
     @classmethod
     @cache
     def of(cls, bits: int) -> FloatingPoint | None:
-        """Return the meaning of the bits of FP_CTL, or None for arithmetic that never traps."""
+        """Return the exceptions that the bits of FP_CTL switch on, or None if there are none."""
         flags = [bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)]
         return cls(*flags) if any(flags) else None
 
@@ -78,8 +80,8 @@ class FloatingPoint:
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """Return a context in which numpy raises errors for exceptions that stop the vertex.
 
-        With `nan` and without `oflo`, numpy instead appends overflows to `overflows`. A store of
-        halves removes them.
+        With `nan` and without `oflo`, an overflow raises no error. Instead, its name is appended to
+        `overflows`, and the next store of halves removes it.
         """
         overflow = "ignore"
         if self.oflo:
@@ -98,7 +100,7 @@ class FloatingPoint:
 class TrapWatch:
     """The floating-point exceptions that stop each vertex of a group.
 
-    They follow from the bits of the control register FP_CTL on the vertex's tile.
+    They are determined by the bits of the control register FP_CTL on the tile of the vertex.
     """
 
     def __init__(self, codes: Array) -> None:
@@ -128,10 +130,10 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 
 
 class Guarded:
-    """Batches of vertices that may trap.
+    """Runs batches of vertices that may trap: a floating-point exception may stop them.
 
     If numpy reports an exception, the changes of the batches are undone, and the plain vertex loop
-    runs instead. It names the vertex, stores NaN where necessary, or finds that there is no
+    runs instead. The loop names the vertex, stores NaN where necessary, or finds that there is no
     exception. After `MOST_ALARMS` runs in a row with an exception, only the loop runs.
     """
 

@@ -66,7 +66,7 @@ def is_loaded(text: str) -> bool:
 
 @cache
 def is_cached(text: str, folder: Path) -> bool:
-    """Return whether the cache had the numba code `text` when this function was first called.
+    """Return whether the numba code `text` was in the cache when this function was first called.
 
     The cached machine code may be for another processor.
     """
@@ -181,9 +181,8 @@ _callbacks: list[Any] = []  # The callbacks must live as long as compiled loops 
 def _in_c(function: Callable[..., float], count: int) -> int:
     """Return the address of a C function of `count` doubles that calls a Python function.
 
-    The Python function must be written in C, as those of `math` are: then no Python code runs
-    during the call, and no interruption is raised there. If it raised an error, the error would be
-    lost.
+    `function` must be written in C, as the functions of `math` are. So no Python code runs during
+    the call, and no interruption is raised. If `function` raises an error, the error is lost.
     """
     double = ctypes.c_double
     _callbacks.append(ctypes.CFUNCTYPE(double, *[double] * count)(function))
@@ -195,9 +194,9 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """Return (address of a ufunc's inner loop, address of the loop's data), or None.
 
     `types` are the type letters of the loop. The addresses are read from the ufunc's C object. The
-    result is None if other fields of the object differ from the values that Python reports. It is
-    also None if the ufunc has no such loop, or if a call by the address gives another result. If
-    `ufunc` is not a ufunc, the loop is a C function that calls it.
+    result is None if other fields of the object differ from the values that Python reports, if the
+    ufunc has no such loop, or if a call by the address gives another result. If `ufunc` is another
+    Python function, the loop is a C function that calls it.
     """
     if not isinstance(ufunc, np.ufunc):
         return _in_c(ufunc, len(types) - len("->d")), 0

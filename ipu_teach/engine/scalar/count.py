@@ -27,7 +27,7 @@ from ipu_teach.types.regions import FieldArrays
 
 
 class Counting:
-    """The translated Python code of a group, which runs in addition to the plain vertex loop.
+    """The translated Python code of a group, run in addition to the plain vertex loop.
 
     It counts the cycles, the stores, and the elements that workers access.
     """
@@ -52,11 +52,12 @@ class Counting:
         positions_by_field: Mapping[str, Sequence[slice | Array]],
         vertex_floats: VertexFloats | None,
     ) -> None:
-        """Run the Python code of one vertex, and count its cycles, stores and races of workers.
+        """Run the translated Python code of one vertex, and count what the vertex does.
 
-        The code changes `regions` as compute() does. `vertex_number` is the vertex's number in the
-        group. `positions_by_field` has the positions in memory of the arrays of each field. If the
-        code fails, the cycles are `UNKNOWN`, and nothing else is counted.
+        Its cycles, its stores and races between its workers are counted. The code changes `regions`
+        as compute() does. `vertex_number` is the index of the vertex in the group.
+        `positions_by_field` has the positions in memory of the arrays of each field. If the code
+        fails, the cycles are `UNKNOWN`, and nothing else is counted.
 
         :raises ComputeSetRaceError: if workers of the vertex race, and the engine checks races.
         """

@@ -25,14 +25,14 @@ TextArgument = FieldArrays | memoryview  # An argument of the Python code.
 
 
 class FieldPlace:
-    """One field of every vertex, with its place in the buffer `flat`.
+    """One field of every vertex, as a part of the buffer `flat`.
 
-    `offsets` is int64[vertices], the position of each vertex's first element in `flat`. `dims`
-    contains (length, stride) of each axis, in elements. `index` is int64[vertices, elements], the
-    positions in memory of a copied field. It is None for a field that stays in memory, because the
-    field has the same strides for every vertex. With `packed`, the field is always copied. A list
-    of vectors is always copied, too: `rows` contains (start, length) of each vector, relative to
-    the vertex's first element.
+    `offsets` is int64[vertices], the index in `flat` of each vertex's first element. `dims`
+    contains (length, stride) of each axis, in elements. If the field is copied to its own buffer,
+    `index` is int64[vertices, elements], the positions of its elements in memory. If the field
+    stays in memory, which requires the same strides for every vertex, `index` is None. With
+    `packed`, the field is always copied. A list of vectors is always copied, too. Its `rows`
+    contains (start, length) of each vector, relative to the vertex's first element.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class FieldPlace:
         return slice(int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1)
 
     def put_back(self, flat: Array, before: Array, vertex: int) -> None:
-        """Restore the elements of one vertex in `flat` from `before`, a copy of its `span`.
+        """Restore the elements of one vertex in `flat`, which has as many elements as the buffer.
 
-        `flat` has as many elements as the buffer.
+        `before` is an earlier copy of the slice `span` of `flat`.
         """
         if before.size:
             self._of(flat, vertex, 0)[...] = self._of(before, vertex, self.span.start)
@@ -105,7 +105,7 @@ class FieldPlace:
     def _of(self, flat: Array, vertex: int, first_element: int) -> Array:
         """Return the elements of one vertex in `flat`.
 
-        `flat` is the buffer from element `first_element` on.
+        `flat` has the elements of the buffer from number `first_element` on.
         """
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
@@ -134,8 +134,7 @@ class FieldPlace:
 class Fields:
     """All fields of the vertices of a group.
 
-    `defined` has a byte for each byte of memory; a byte that is not 0 says that the memory was
-    written.
+    `defined` has a byte for each byte of memory, which is not 0 if that byte of memory was written.
     """
 
     def __init__(
@@ -258,10 +257,10 @@ class Fields:
                 self.defined[name][stored] = mark_of(self.defined[name])
 
     def race(self) -> tuple[int, str, list[int], int, int] | None:
-        """Return (vertex, field, element, writers, readers) of a race between workers, or None.
+        """Return a race between workers as (vertex, field, element, writers, readers), or None.
 
-        `element` is the index of an element in the field. `writers` and `readers` are bit masks, in
-        which bit k stands for worker k.
+        `element` is the index of an element in the field. `writers` and `readers` are integers
+        whose bit k is set if worker k wrote or read the element.
         """
         for name, written in self.marks.items() if self.code.multi else ():
             conflict = first_conflict(written, self.reads[name])
@@ -282,7 +281,10 @@ def parts_of(region: FieldArrays) -> list[Array]:
 
 
 def index_of(element: int, region: FieldArrays) -> list[int]:
-    """Return the index of an element from its number among all elements of a field."""
+    """Return the index of an element whose number among all elements of the field is `element`.
+
+    If the field is a list, the index begins with the index in the list.
+    """
     for part_number, part_array in enumerate(parts_of(region)):
         if element < part_array.size:
             return [
@@ -294,9 +296,10 @@ def index_of(element: int, region: FieldArrays) -> list[int]:
 
 
 def first_conflict(written: Array, read: Array) -> int | None:
-    """Return the first element that one worker writes and another worker reads or writes, or None.
+    """Return the index of the first element for which two workers conflict, or None.
 
-    In `written` and `read`, an element has the bit of each worker that wrote or read it.
+    Two workers conflict if one writes the element and the other reads or writes it. In `written`
+    and `read`, bit k of an element is set if worker k wrote or read the element.
     """
     conflicts = np.flatnonzero(
         ((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0))
@@ -311,5 +314,5 @@ def elements(defined: Array, size: int) -> Array:
 
 
 def mark_of(flat: Array) -> int:
-    """Return the value that marks a written element in the array `flat`: a 1 in each byte."""
+    """Return the integer that marks an element as written in the array `flat`: a 1 in each byte."""
     return int(np.iinfo(flat.dtype).max) // 255

@@ -25,11 +25,11 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     """Return the source code of a Python module, whose function `vertex` runs one vertex.
 
     The function is `vertex(worker, workers, most, longer, fields…, marks…, reads…)`. It returns the
-    cycles in units of 1/`UNIT` cycle, inverted (~) if compute() returns false. At the start of a
-    loop's iteration, if it has counted more than `most` of these units, it calls `longer(cycles)`
-    for a new limit, which may raise an error to end the vertex. It raises an error where compute()
-    does. If it is `watched`, it reports to `watch` (see `observer.watch`) the statements that run
-    and the iterations of loops.
+    cycles in units of 1/`UNIT` cycle. The result is inverted (~) if compute() returns false. Each
+    iteration of a loop begins with a check: if more than `most` units are counted, `longer(cycles)`
+    is called. It returns the next limit, or raises an error to end the vertex. The function raises
+    an error where compute() does. With `watched`, it reports the statements that run and the
+    iterations of loops to `watch` (see `observer.watch`).
     """
     args = [
         "worker",
@@ -80,10 +80,11 @@ def compiled_text(
     """Return the source code of a module for numba, whose function `run` runs several vertices.
 
     The function is `run(first, last, workers, starts, dims, stop, loops, cycles, returned, fields…,
-    marks…, reads…)`. `starts` is int64[vertices, fields], the start of each field; for `dims` see
-    `dims_of`. `unit_stride_fields` contains the fields whose last axis has stride 1. With
-    `has_byte_marks`, the marks of workers are bytes. `run` returns the vertex at which it cannot
-    continue or was stopped, or else `last`.
+    marks…, reads…)`. `starts` is int64[vertices, fields], the start of each field. For `dims`, see
+    `dims_of`. `unit_stride_fields` contains the names of the fields whose last axis has stride 1.
+    With `has_byte_marks`, each mark of workers is one byte, and otherwise eight. If `run` cannot
+    continue with a vertex or is stopped, it returns the number of the vertex. Otherwise it returns
+    `last`.
     """
     arrays = [
         *(f"f_{field_name}" for field_name in code.fields),

@@ -50,7 +50,8 @@ class CodeletFunctions:
     def addresses(self) -> Array:
         """Return the addresses of numpy's inner loops that the numba code calls.
 
-        The result is [0] if one of them is not as expected; `compiles` is then set to False.
+        The result is [0] if there are no such loops. It is also [0] if one of them is not as
+        expected. Then `compiles` is set to False.
         """
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
@@ -67,9 +68,10 @@ class CodeletFunctions:
     ) -> Caller:
         """Return a function that runs one vertex by the Python code.
 
-        It returns the cycles of the slowest worker, in units of 1/16 cycle, inverted (~) if
-        compute() returns false. `regions` are the arguments that `Fields.arguments` returns;
-        `limit` and `longer` are `most` and `longer` of `python_text`.
+        The function returns the cycles of the slowest worker, in units of 1/16 cycle. The result is
+        inverted (~) if compute() returns false. `regions` are the arguments that `Fields.arguments`
+        returns. `limit` and `longer` are the arguments `most` and `longer` of the function in
+        `python_text`.
         """
         call_of_worker = [
             partial(self.python, worker, workers, limit, longer, *regions)

@@ -67,9 +67,9 @@ def _place(context, builder, kind, array, at):
 def _over(context, builder, signature, args, arrays, steps, counts):
     """Write a call of an inner loop of numpy that takes matrices, for one set of operands.
 
-    `arrays` are the indices in `args` of the arrays. Each array except the last is followed by the
-    index of the matrix's first element. `steps` are the strides of the matrices in elements, and
-    `counts` the lengths of their axes.
+    `arrays` contains the index of each array in `args`. Each array except the last is followed in
+    `args` by the number of its first element. `steps` are the strides of the matrices in elements,
+    and `counts` are the lengths of their axes.
     """
     element_bytes = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
     first_elements = [*(args[argument_index + 1] for argument_index in arrays[:-1]), _whole(0)]
@@ -94,7 +94,7 @@ def _over(context, builder, signature, args, arrays, steps, counts):
 
 
 def _whole(n):
-    """Return an LLVM constant of type int64."""
+    """Return the LLVM constant `n` of type int64."""
     return ir.Constant(ir.IntType(64), n)
 
 
@@ -345,10 +345,10 @@ def range_len(a, b, s):
 
 @exact
 def slice_end(x, n, s):
-    """Return the first or last index of a slice, `x`, as a number from -1 to n.
+    """Return the start or stop `x` of a slice as Python limits it, a number from -1 to n.
 
-    `n` is the length of the axis, and `s` the step of the slice. Negative indices count from the
-    end.
+    `n` is the length of the axis, and `s` is the step of the slice. A negative `x` counts from the
+    end of the axis.
     """
     if x < 0:
         x += n
@@ -359,5 +359,5 @@ def slice_end(x, n, s):
 
 @exact
 def product_fits(a, b):
-    """Return whether the magnitude of a * b is below 2**61."""
+    """Return whether the magnitude of a * b, computed in double precision, is below 2**61."""
     return abs(np.float64(a) * np.float64(b)) < 2.0**61

@@ -53,7 +53,7 @@ CHOSEN = ContextVar("way of scalar loops", default="")
 def chosen(way: str) -> Iterator[None]:
     """Return a context in which scalar loops run only as "python" or only as "compiled" code.
 
-    It is for tests, and within checks. Processor time is not measured.
+    It is used by tests. In the context, processor time does not decide which code runs.
     """
     before = CHOSEN.set(way)
     try:
@@ -63,21 +63,23 @@ def chosen(way: str) -> Iterator[None]:
 
 
 class _Long(BaseException):
-    """Raised when a vertex takes so long that compiling pays."""
+    """Raised when a vertex takes so long that compiling its loop is worthwhile."""
 
 
 class _Patience:
-    """The processor time, `until`, at which the Python code has to give up a vertex."""
+    """The time limit of the Python code.
+
+    `until` is the processor time at which the code ends a vertex.
+    """
 
     until = inf
 
     def longer(self, cycles: int) -> int:
-        """Return the number of cycles after which to call this again.
+        """Return the number of cycles at which the loops of a vertex call this method again.
 
-        `cycles` is the number so far. Both are in units of 1/16 cycle. Loops call it at the start
-        of an iteration.
+        `cycles` is the number of cycles so far. Both are in units of 1/16 cycle.
 
-        :raises _Long: if the processor time is over.
+        :raises _Long: if the processor time has reached `until`.
         """
         if process_time() > self.until:
             raise _Long
@@ -144,9 +146,9 @@ class ScalarRun:
                 raise race_of(self.group, *race)
 
     def _all(self) -> None:
-        """Run all vertices, the first by the Python code and the rest by the numba code.
+        """Run all vertices: the first by the Python code, and the rest by the numba code.
 
-        Which vertices each of the two runs depends on the time that compiling takes.
+        The time that compiling takes decides how many vertices each code runs.
         """
         begin_seconds = process_time()
         first_vertex = 0
@@ -162,8 +164,8 @@ class ScalarRun:
     def pays(self) -> bool:
         """Return whether to run the numba code at once.
 
-        That is so if it is compiled already, or if past runs took long enough to be worth
-        compiling.
+        It runs at once if it is compiled already, or if past runs took long enough to make
+        compiling worthwhile.
         """
         wait = self._wait()
         return wait == 0 or self.program.spent > PATIENCE * wait
@@ -178,8 +180,9 @@ class ScalarRun:
     def _by_python(self, first_vertex: int, end_vertex: int, wait_seconds: float = inf) -> int:
         """Run the vertices from `first_vertex` to before `end_vertex` by the Python code.
 
-        `wait_seconds` is the time after which the numba code could run. Return the first vertex
-        that is left to it, or `end_vertex`.
+        `wait_seconds` is the processor time until the numba code could run. If the remaining
+        vertices are expected to take longer, the Python code ends early. Return the first vertex
+        that did not run, or `end_vertex`.
         """
         begin_seconds = process_time()
         next_look = FIRST_LOOK
@@ -229,7 +232,7 @@ class ScalarRun:
         return call
 
     def _warn(self, v: int) -> None:
-        """Show warnings about unsuitable matrices that vertex `v` has used."""
+        """Show the warnings about unsuitable matrices that vertex `v` has passed to np.linalg."""
         table = self.group.table
         row = int(self.group.rows[v])
         warn_of_noted(table.codelet, lambda: vertex_name(table, row))
@@ -317,9 +320,9 @@ class ScalarRun:
         ]
 
     def _in_pieces(self, run: Loop, first_vertex: int) -> int:
-        """Run the loop here, in short pieces, so that Python can check for interruptions.
+        """Run the loop in this thread, in short pieces, so that Python can check for interruptions.
 
-        Return the vertex at which it ended.
+        Return the vertex at which the loop ended.
         """
         num_vertices = PIECE
         while first_vertex < self.count:
@@ -334,9 +337,9 @@ class ScalarRun:
         return first_vertex
 
     def _beside(self, run: Loop, first_vertex: int) -> int:
-        """Run a possibly endless loop in its own thread, while this thread waits for interruptions.
+        """Run a possibly endless loop in another thread, while this thread waits for interruptions.
 
-        Return the vertex at which it ended.
+        Return the vertex at which the loop ended.
         """
         job = _pool(os.getpid()).submit(run, first_vertex, self.count, *self.arguments)
         try:
