@@ -212,8 +212,8 @@ class Lowering:
                 remote_op = remote_readers[0] if remote_readers else op
                 raise remote_op.error(
                     f"Stage {remote_op.stage} uses the variable {op.inputs[0].name!r}. This "
-                    f"variable is in stage {home} and changes with each micro-batch, so its copy in "
-                    f"stage {remote_op.stage} would be out of date.",
+                    f"variable is in stage {home}, and changes with each micro-batch, "
+                    f"so its copy in stage {remote_op.stage} would be out of date.",
                     f"use the variable only in stage {home}.",
                 )
 
