@@ -415,8 +415,8 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     except FileNotFoundError:
         raise DatasetError(f"""The file {file.name} does not exist.
             where: {file}
-            next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by
-            itself.""") from None
+            next:  Check the path. To find or download the files of MNIST, call
+            datasets.mnist().""") from None
     except OSError as error:
         raise DatasetError(f"""The file {file.name} cannot be read:
             {error.strerror or _one_line(error)}.
@@ -538,8 +538,8 @@ def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
         raise DatasetError(f"""The download of {final_path.name} cannot be stored:
             {error.strerror or _one_line(error)}.
             where: {final_path.parent}
-            next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use
-            datasets.digits(), which comes with the kit.""") from error
+            next:  Make room there, or set XDG_CACHE_HOME to a folder that you may write.
+            Without MNIST, use datasets.digits(), which comes with the kit.""") from error
 
 
 def _claim(final_path: Path, timeout: float) -> Path:
@@ -596,7 +596,7 @@ def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
     raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times:
         {last_problem}.
         where: {url}
-        next:  Call datasets.mnist() again, which continues where it stopped; or use
+        next:  Call datasets.mnist() again, which continues where it stopped. Without MNIST, use
         datasets.digits(), which comes with the kit.""")
 
 
@@ -654,8 +654,8 @@ def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTP
         name = url.rpartition("/")[2]
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
             where: {url}
-            next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use
-            datasets.digits(), which comes with the kit.""") from None
+            next:  Check the address in IPU_TEACH_MNIST_URL, or unset it to use the default.
+            Without MNIST, use datasets.digits(), which comes with the kit.""") from None
     except urllib.error.URLError as error:
         raise _OfflineError(_one_line(error.reason)) from None
     except TimeoutError:
@@ -707,5 +707,5 @@ def _stalled(url: str, num_bytes: int, timeout: float) -> DatasetError:
     return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: the server sent
         nothing for {timeout:g} s, after {num_bytes:,} bytes.
         where: {url}
-        next:  Call datasets.mnist() again, which continues where it stopped; or use
+        next:  Call datasets.mnist() again, which continues where it stopped. Without MNIST, use
         datasets.digits(), which comes with the kit.""")

@@ -160,7 +160,7 @@ class DeviceManager(WithoutSome):
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
-                next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same
+                next:  ask for TargetType.IPU_MODEL, which runs the same program with the same
                 values.""")
         if target_type is TargetType.CPU:
             return [Device.create_cpu_device()]

@@ -40,8 +40,8 @@ REPLACE = (
     "datasets.mnist() then downloads it again."
 )
 AGAIN = (
-    "  next:  Call datasets.mnist() again, which continues where it stopped; or use "
-    "datasets.digits(), which comes with the kit."
+    "  next:  Call datasets.mnist() again, which continues where it stopped. Without "
+    "MNIST, use datasets.digits(), which comes with the kit."
 )
 
 
@@ -496,7 +496,7 @@ def test_read_idx_on_what_is_no_file(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "The file none does not exist.\n"
         f"  where: {tmp_path / 'none'}\n"
-        "  next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by itself."
+        "  next:  Check the path. To find or download the files of MNIST, call datasets.mnist()."
     )
     with pytest.raises(DatasetError) as caught:
         datasets.read_idx(tmp_path)
@@ -992,8 +992,8 @@ def test_server_that_refuses(server: Server, cache: Path) -> None:
     assert str(caught.value) == (
         "The server refused to send t10k-images-idx3-ubyte.gz: 404 Not Found.\n"
         f"  where: {server.url}/t10k-images-idx3-ubyte.gz\n"
-        "  next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); "
-        "or use datasets.digits(), which comes with the kit."
+        "  next:  Check the address in IPU_TEACH_MNIST_URL, or unset it to use the "
+        "default. Without MNIST, use datasets.digits(), which comes with the kit."
     )
     assert names(cache) == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
 
@@ -1068,8 +1068,8 @@ def test_cache_that_cannot_be_written(server: Server, cache: Path) -> None:
     assert re.fullmatch(
         rf"The download of {re.escape(FIRST)} cannot be stored: [^\n]+\.\n"
         rf"  where: {re.escape(str(cache))}\n"
-        r"  next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; "
-        r"or use datasets\.digits\(\), which comes with the kit\.",
+        r"  next:  Make room there, or set XDG_CACHE_HOME to a folder that you may write\. "
+        r"Without MNIST, use datasets\.digits\(\), which comes with the kit\.",
         str(caught.value),
     )
     assert server.asked == []

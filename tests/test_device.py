@@ -52,7 +52,7 @@ def test_hardware_is_said_not_to_be_there() -> None:
         DeviceManager().get_devices(TargetType.IPU, 1)
     assert str(caught.value) == (
         "No IPU hardware is attached: this kit simulates the chip.\n"
-        "  next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same values."
+        "  next:  ask for TargetType.IPU_MODEL, which runs the same program with the same values."
     )
 
 
