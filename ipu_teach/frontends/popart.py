@@ -850,7 +850,7 @@ class InferenceSession:
         :raises ModelError: if an id does not belong to a variable.
         """
         for name, array in io.weights.items():
-            value = ir.values.named_value(self._model, name)
+            value = ir.values.named_variable(self._model, name)
             np.copyto(array, np.broadcast_to(np.asarray(value.initial), value.shape))
 
     def modelToHost(self, path: str | PathLike[str]) -> None:

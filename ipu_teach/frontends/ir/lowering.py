@@ -29,6 +29,7 @@ from ipu_teach.frontends.ir.values import (
     Row,
     Value,
     misuse,
+    named_variable,
     row_of,
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
@@ -802,12 +803,6 @@ class Run:
             self.engine.run()
         return outputs
 
-    def _named(self, name: str) -> Value:
-        """Return the variable or input with the name `name`."""
-        from ipu_teach.frontends.ir.values import named_value
-
-        return named_value(self.ir, name)
-
     def read(self, name: str) -> Array:
         """Return the elements of a variable in the first replica.
 
@@ -815,7 +810,7 @@ class Run:
 
         :raises ModelError: for an unknown name.
         """
-        value = self._named(name)
+        value = named_variable(self.ir, name)
         replicas = self.ir.replicas
         if value in self.low.buffers:
             replica_arrays = [
@@ -837,7 +832,7 @@ class Run:
 
         :raises ModelError: for an unknown name, or an array of another shape.
         """
-        value = self._named(name)
+        value = named_variable(self.ir, name)
         replicas = self.ir.replicas
         new_value = np.asarray(array, value.dtype.numpy)
         shape = (replicas, *value.shape) if value.sharded else value.shape

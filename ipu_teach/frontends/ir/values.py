@@ -667,14 +667,13 @@ def _outs_of(row: Row, op: Op) -> list[Out]:
     return outs if isinstance(outs, list) else [outs]
 
 
-def named_value(ir: Ir, name: str) -> Value:
-    """Return the variable or input with this name; raise `ModelError` if there is none."""
-    values_by_name = {**ir.variables, **ir.inputs}
-    if name not in values_by_name:
-        raise ModelError(f"""The graph has no variable or input {shown(name)}.
-            next:  {did_you_mean(name, values_by_name)}use one of
-            {", ".join(values_by_name)}.""")
-    return values_by_name[name]
+def named_variable(ir: Ir, name: str) -> Value:
+    """Return the variable with this name; raise `ModelError` if there is none."""
+    if name not in ir.variables:
+        raise ModelError(f"""The graph has no variable {shown(name)}.
+            next:  {did_you_mean(name, ir.variables)}use the name of a variable:
+            {", ".join(ir.variables) or "this graph has none"}.""")
+    return ir.variables[name]
 
 
 # The arguments of these functions and classes are not checked: only this package calls them.
