@@ -48,7 +48,7 @@ from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 # The annotation of a parameter, such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
 # common class except `object`.
 Hint: TypeAlias = Any
-# The value of an argument: any object, because only the check decides whether it is accepted.
+# The value of an argument may be any object: a check decides whether it is accepted.
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
@@ -58,7 +58,7 @@ Call = TypeVar("Call", bound=Function)
 Choice: TypeAlias = Callable[[str, Hint], bool]
 # A function that builds an error from a sentence and advice.
 Refusal: TypeAlias = Callable[[str, str], IPUTeachError]
-FLAG = bool, np.bool_  # The types of flags: 1 and "yes" are not accepted.
+FLAG = bool, np.bool_  # The types of a flag. Other values, such as 1 or "yes", are refused.
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
@@ -132,9 +132,9 @@ Extended = Annotated[
 class Kind(NamedTuple):
     """A check of an argument: the values that an annotation accepts, and the advice for others.
 
-    `accepts(value)` returns whether a value is accepted. Values of the types in `quick` are always
-    accepted, without this call. `advice(value)` returns the next step for the error about a refused
-    value. If `listed` is True, an iterator is read into a list before the check.
+    `accepts(value)` returns whether a value is accepted. Values whose type is in `quick` are always
+    accepted, without a call of `accepts`. `advice(value)` returns the next step for the error about
+    a refused value. If `listed` is True, an iterator is read into a list before the check.
     """
 
     quick: frozenset[type]
@@ -144,7 +144,7 @@ class Kind(NamedTuple):
 
 
 def is_whole(value: Argument) -> bool:
-    """Return whether a value is an integer below 2**63, and not True or False."""
+    """Return whether a value is an integer between -2**63 and 2**63, and not True or False."""
     return (
         isinstance(value, WHOLE) and not isinstance(value, bool) and bool(-BEYOND < value < BEYOND)
     )
@@ -200,7 +200,8 @@ ADVICE: dict[type, str] = {}
 def advised(advice: str) -> Callable[[Kept], Kept]:
     """Return a class decorator that sets the next step in errors about a wrong argument.
 
-    `advice` is this next step. It is used for parameters whose annotation is the decorated class.
+    Errors about parameters whose annotation is the decorated class have `advice` as their next
+    step.
     """
 
     def known(kind: Kept) -> Kept:
@@ -242,7 +243,7 @@ def _kind_of(hint: Hint) -> Kind | None:
         return _mapping(*arguments)
     kind = _PLAIN.get(origin or hint)
     if kind is None and isinstance(origin, type):
-        hint = origin  # A generic alias is checked as its class, such as np.ndarray.
+        hint = origin  # A generic alias such as NDArray[float32] is checked as its class.
     if kind is None and isinstance(hint, type) and hint not in (object, Any):
         advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
@@ -307,8 +308,8 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
 def _elements(element: Hint) -> tuple[Predicate, str]:
     """Return `(accepts, description)` for the elements of a list, tuple or dict.
 
-    `accepts(value)` returns whether one element fits the annotation `element`. `description` names
-    several of them in errors, such as "values, each a number".
+    `accepts(value)` returns whether one element fits the annotation `element`. `description` is a
+    noun phrase for several elements in errors, such as "values, each a number".
     """
     kind = kind_of(element)
     if kind is None:
@@ -413,10 +414,10 @@ class _Plan(NamedTuple):
     """The checks of the arguments of one function: a `Kind` for each parameter that is checked.
 
     - `places` has (position, name, kind) for each checked parameter that may be passed by position.
-      `end` is the number of all parameters that may be passed by position, checked or not.
-    - `rest` is (name, kind) of `*args`, or None.
-    - `names` maps the parameters that may be passed by name to their kinds.
-    - `others` is the kind of the values of `**kwargs`, or None.
+    - `end` is the number of all parameters that may be passed by position, checked or not.
+    - `rest` is (name, kind) of `*args`, or None if `*args` is not checked.
+    - `names` maps the checked parameters that may be passed by name to their kinds.
+    - `others` is the kind of the values of `**kwargs`, or None if they are not checked.
     - `is_listed` is True if any of these kinds has `listed`.
     """
 
@@ -527,7 +528,7 @@ def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Cal
 
 
 def is_flag(_: str, hint: Hint) -> bool:
-    """Return whether the annotation `hint` is `bool`, so that the parameter must be a flag."""
+    """Return whether the annotation `hint` is `bool`."""
     return hint is bool
 
 

@@ -83,7 +83,7 @@ _LARGEST_ARRAY = 1 << 30  # The maximum number of bytes of values in an IDX file
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 _REPLACE = (
-    "Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() "
+    "Replace it with a new copy. If it is in the cache folder, delete it; datasets.mnist() then "
     "downloads it again."
 )
 
@@ -199,7 +199,9 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
         )
     values = np.frombuffer(stream.read(), dtype).reshape(shape)
     if values.max() > maximum:
-        raise ValueError(f"{name} holds {values.max()}, and {maximum:,} is the most")
+        raise ValueError(
+            f"{name} has the value {values.max()}, but the largest allowed value is {maximum:,}"
+        )
     return values
 
 
@@ -306,7 +308,7 @@ def _find(folder: Path) -> dict[str, Path]:
     path_by_stem = {}
     for stem in _MD5:
         for path in (folder / f"{stem}.gz", folder / stem):
-            # Unlike Path.is_file, os.path.isfile raises no error for an unreadable folder.
+            # Path.is_file would raise an error for an unreadable folder; os.path.isfile does not.
             if os.path.isfile(path):
                 path_by_stem[stem] = path
                 break
@@ -413,8 +415,8 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     except FileNotFoundError:
         raise DatasetError(f"""The file {file.name} does not exist.
             where: {file}
-            next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by
-            itself.""") from None
+            next:  Check the path. To find or download the files of MNIST, call
+            datasets.mnist().""") from None
     except OSError as error:
         raise DatasetError(f"""The file {file.name} cannot be read:
             {error.strerror or _one_line(error)}.
@@ -439,8 +441,8 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
         dtype_name = _IDX_TYPES.get(dtype_code, "which IDX does not define")
         raise _refused(
             file,
-            f"has dtype code 0x{dtype_code:02x} ({dtype_name}); only 0x08, unsigned byte, can be "
-            "read.",
+            f"has dtype code 0x{dtype_code:02x} ({dtype_name}), but this function reads only 0x08, "
+            "unsigned bytes.",
         )
     stored_shape = stream.read(4 * num_dimensions)
     if len(stored_shape) < 4 * num_dimensions:
@@ -459,8 +461,8 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     if num_values > _LARGEST_ARRAY or num_dimensions > 32:
         raise _refused(
             file,
-            f"is too large: its header says {claimed_size}, but at most 1 GiB in 32 dimensions can "
-            "be read.",
+            f"is too large: its header says {claimed_size}, but this function reads at most 1 GiB "
+            "in 32 dimensions.",
         )
     values = bytearray()
     # The values are read in chunks: one read would allocate all bytes that the header claims.
@@ -471,14 +473,14 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     if len(values) < num_values:
         raise _refused(
             file,
-            f"is cut short: its header says {claimed_size}, {num_values:,} bytes, and "
-            f"{len(values):,} are there.",
+            f"is cut short: its header says {claimed_size}, {num_values:,} bytes, but "
+            f"the file has only {len(values):,}.",
         )
     if len(values) > num_values:
         raise _refused(
             file,
-            f"continues after its end: its header says {claimed_size}, {num_values:,} bytes, and "
-            "more are there.",
+            f"continues after its end: its header says {claimed_size}, {num_values:,} bytes, but "
+            "the file has more.",
         )
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
@@ -536,8 +538,8 @@ def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
         raise DatasetError(f"""The download of {final_path.name} cannot be stored:
             {error.strerror or _one_line(error)}.
             where: {final_path.parent}
-            next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use
-            datasets.digits(), which comes with the kit.""") from error
+            next:  Make room there, or set XDG_CACHE_HOME to a folder that you may write.
+            Without MNIST, use datasets.digits(), which comes with the kit.""") from error
 
 
 def _claim(final_path: Path, timeout: float) -> Path:
@@ -571,8 +573,8 @@ def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
     last_problem = ""
     for _ in range(_ATTEMPTS):
         is_resumed = part_path.exists() and part_path.stat().st_size > 0
-        # An earlier call may have been interrupted after the last byte was written and before the
-        # rename.
+        # The partial file of an earlier call may be complete, if the call was interrupted before it
+        # renamed the file.
         if is_resumed and _md5(part_path) == md5:
             return
         try:
@@ -588,14 +590,13 @@ def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
                 {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {digest} and should be
                 {md5}.
                 where: {url}
-                next:  Try again; if it happens again, something between you and the server changes
-                it (a log-in page, a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to
-                another mirror.""")
-        last_problem = "what an earlier download had left was not the beginning of this file"
+                next:  Try again. If it happens again, a proxy or a log-in page changes the file, or
+                the address is wrong. Then set IPU_TEACH_MNIST_URL to another mirror.""")
+        last_problem = "the partial file of an earlier download was not the beginning of this file"
     raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times:
         {last_problem}.
         where: {url}
-        next:  Call datasets.mnist() again, which continues where it stopped; or use
+        next:  Call datasets.mnist() again, which continues where it stopped. Without MNIST, use
         datasets.digits(), which comes with the kit.""")
 
 
@@ -644,7 +645,7 @@ def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTP
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        # Status 416: the file has at most `num_bytes` bytes, so `part_path` is no beginning of it.
+        # Status 416 means that the server's file has no byte `num_bytes`: `part_path` is too long.
         if error.code == 416 and num_bytes:
             part_path.unlink()
             raise _DroppedError(
@@ -653,8 +654,8 @@ def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTP
         name = url.rpartition("/")[2]
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
             where: {url}
-            next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use
-            datasets.digits(), which comes with the kit.""") from None
+            next:  Check the address in IPU_TEACH_MNIST_URL, or unset it to use the default.
+            Without MNIST, use datasets.digits(), which comes with the kit.""") from None
     except urllib.error.URLError as error:
         raise _OfflineError(_one_line(error.reason)) from None
     except TimeoutError:
@@ -694,8 +695,8 @@ def _receive(
             file.flush()
             num_bytes += len(chunk)
             bar.update(len(chunk))
-            # Every file of MNIST is shorter, so end the download. The check of the md5 will then
-            # fail.
+            # No file of MNIST is this long, so the download ends here. The check of the md5 then
+            # fails.
             if num_bytes > _LARGEST_DOWNLOAD:
                 return
     if total_bytes is not None and num_bytes < total_bytes:
@@ -703,8 +704,8 @@ def _receive(
 
 
 def _stalled(url: str, num_bytes: int, timeout: float) -> DatasetError:
-    return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: no byte came for
-        {timeout:g} s, after {num_bytes:,}.
+    return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: the server sent
+        nothing for {timeout:g} s, after {num_bytes:,} bytes.
         where: {url}
-        next:  Call datasets.mnist() again, which continues where it stopped; or use
+        next:  Call datasets.mnist() again, which continues where it stopped. Without MNIST, use
         datasets.digits(), which comes with the kit.""")

@@ -19,7 +19,7 @@ from ipu_teach.target import Setting, Target, changed, make_target, unknown_fiel
 
 
 class TargetType(Enum):
-    """The kinds of device. The kit offers no IPU hardware: its devices are models of an IPU."""
+    """The kinds of device. The kit has no IPU hardware, so all its devices are simulated."""
 
     IPU = "IPU"
     IPU_MODEL = "IPU_MODEL"
@@ -61,10 +61,7 @@ class Device(WithoutSome):
         return cls(target)
 
     def attach(self) -> bool:
-        """Attach the device to this program, and return True; return False if it is not available.
-
-        A device is not available if it is already attached.
-        """
+        """Attach the device to this program. Return False if it is already attached, else True."""
         if self.is_attached:
             return False
         self.is_attached = True
@@ -77,9 +74,9 @@ class Device(WithoutSome):
     def create_virtual_device(self, tiles: int | Sequence[int]) -> Device:
         """Return a device with fewer tiles.
 
-        `tiles` is the number of tiles on each IPU or, on a single IPU, a list of different tile
-        numbers. The tiles of the new device are numbered from 0. As tiles differ only in their
-        number, only the length of the list counts. Raises `InvalidMachineModelError` if the device
+        `tiles` is the number of tiles on each IPU. For a single IPU, `tiles` may also be a list of
+        different tile numbers, of which only the length matters, because all tiles are equal. The
+        tiles of the new device are numbered from 0. Raises `InvalidMachineModelError` if the device
         does not have such tiles.
         """
         tiles_per_ipu = self.target.tiles_per_ipu
@@ -157,13 +154,13 @@ class DeviceManager(WithoutSome):
         """Return the devices of a kind that have `num_ipus` IPUs.
 
         If `num_ipus` is None, return all devices of the kind. `num_ipus` may be any number that
-        `IPUModel` accepts. For `TargetType.CPU`, return one new CPU device, whatever `num_ipus` is.
-        Raises `NoHardwareError` for `TargetType.IPU`, as there is no hardware, and
+        `IPUModel` accepts. For `TargetType.CPU`, return a list with one new CPU device, and ignore
+        `num_ipus`. Raises `NoHardwareError` for `TargetType.IPU`, as there is no hardware, and
         `InvalidOptionError` for an argument that is not a `TargetType`.
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
-                next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same
+                next:  ask for TargetType.IPU_MODEL, which runs the same program with the same
                 values.""")
         if target_type is TargetType.CPU:
             return [Device.create_cpu_device()]
@@ -189,7 +186,7 @@ class DeviceManager(WithoutSome):
         if not isinstance(number, int) or not 0 <= number < len(self._devices):
             raise InvalidOptionError(f"""get_device() was given {shown(number)}, which is not the
                 number of a device in the pool.
-                next:  the pool has the devices 0 to {len(self._devices) - 1}.""")
+                next:  give a number from 0 to {len(self._devices) - 1}.""")
         return self._devices[number]
 
     def __repr__(self) -> str:
@@ -242,6 +239,6 @@ class IPUModel:
 
 
 def target_of(machine: object) -> Target | None:
-    """Return `machine` if it is a target, the target of a device, and None for other objects."""
+    """Return `machine` if it is a target, its target if it is a `Device`, and otherwise None."""
     target = machine.target if isinstance(machine, Device) else machine
     return target if isinstance(target, Target) else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONGEST = 80  # The maximum number of characters of a value that an error quotes.
-# A line break in a raise statement after which the same sentence continues.
+# A line break in the text of an error, if the next line continues the sentence.
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
@@ -187,7 +187,7 @@ class ParseError(GraphObjectLoadError):
 class NoSizeSpecifiedError(PoplarError):
     """The length of a Vector field was needed, but nothing has set it yet.
 
-    The field is a Vector of state, or a list of regions that are connected one by one.
+    The field is a Vector of the vertex's state, or a list of regions that are connected one by one.
     """
 
 
@@ -337,11 +337,10 @@ def missing(
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     public_names = [known_name for known_name in known if not known_name.startswith("_")]
-    # Methods of Poplar such as getShape() are properties here, such as shape.
+    # Poplar's methods, such as getShape(), are properties of this kit, such as shape.
     getter = re.sub("^get_?(?=.)", "", name)
-    suggestion = did_you_mean(
-        name, public_names, 0.7
-    )  # With a lower similarity, many unrelated names would match.
+    # With a lower similarity than 0.7, many unrelated names would match.
+    suggestion = did_you_mean(name, public_names, 0.7)
     if getter != name and not suggestion.startswith("did you mean 'get"):
         suggestion_for_getter = did_you_mean(getter, public_names, 0.7)
         suggestion = (
@@ -421,12 +420,12 @@ _READ = (
     "after a run."
 )
 _LOOK = (
-    "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor "
-    "as it is."
+    "let the device read it: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) accept a "
+    "tensor as the condition."
 )
 _PARTS = (
-    "name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no "
-    "value either."
+    "index the tensor: for i in range(len(tensor)): tensor[i]. Each tensor[i] is a view, and has "
+    "no value either."
 )
 _COMPARED = {"lt": ("<", "lt"), "le": ("<=", "lteq"), "gt": (">", "gt"), "ge": (">=", "gteq")}
 _COUNTED = {

@@ -1,3 +1,3 @@
-"""`ipu_teach.popart`: PopART's names, where its users look for them."""
+"""The public module with PopART's names: see `ipu_teach.frontends.popart`."""
 
 from ipu_teach.frontends.popart import *  # noqa: F403

@@ -1,6 +1,6 @@
-"""PyTorch modules on the modelled IPU: see `ipu_teach.frontends.poptorch`.
+"""The public module with PopTorch's names: see `ipu_teach.frontends.poptorch`.
 
-It needs the extra `torch`.
+The module needs the extra `torch`.
 """
 
 from ipu_teach.frontends.poptorch import *  # noqa: F403

@@ -95,7 +95,7 @@ def _program(argument: object, where: str) -> Program:
     if isinstance(argument, type) and issubclass(argument, Program):
         raise ControlProgramError(f"""{where} was given the class {argument.__name__} instead
             of a program.
-            next:  make one: {argument.__name__}(…).""")
+            next:  create an instance: {argument.__name__}(…).""")
     raise ControlProgramError(f"""{where} was given {shown(argument)}, which is not a program.
         next:  give Execute, Copy, Repeat or Sequence.""")
 
@@ -107,8 +107,8 @@ _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 def _check_ordered(value: object, where: str, instead: str) -> None:
     """Raise `ControlProgramError` if `value` is a set, whose order differs between processes.
 
-    Users of C++ write a list in braces, which is a set in Python. `where` names the program in the
-    error, and `instead` is its advice.
+    Users of C++ write a list in braces, which is a set in Python. `where` is the name of the
+    program in the error, and `instead` is the advice of the error.
     """
     if isinstance(value, (set, frozenset)):
         raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
@@ -180,13 +180,13 @@ Side = Tensor | DataStream | RemoteBuffer
 class Copy(Program):
     """Copy elements between tensors, or between a tensor and a stream or remote buffer.
 
-    Elements are copied in the order of the two views. Both sides must have the same number of
-    elements and the same dtype; their shapes may differ.
+    Elements are copied in the order of the two flattened views. Both sides must have the same
+    number of elements and the same dtype; their shapes may differ.
 
-    With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), which the
-    device reads each time the copy runs. The tensor on the other side contains one row for each
-    number, one after another. Without `offset`, the copy moves row 0. If the buffer has no row of
-    such a number, the run stops with an `ApplicationRuntimeError`.
+    A copy from or to a remote buffer moves rows of the buffer. `offset` is a tensor with the number
+    of each row (UNSIGNED_INT or INT), which the device reads each time the copy runs. The tensor on
+    the other side contains these rows, one after another. Without `offset`, the copy moves row 0. A
+    number of a row that the buffer does not have stops the run with an `ApplicationRuntimeError`.
 
     Raises `PoplarTypeError` if the dtypes differ, and `ControlProgramError` if the two sides do not
     fit each other in any other way.
@@ -262,7 +262,7 @@ class Copy(Program):
 
 
 class CrossReplicaCopy(Copy):
-    """Copy `source` of each replica to `destination` of another replica, in one step.
+    """Copy `source` of each replica to `destination` of another or the same replica, in one step.
 
     `replica_map` maps each sending replica to the replica that receives its data. It must be a
     permutation of all replicas: {0: 1, 1: 0} swaps the data of two replicas.
@@ -320,7 +320,7 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
             raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, but no remote
                 buffer.
                 where: {both_sides}
-                next:  leave it out; to move a part of a tensor, slice the tensor.""")
+                next:  leave out the offset. To copy a part of a tensor, slice the tensor.""")
         return None
     tensor = destination if buffers[0] is source else source
     if not isinstance(tensor, Tensor):
@@ -344,7 +344,7 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     num_elements = num_rows * buffers[0].num_elements
     if tensor.dtype is buffers[0].dtype and tensor.num_elements != num_elements:
         raise ControlProgramError(f"""Copy moves {counted(num_rows, "row")} of
-            {counted(buffers[0].num_elements, "element")}, {num_elements:,} in all, and was given a
+            {counted(buffers[0].num_elements, "element")}, {num_elements:,} in all, but was given a
             tensor of {counted(tensor.num_elements, "element")}.
             where: {both_sides}
             next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
@@ -360,10 +360,10 @@ def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both_sides: s
     replication = tensor.graph.replication if isinstance(tensor, Tensor) else None
     if replication is not None and not replication.fits(side.replicas):
         raise ControlProgramError(f"""Copy was given a tensor of
-            {counted(replication.count, "replica")}, and {side.handle!r}, which has
-            {side.replicas:,}.
+            {counted(replication.count, "replica")}, but {side.handle!r} has
+            {counted(side.replicas, "replica")}.
             where: {both_sides}
-            next:  make both with one graph: the replicated one, or its top-level graph.""")
+            next:  create both with the same graph: the replicated graph or its top-level graph.""")
 
 
 class Repeat(Program):
@@ -446,7 +446,7 @@ class If(Program):
 
 
 class Switch(Program):
-    """Run the case whose number equals `control`, or else `default`.
+    """Run the case whose number equals `control`; if there is none, run `default`.
 
     `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
     (number, program) pairs; `add` appends a case. If no case has the number and there is no
@@ -481,7 +481,7 @@ class Switch(Program):
     def switch_with_bounds_checking(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """Return a Switch that, if no case fits, stops the run with `ApplicationRuntimeError`."""
+        """Return a Switch that stops the run with `ApplicationRuntimeError` if no case fits."""
         switch = cls(control, cases)
         switch.checked = True
         return switch
@@ -606,9 +606,11 @@ class WriteUndef(Program):
 
 
 class SyncType(Enum):
-    """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host.
+    """The participants of a sync.
 
-    The three types are called INTERNAL, EXTERNAL and GLOBAL, in this order.
+    - `INTERNAL`: the tiles of each IPU.
+    - `EXTERNAL`: all IPUs.
+    - `GLOBAL`: all IPUs and the host.
     """
 
     INTERNAL = "INTERNAL"
@@ -694,7 +696,7 @@ class CycleStamp(Program):
     """Write the modelled cycles since load into `tensor`, as (low word, high word).
 
     If `since` is the tensor of an earlier stamp, the program writes the number of cycles between
-    the two stamps instead. On several IPUs, it reads the clock of the IPU on which `tensor` is
+    the two stamps instead. On several IPUs, the stamp is the time of the IPU on which `tensor` is
     mapped. `cycle_count` and `cycle_stamp` build such programs.
     """
 
@@ -726,11 +728,11 @@ def cycle_count(
     sync_type: SyncType | str = SyncType.INTERNAL,
     debug_context: str = "cycle_count",
 ) -> Tensor:
-    """Put the programs of `sequence` between two time stamps, and return the cycles between them.
+    """Put the programs of `sequence` between two time stamps, and return a tensor for the cycles.
 
-    The result is the tensor UNSIGNED_INT[2] on `tile`, which gets the low and the high 32 bits of
-    the modelled cycles. The sync before the first stamp is not counted. `debug_context` is the name
-    of the tensor; it may also be passed in the place of `sync_type`.
+    The tensor is UNSIGNED_INT[2] on `tile`. It gets the low and the high 32 bits of the modelled
+    cycles between the stamps. The sync before the first stamp is not counted. `debug_context` is
+    the name of the tensor; it may also be passed in the place of `sync_type`.
 
     :raises ControlProgramError: if `graph` is not a Graph, or `sequence` is not a Sequence.
     """
@@ -764,9 +766,9 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 
 
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
-    """Return `tensor` if it has one element (or one for each replica), with a dtype in `dtypes`.
+    """Return `tensor` if it has one element (or one for each replica) and a dtype in `dtypes`.
 
-    Otherwise, raise a `ControlProgramError`. It names `program`, such as "If", and `role`, such as
+    Otherwise, raise a `ControlProgramError` that names `program`, such as "If", and `role`, such as
     "predicate".
     """
     dtype_names = ", ".join(dtype.__name__ for dtype in dtypes)
@@ -776,12 +778,15 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
             next:  give a tensor of one element ({dtype_names}).""")
     is_single = tensor.num_elements in (1, tensor.graph.replicas)
     if not is_single or tensor.dtype not in dtypes:
-        can_compare = is_single and role == "predicate"
-        advice = "compare it, as popops.gt does" if can_compare else "index the tensor"
+        advice = "select one element, such as tensor[0]"
+        if is_single:
+            advice = "use a tensor of another dtype"
+            if role == "predicate":
+                advice = "compare the tensor with a number, for example with popops.gt"
         raise ControlProgramError(f"""{program} was given
             {counted(tensor.num_elements, "element")} of {tensor.dtype.__name__} as its {role}.
             where: {tensor!r}
-            next:  {advice}; its element type is one of {dtype_names}.""")
+            next:  {advice}. The dtype must be one of {dtype_names}.""")
     return tensor
 
 

@@ -59,8 +59,8 @@ def set_floating_point_behaviour(
     if tile is not None and (not is_whole(tile) or not 0 <= tile < graph.target.num_tiles):
         raise ControlProgramError(f"""set_floating_point_behaviour() was given the tile
             {shown(tile)}.
-            next:  give a tile from 0 to {graph.target.num_tiles - 1:,}, or leave it out for all of
-            them.""")
+            next:  give a tile from 0 to {graph.target.num_tiles - 1:,}. For all tiles, leave out
+            the argument tile.""")
     tiles = None if tile is None else [int(tile)]
     _add(
         graph,
@@ -121,10 +121,10 @@ def set_hw_seeds(
     target = graph.target
     shape = (target.num_tiles, target.num_worker_contexts, SEED_WORDS)
     if not isinstance(seeds, Tensor) or seeds.dtype is not UNSIGNED_INT or seeds.shape != shape:
-        raise PoplarTypeError(f"""set_hw_seeds() needs UNSIGNED_INT of shape {shape}: four words for
-            each worker of each tile.
-            where: {shown(seeds)}
-            next:  give what get_hw_seeds returned, or make it with graph.add_variable.""")
+        raise PoplarTypeError(f"""set_hw_seeds() was given {shown(seeds)} as seeds, which is not a
+            tensor of UNSIGNED_INT{list(shape)}: four words for each worker of each tile.
+            next:  give the tensor that get_hw_seeds returned, or create such a tensor with
+            graph.add_variable.""")
     _add(graph, prog, debug_context, SetHwSeeds, seeds=seeds.flatten(1, 3))
 
 
@@ -159,4 +159,4 @@ def _check(function: str, graph: object, prog: object) -> None:
     if not isinstance(prog, Sequence):
         raise ControlProgramError(f"""{function}() was given {shown(prog)} as prog, which is
             not a Sequence.
-            next:  give a Sequence; the step is added to its end.""")
+            next:  give a Sequence, to whose end the step is added.""")

@@ -121,8 +121,7 @@ def pipeline_schedule(
       them run backward.
     - "interleaved": a stage runs backward as soon as it can, while other stages run forward. Stages
       store about half as many micro-batches as with "grouped", but more ticks last as long as a
-      backward
-      pass.
+      backward pass.
     - "sequential": only one stage works at a time, which helps to find errors.
 
     If `training` is False, there are only forward passes: with "grouped" and "interleaved", stage s
@@ -142,15 +141,16 @@ def pipeline_schedule(
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
             next:  use {" or ".join(map(repr, SCHEDULES))}.""")
     minimum, rule = (
-        (2 * stages, "two a stage where it trains (popxl-addons, transforms/pipelining.py)")
+        (2 * stages, "two for each stage in training (popxl-addons, transforms/pipelining.py)")
         if training
-        else (stages, "one a stage (PopTorch, deviceIterations)")
+        else (stages, "one for each stage (PopTorch, deviceIterations)")
     )
     if schedule != SEQUENTIAL and micro_batches < minimum:
         raise InvalidOptionError(f"""pipeline_schedule() was given
             {counted(micro_batches, "micro-batch", "micro-batches")} for
-            {counted(stages, "stage")}. A pipeline needs {rule}.
-            next:  give {minimum} or more; {SEQUENTIAL!r} takes any number.""")
+            {counted(stages, "stage")}, but a pipeline needs {rule}.
+            next:  give at least {minimum} micro-batches, or use the schedule {SEQUENTIAL!r}, which
+            accepts any number.""")
     if schedule == SEQUENTIAL:
         stage_order = [(FORWARD, stage) for stage in range(stages)]
         stage_order += [(BACKWARD, stage) for stage in reversed(range(stages))] if training else []
@@ -218,10 +218,10 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
     """Return, for each stage, the largest number of micro-batches that it stores at once.
 
     A stage stores a micro-batch from its forward pass to its backward pass. The micro-batch on
-    which the stage works counts too. In addition to it, stage s stores 2 (stages - 1 - s)
-    micro-batches with the schedule "grouped", half as many with "interleaved", and none with
-    "sequential" (graphcore/tensorflow, pipeline_util.cc). Micro-batches without a backward pass
-    are not stored. Raises `InvalidOptionError` if `ticks` has a stage that is not below `stages`.
+    which the stage works is counted. In addition, stage s stores 2 (stages - 1 - s) micro-batches
+    with the schedule "grouped", half as many with "interleaved", and none with "sequential"
+    (graphcore/tensorflow, pipeline_util.cc). Micro-batches without a backward pass are not stored.
+    Raises `InvalidOptionError` if `ticks` has a stage that is not below `stages`.
     """
     ticks_of_work = [[Work(*entry) for entry in works] for works in ticks]
     backward_pairs = {
@@ -233,8 +233,8 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
     for _, stage, _ in (work for works in ticks_of_work for work in works):
         if not 0 <= stage < stages:
             raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, but
-                ticks of stage {stage}.
-                next:  give the number of stages that the ticks were made for.""")
+                the ticks contain work of stage {stage}.
+                next:  give the number of stages of the ticks, as for pipeline_schedule().""")
     num_stored = [0] * stages
     max_stored = [0] * stages
     for works in ticks_of_work:
@@ -282,13 +282,13 @@ def pipeline(
 ) -> Programs:
     """Return the program of `ticks`: in each tick the programs of the stages, then one exchange.
 
-    All results of a tick are copied to the next stages at the same time, even if a result arrives
-    in memory from which another result leaves. The tensors in `keep` of a stage are stored from the
+    All results of a tick are copied to the next stages at the same time. A result may arrive in
+    memory from which another result leaves. The tensors in `keep` of a stage are stored from the
     forward to the backward pass of a micro-batch. `stash` returns how many micro-batches a stage
-    stores; for each of them there is a copy of the tensors, but none if it is only one. Consecutive
-    equal ticks become a Repeat. All schedules give the same bits if each stage processes its
-    micro-batches in order and the stages share no memory. `name` is the name of the program and of
-    its variables.
+    stores. If a stage stores more than one, the program contains a copy of these tensors for each.
+    Consecutive equal ticks become a Repeat. All schedules give the same bits if each stage
+    processes its micro-batches in order and the stages share no memory. `name` is the name of the
+    program and of its variables.
 
     :raises InvalidOptionError: if a tick has an unknown kind of work or an unknown stage. The same
         error is raised if a stage has no work, is on an IPU of another stage, or gets its gradient
@@ -352,9 +352,9 @@ class _Ticks:
         self.slots = slots
         self.name = name
         self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
-        # The input and the gradient of each stage arrive in these tensors. They are separate
-        # variables if the stage may write into the memory of `into` or `grad_out` before it reads
-        # the arrived data.
+        # The input and the gradient of each stage arrive in the tensors of these lists. A tensor is
+        # a variable of its own if the stage may overwrite `into` or `grad_out` before it reads the
+        # arrived data.
         self.into = [stage.into for stage in stages]
         self.grad_out = [stage.grad_out for stage in stages]
         for stage_number, stage in enumerate(stages if is_training else ()):
@@ -379,10 +379,10 @@ class _Ticks:
     def tick(self, key: Iterable[tuple[str, int, int]]) -> Programs:
         """Return the program of one tick.
 
-        It restores stored tensors, runs the stages that are busy in the tick, stores tensors for
-        their backward passes, and copies results to other stages. `key` has `(kind, stage, slot)`
-        for each busy stage. `slot` is the index of the copies in which the stage stores its
-        tensors; see `_in_slots`.
+        The program restores stored tensors, runs the stages that are busy in the tick, stores
+        tensors for their backward passes, and copies results to other stages. `key` has `(kind,
+        stage, slot)` for each busy stage. A stage may have several copies of the tensors that it
+        stores; `slot` is the index of the copy, or -1 if the stage stores nothing.
         """
         restoring: list[Program] = []
         working: list[Program] = []
@@ -481,10 +481,11 @@ def _shares_memory(tensor: Tensor, tensors: Iterable[Tensor | None]) -> bool:
 
 
 def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
-    """Return `(pieces, is_shared)`: a flat tensor, divided where sharing of memory begins or ends.
+    """Return `(pieces, is_shared)`: slices of a flat tensor, and whether each slice shares memory.
 
-    `pieces` has contiguous slices of `tensor`, in order. `is_shared` says for each slice whether
-    its elements share memory with a tensor of `destinations`.
+    The slices are contiguous and in order, and together they contain all elements of `tensor`.
+    `is_shared` says for each slice whether its elements share memory with a tensor of
+    `destinations`.
     """
     starts, ends = joined(
         *map(
@@ -586,8 +587,8 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
             if peer_tensor is not None and not isinstance(getattr(stage, name), Tensor):
                 raise InvalidOptionError(f"""Stage {stage_number} of {len(stages)} has no tensor
                     `{name}`.
-                    next:  Stage(forward, into, out), and to train backward, grad_out and
-                    grad_into, too.""")
+                    next:  write Stage(forward, into, out). For training, give backward, grad_out
+                    and grad_into, too.""")
         for name in ("forward", "backward") if training else ("forward",):
             tiles = _work(stage, name)
             is_left_out = name == "backward" and stage.grad_out is stage.grad_into is None
@@ -625,8 +626,9 @@ def _work(stage: Stage, name: str) -> set[int]:
 
 
 def _no_work(stage_number: int, num_stages: int, name: str) -> InvalidOptionError:
-    return InvalidOptionError(f"""Stage {stage_number} of {num_stages} has no work to do {name}.
-        next:  give it a program that does something, or make fewer stages.""")
+    return InvalidOptionError(f"""Stage {stage_number} of {num_stages} does no work in its {name}
+        pass.
+        next:  give it a {name} program that computes or copies something, or make fewer stages.""")
 
 
 def _tiles(program: Program | None) -> Iterator[int]:

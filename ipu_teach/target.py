@@ -32,7 +32,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-# The values of the engine's option `codelet_prices`, for the instructions of users' codelets.
+# The values of the option `codelet_prices`. It decides whether the cycles of a user's codelet are
+# those of compiled code or of code written by hand.
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"
 # The sync patterns, with PopART's names. A pattern decides which IPUs wait while an IPU exchanges
 # data with the host.
@@ -314,7 +315,7 @@ class Target(WithoutSome):
 
     @property
     def set_starts(self) -> Array:
-        """The number of the first tile of each set in `sets`: int64[sets]."""
+        """The number of the first tile of each set of tiles in `sets`: int64[sets]."""
         starts_in_ipu = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
         starts_by_ipu: Array = (
             np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + starts_in_ipu
@@ -322,13 +323,14 @@ class Target(WithoutSome):
         return starts_by_ipu.reshape(-1)
 
     def set_of(self, tiles: Array) -> Array:
-        """Return int64[tiles]: the index in `sets` of the set that each tile belongs to.
+        """Return the index in `sets` of the set of tiles that each tile belongs to: int64[tiles].
 
         Raises `PoplarTypeError` if `tiles` is neither an integer nor an array of integers.
         """
         if np.asarray(tiles).dtype.kind not in "iu":
-            raise PoplarTypeError(f"""Target.set_of() was given {shown(tiles)} as tiles.
-                next:  give the numbers of tiles, whole numbers.""")
+            raise PoplarTypeError(f"""Target.set_of() was given {shown(tiles)} as tiles, which
+                are not whole numbers.
+                next:  give the number of a tile, or an array of these numbers.""")
         return np.asarray(np.searchsorted(self.set_starts, tiles, "right") - 1)
 
     @property
@@ -367,7 +369,7 @@ class Target(WithoutSome):
 
     @property
     def internal_sync_cycles(self) -> int:
-        """The cycles from the arrival of an IPU's last tile at a sync to the end of the sync."""
+        """The cycles of a sync of an IPU, from the arrival of its last tile to the end."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
@@ -514,8 +516,8 @@ _BEGIN = {
 def ground(target: Target, name: str) -> str:
     """Return the kind of evidence for field `name` of a target, as an item of `GROUNDS`.
 
-    The kind is `GIVEN` if the value differs from the preset. Otherwise the source of the field
-    decides.
+    If the value differs from the preset, the kind is `GIVEN`. Otherwise, the kind depends on the
+    source of the field.
     """
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):
@@ -582,7 +584,7 @@ def changed(target: Target, **changes: Setting) -> Target:
         if new_target.ipu_version not in versions:
             raise InvalidMachineModelError(f"""The {title} has no IPUs of
                 the version {new_target.ipu_version!r}.
-                next:  it comes with {" or ".join(map(repr, versions))}.""")
+                next:  use the version {" or ".join(map(repr, versions))}.""")
         if new_target.num_ipus > num_ipus or new_target.num_ipus & new_target.num_ipus - 1:
             powers_of_two = [2**i for i in range(num_ipus.bit_length())]
             raise InvalidMachineModelError(f"""A program cannot have

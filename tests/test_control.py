@@ -367,8 +367,14 @@ def test_a_malformed_program_is_refused_when_it_is_made(make, text: str) -> None
 def test_a_number_that_is_no_predicate_is_to_be_compared() -> None:
     m = Machine()
     for tensor, advice in (
-        (m.graph.add_variable(FLOAT, 1), "compare it, as popops.gt does; its element type is one "),
-        (m.graph.add_variable(FLOAT, 2), "index the tensor; its element type is one of BOOL, INT,"),
+        (
+            m.graph.add_variable(FLOAT, 1),
+            "compare the tensor with a number, for example with popops.gt. The dtype ",
+        ),
+        (
+            m.graph.add_variable(FLOAT, 2),
+            "select one element, such as tensor[0]. The dtype must be one of BOOL, INT,",
+        ),
     ):
         with pytest.raises(ControlProgramError) as error:
             RepeatWhileTrue(Sequence(), tensor, Sequence())

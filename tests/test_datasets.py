@@ -36,12 +36,12 @@ FILES = (
     "t10k-labels-idx1-ubyte",
 )
 REPLACE = (
-    "  next:  Put a fresh copy in its place; if it is in the cache folder, delete it and "
-    "datasets.mnist() downloads it again."
+    "  next:  Replace it with a new copy. If it is in the cache folder, delete it; "
+    "datasets.mnist() then downloads it again."
 )
 AGAIN = (
-    "  next:  Call datasets.mnist() again, which continues where it stopped; or use "
-    "datasets.digits(), which comes with the kit."
+    "  next:  Call datasets.mnist() again, which continues where it stopped. Without "
+    "MNIST, use datasets.digits(), which comes with the kit."
 )
 
 
@@ -223,13 +223,17 @@ def header(text: str) -> bytes:
             "train_index has shape (1500,) and dtype '|u1', and not (1500,) and '<u2'",
         ),
         ("images", lambda a: a.astype("f8"), "images is 920,192 bytes long"),
-        ("images", lambda a: a + 1, "images holds 17, and 16 is the most"),
+        ("images", lambda a: a + 1, "images has the value 17, but the largest allowed value is 16"),
         (
             "labels",
             lambda a: np.where(a == 9, 11, a).astype("u1"),
-            "labels holds 11, and 9 is the most",
+            "labels has the value 11, but the largest allowed value is 9",
         ),
-        ("test_index", lambda a: a + 4, "test_index holds 1797, and 1,796 is the most"),
+        (
+            "test_index",
+            lambda a: a + 4,
+            "test_index has the value 1797, but the largest allowed value is 1,796",
+        ),
         (
             "test_index",
             lambda a: np.zeros_like(a),
@@ -334,19 +338,19 @@ UNREADABLE = [
         "no values",
         "a",
         GOOD[:12],
-        "is cut short: its header says 3 x 4 values, 12 bytes, and 0 are there.",
+        "is cut short: its header says 3 x 4 values, 12 bytes, but the file has only 0.",
     ),
     (
         "truncated",
         "a",
         GOOD[:-1],
-        "is cut short: its header says 3 x 4 values, 12 bytes, and 11 are there.",
+        "is cut short: its header says 3 x 4 values, 12 bytes, but the file has only 11.",
     ),
     (
         "truncated inside",
         "a.gz",
         gzip.compress(GOOD[:-1]),
-        "is cut short: its header says 3 x 4 values, 12 bytes, and 11 are there.",
+        "is cut short: its header says 3 x 4 values, 12 bytes, but the file has only 11.",
     ),
     ("truncated.gz", "a.gz", PACKED[:-9], "is cut short: its packed data have no end."),
     ("two bytes.gz", "a.gz", PACKED[:2], "is cut short: its packed data have no end."),
@@ -354,13 +358,13 @@ UNREADABLE = [
         "trailing",
         "a",
         GOOD + b"\0",
-        "continues after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
+        "continues after its end: its header says 3 x 4 values, 12 bytes, but the file has more.",
     ),
     (
         "trailing inside",
         "a.gz",
         gzip.compress(GOOD + bytes(9)),
-        "continues after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
+        "continues after its end: its header says 3 x 4 values, 12 bytes, but the file has more.",
     ),
     (
         "not gzip",
@@ -396,13 +400,14 @@ UNREADABLE = [
         "floats",
         "a",
         idx(np.zeros(2, np.float32), code=0x0D),
-        "has dtype code 0x0d (float32); only 0x08, unsigned byte, can be read.",
+        "has dtype code 0x0d (float32), but this function reads only 0x08, unsigned bytes.",
     ),
     (
         "unknown dtype",
         "a",
         idx(np.zeros(2, np.uint8), code=0x07),
-        "has dtype code 0x07 (which IDX does not define); only 0x08, unsigned byte, can be read.",
+        "has dtype code 0x07 (which IDX does not define), but this function reads only 0x08, "
+        "unsigned bytes.",
     ),
     (
         "zero",
@@ -414,22 +419,22 @@ UNREADABLE = [
         "absurd",
         "a",
         HUGE,
-        "is too large: its header says 4000000000 x 28 x 28 values, but at most 1 GiB "
-        "in 32 dimensions can be read.",
+        "is too large: its header says 4000000000 x 28 x 28 values, but this function "
+        "reads at most 1 GiB in 32 dimensions.",
     ),
     (
         "absurd inside",
         "a.gz",
         gzip.compress(HUGE),
-        "is too large: its header says 4000000000 x 28 x 28 values, but at most 1 GiB "
-        "in 32 dimensions can be read.",
+        "is too large: its header says 4000000000 x 28 x 28 values, but this function "
+        "reads at most 1 GiB in 32 dimensions.",
     ),
     (
         "absurd rank",
         "a",
         struct.pack(">HBB200I", 0, 8, 200, *[1] * 200) + b"\0",
-        "is too large: its header says 1 x 1 x 1 x 1 x ... values, but at most 1 GiB "
-        "in 32 dimensions can be read.",
+        "is too large: its header says 1 x 1 x 1 x 1 x ... values, but this function "
+        "reads at most 1 GiB in 32 dimensions.",
     ),
 ]
 
@@ -478,7 +483,7 @@ def test_a_claim_takes_no_memory(tmp_path: Path) -> None:
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
     try:
-        with pytest.raises(DatasetError, match="1,073,741,824 bytes, and 10 are there"):
+        with pytest.raises(DatasetError, match="1,073,741,824 bytes, but the file has only 10"):
             datasets.read_idx(file)
         assert tracemalloc.get_traced_memory()[1] - before < 8 << 20
     finally:
@@ -491,7 +496,7 @@ def test_read_idx_on_what_is_no_file(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "The file none does not exist.\n"
         f"  where: {tmp_path / 'none'}\n"
-        "  next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by itself."
+        "  next:  Check the path. To find or download the files of MNIST, call datasets.mnist()."
     )
     with pytest.raises(DatasetError) as caught:
         datasets.read_idx(tmp_path)
@@ -922,9 +927,9 @@ def test_other_bytes_are_refused(
     )
     assert str(caught.value) == (
         f"The download of {FIRST} is not the file of MNIST: its md5 is {seen} and should be "
-        f"{right}.\n  where: {server.url}/{FIRST}\n  next:  Try again; if it happens again, "
-        "something between you and the server changes it (a log-in page, a proxy) or the address "
-        "is wrong: set IPU_TEACH_MNIST_URL to another mirror."
+        f"{right}.\n  where: {server.url}/{FIRST}\n  next:  Try again. If it happens again, a "
+        "proxy or a log-in page changes the file, or the address is wrong. Then set "
+        "IPU_TEACH_MNIST_URL to another mirror."
     )
     assert names(cache) == []
     server.mode.clear()
@@ -950,7 +955,7 @@ def test_stall_times_out_and_a_later_call_goes_on(
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(timeout=0.2)
     assert str(caught.value) == (
-        f"The download of {FIRST} stalled: no byte came for 0.2 s, after {half:,}.\n  where: "
+        f"The download of {FIRST} stalled: the server sent nothing for 0.2 s, after {half:,} bytes.\n  where: "
         f"{server.url}/{FIRST}\n{AGAIN}"
     )
     assert names(cache) == [f"{FIRST}.part"]
@@ -964,7 +969,7 @@ def test_server_that_never_answers(server: Server, cache: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(timeout=0.2)
     assert str(caught.value) == (
-        f"The download of {FIRST} stalled: no byte came for 0.2 s, after 0.\n  where: "
+        f"The download of {FIRST} stalled: the server sent nothing for 0.2 s, after 0 bytes.\n  where: "
         f"{server.url}/{FIRST}\n{AGAIN}"
     )
     assert names(cache) == []
@@ -987,8 +992,8 @@ def test_server_that_refuses(server: Server, cache: Path) -> None:
     assert str(caught.value) == (
         "The server refused to send t10k-images-idx3-ubyte.gz: 404 Not Found.\n"
         f"  where: {server.url}/t10k-images-idx3-ubyte.gz\n"
-        "  next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); "
-        "or use datasets.digits(), which comes with the kit."
+        "  next:  Check the address in IPU_TEACH_MNIST_URL, or unset it to use the "
+        "default. Without MNIST, use datasets.digits(), which comes with the kit."
     )
     assert names(cache) == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
 
@@ -1063,8 +1068,8 @@ def test_cache_that_cannot_be_written(server: Server, cache: Path) -> None:
     assert re.fullmatch(
         rf"The download of {re.escape(FIRST)} cannot be stored: [^\n]+\.\n"
         rf"  where: {re.escape(str(cache))}\n"
-        r"  next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; "
-        r"or use datasets\.digits\(\), which comes with the kit\.",
+        r"  next:  Make room there, or set XDG_CACHE_HOME to a folder that you may write\. "
+        r"Without MNIST, use datasets\.digits\(\), which comes with the kit\.",
         str(caught.value),
     )
     assert server.asked == []

@@ -52,7 +52,7 @@ def test_hardware_is_said_not_to_be_there() -> None:
         DeviceManager().get_devices(TargetType.IPU, 1)
     assert str(caught.value) == (
         "No IPU hardware is attached: this kit simulates the chip.\n"
-        "  next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same values."
+        "  next:  ask for TargetType.IPU_MODEL, which runs the same program with the same values."
     )
 
 
@@ -64,7 +64,7 @@ def test_wrong_questions_are_answered() -> None:
         "  next:  give TargetType.IPU_MODEL or TargetType.CPU."
     )
     for number in (5, -1, "0"):
-        with pytest.raises(InvalidOptionError, match="the pool has the devices 0 to 4."):
+        with pytest.raises(InvalidOptionError, match="next:  give a number from 0 to 4."):
             DeviceManager().get_device(number)  # type: ignore[arg-type]
 
 
@@ -150,7 +150,7 @@ def test_a_machine_has_its_ipus_and_gives_a_power_of_two_of_them() -> None:
         ({"machine": "m2000", "num_ipus": 8}, "A program cannot have 8 IPUs of the IPU-M2000"),
         (
             {"version": "ipu1", "machine": "pod16"},
-            "The Pod16 has no IPUs of the version 'ipu1'.\n  next:  it comes with 'ipu2' or 'bow'.",
+            "The Pod16 has no IPUs of the version 'ipu1'.\n  next:  use the version 'ipu2' or 'bow'.",
         ),
         (
             {"machine": "pod32"},

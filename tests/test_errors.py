@@ -585,7 +585,7 @@ VIEWS: list[Case] = [
     ("a condition", lambda w: bool(w.v), DeviceValueError, r"""
         A tensor was used as if it were a number, in a condition: if, while, and, or, not, bool(). It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."""),
+          next:  let the device read it: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) accept a tensor as the condition."""),
     ("compared", lambda w: w.s == 0, DeviceValueError, r"""
         A tensor was used as if it were a number, in tensor == 0. It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('s', FLOAT, shape ())
@@ -597,7 +597,7 @@ VIEWS: list[Case] = [
     ("gone through", lambda w: list(w.x), DeviceValueError, r"""
         A tensor was used as if it were a list, in a for, in, list(), or a, b = tensor. It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no value either."""),
+          next:  index the tensor: for i in range(len(tensor)): tensor[i]. Each tensor[i] is a view, and has no value either."""),
     ("slice()", lambda w: w.x.slice(2, 5), PoplarIndexError, r"""
         slice(2, 5) does not fit dimension 0, which has 4 elements.
           where: Tensor('x', FLOAT, shape (4, 3))
@@ -1219,7 +1219,7 @@ PROGRAMS: list[Case] = [
           next:  wrap it: Execute(compute_set)."""),
     ("sequence of a class", lambda w: Sequence(Execute), ControlProgramError, r"""
         Sequence was given the class Execute instead of a program.
-          next:  make one: Execute(…)."""),
+          next:  create an instance: Execute(…)."""),
     ("sequence of a tensor", lambda w: Sequence(w.v), ControlProgramError, r"""
         Sequence was given Tensor('v', FLOAT, shape (3,)), which is not a program.
           next:  give Execute, Copy, Repeat or Sequence."""),

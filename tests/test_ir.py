@@ -444,6 +444,8 @@ def test_what_a_run_cannot_take(change: dict[str, Any], text: str) -> None:
     assert text in str(refused.value)
     with pytest.raises(ModelError, match="did you mean 'net.first.weight'"):
         run.read("net.first.wieght")
+    with pytest.raises(ModelError, match="The graph has no variable 'x'"):
+        run.read("x")
     with pytest.raises(ModelError, match="was given"):
         run.write("net.first.weight", np.zeros(3))
 

@@ -375,7 +375,7 @@ def test_stages_by_the_path_of_modules() -> None:
             lambda: ir.off_chip(net()[0], ["wieght"]),
             "'wieght', which is not the name of a variable of the graph",
         ),
-        (lambda: ir.pipelined(ir.accumulate(net(stages=(1, 1))[0], 3)), "4 or more"),
+        (lambda: ir.pipelined(ir.accumulate(net(stages=(1, 1))[0], 3)), "at least 4 micro-batches"),
         (lambda: ir.pipelined(net()[0], "fast"), "'fast'"),
     ],
 )

@@ -269,6 +269,8 @@ def test_what_does_not_fit_is_said_by_name() -> None:
         made.run(popart.PyStepIO({"x": X[:19], "y": Y}, made.initAnchorArrays()))
     with pytest.raises(ModelError, match="was given the number 10, which is not from 0 to 9"):
         made.run(popart.PyStepIO({"x": X, "y": Y + (Y == 9)}, made.initAnchorArrays()))
+    with pytest.raises(ModelError, match="The graph has no variable 'x'"):
+        made.readWeights(popart.PyWeightsIO({"x": np.zeros((8, 4), np.float32)}))
     raw = popart.TrainingSession(
         builder.getModelProto(),
         popart.DataFlow(1, {"lost": popart.AnchorReturnType()}),

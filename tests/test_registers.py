@@ -410,7 +410,7 @@ set_stochastic_rounding() was given 1 as enable.
         """\
 set_stochastic_rounding() was given Repeat(1, Sequence(0 programs)) as prog, \
 which is not a Sequence.
-  next:  give a Sequence; the step is added to its end.""",
+  next:  give a Sequence, to whose end the step is added.""",
     ),
     (
         lambda b: set_stochastic_rounding(DEVICE, b.prog, True),
@@ -430,14 +430,15 @@ which is not a FloatingPointBehaviour.
         lambda b: set_floating_point_behaviour(b.graph, b.prog, QUIET, tile=4),
         """\
 set_floating_point_behaviour() was given the tile 4.
-  next:  give a tile from 0 to 3, or leave it out for all of them.""",
+  next:  give a tile from 0 to 3. For all tiles, leave out the argument tile.""",
     ),
     (
         lambda b: set_hw_seeds(b.graph, b.x, b.prog),
         """\
-set_hw_seeds() needs UNSIGNED_INT of shape (4, 6, 4): four words for each worker of each tile.
-  where: Tensor('x', FLOAT, shape (4, 50))
-  next:  give what get_hw_seeds returned, or make it with graph.add_variable.""",
+set_hw_seeds() was given Tensor('x', FLOAT, shape (4, 50)) as seeds, \
+which is not a tensor of UNSIGNED_INT[4, 6, 4]: four words for each worker of each tile.
+  next:  give the tensor that get_hw_seeds returned, or create such a tensor with \
+graph.add_variable.""",
     ),
 ]
 

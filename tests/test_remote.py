@@ -664,7 +664,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.two, w.buffer),
         ControlProgramError,
         """
-        Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8 elements.
+        Copy moves 1 row of 4 elements, 4 in all, but was given a tensor of 8 elements.
           where: Tensor('two', FLOAT, shape (2, 4)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
           next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
     ),
@@ -673,7 +673,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.buffer, w.x, w.rows),
         ControlProgramError,
         """
-        Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4 elements.
+        Copy moves 2 rows of 4 elements, 8 in all, but was given a tensor of 4 elements.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to Tensor('x', FLOAT, shape (4,))
           next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
     ),
@@ -693,7 +693,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         """
         Copy was given the offset Tensor('row', UNSIGNED_INT, shape (1,)), but no remote buffer.
           where: Tensor(a view of 'two', FLOAT, shape (4,)) to Tensor('x', FLOAT, shape (4,))
-          next:  leave it out; to move a part of a tensor, slice the tensor.""",
+          next:  leave out the offset. To copy a part of a tensor, slice the tensor.""",
     ),
     (
         "offset a number",

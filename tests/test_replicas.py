@@ -523,12 +523,12 @@ def test_what_is_replicated_and_what_is_not_do_not_mix() -> None:
     whole = m.graph.get_non_replicated_tensor(m.x)
     stream = m.graph.add_host_to_device_fifo("in", FLOAT, 6)
     assert said(ControlProgramError, lambda: Copy(stream, whole[0])) == (
-        "Copy was given a tensor of 1 replica, and 'in', which has 4.\n"
+        "Copy was given a tensor of 1 replica, but 'in' has 4 replicas.\n"
         "  where: DataStream('in', host to device, 6 FLOAT) to Tensor('x', FLOAT, shape (6,))\n"
-        "  next:  make both with one graph: the replicated one, or its top-level graph."
+        "  next:  create both with the same graph: the replicated graph or its top-level graph."
     )
     assert "tensors of two graphs" in said(ControlProgramError, lambda: Copy(m.x, whole[0]))
-    assert "which has 1." in said(
+    assert "replicas, but 'b' has 1 replica." in said(
         ControlProgramError, lambda: Copy(top.add_remote_buffer("b", FLOAT, 6), m.x)
     )
     with pytest.raises(GraphObjectCreationError, match="use a tensor of the replicated graph"):

@@ -245,14 +245,16 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         pipeline_schedule(4, 7, INTERLEAVED)
     assert str(caught.value) == (
-        "pipeline_schedule() was given 7 micro-batches for 4 stages. A pipeline needs two a stage "
-        "where it trains (popxl-addons, transforms/pipelining.py).\n"
-        "  next:  give 8 or more; 'sequential' takes any number."
+        "pipeline_schedule() was given 7 micro-batches for 4 stages, but a pipeline needs two for "
+        "each stage in training (popxl-addons, transforms/pipelining.py).\n"
+        "  next:  give at least 8 micro-batches, or use the schedule 'sequential', which accepts any "
+        "number."
     )
     with pytest.raises(InvalidOptionError) as caught:
         pipeline_schedule(2, 1, training=False)
-    assert "for 2 stages. A pipeline needs one a stage (PopTorch, deviceIterations)." in str(
-        caught.value
+    assert (
+        "for 2 stages, but a pipeline needs one for each stage (PopTorch, deviceIterations)."
+        in str(caught.value)
     )
     assert pipeline_schedule(4, 8) and pipeline_schedule(4, 4, training=False)
 
@@ -291,7 +293,10 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
     ticks = pipeline_schedule(2, 2, training=False)
     idle = Stage(Sequence(Sequence()), first.into, first.out)
     for stages, words in (
-        ([idle, second], "Stage 0 of 2 has no work to do forward.\n  next:  give it a program"),
+        (
+            [idle, second],
+            "Stage 0 of 2 does no work in its forward pass.\n  next:  give it a forward program",
+        ),
         ([first, Stage(second.forward)], "Stage 1 of 2 has no tensor `into`."),
         ([Stage(first.forward, first.into), second], "Stage 0 of 2 has no tensor `out`."),
         ([first, first.forward], "pipeline() was given [<Stage"),
@@ -555,7 +560,9 @@ def test_a_pipeline_that_trains_nothing_is_refused() -> None:
     frozen = [Stage(stage.forward, stage.into, stage.out) for stage in stages]
     with pytest.raises(InvalidOptionError) as caught:
         pipeline(graph, frozen, pipeline_schedule(2, 4))
-    assert str(caught.value).startswith("Stage 1 of 2 has no work to do backward.")
+    assert str(caught.value).startswith("Stage 1 of 2 does no work in its backward pass.")
     idle = replace(stages[0], backward=Sequence())
-    with pytest.raises(InvalidOptionError, match=r"Stage 0 of 2 has no work to do backward\."):
+    with pytest.raises(
+        InvalidOptionError, match=r"Stage 0 of 2 does no work in its backward pass\."
+    ):
         pipeline(graph, [idle, stages[1]], pipeline_schedule(2, 4))

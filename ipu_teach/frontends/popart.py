@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     from ipu_teach.report import Report
 
 Ints = Sequence[int]
-# An array, or a value that numpy.asarray accepts. A run checks its shape and dtype.
+# An array, or a value that numpy.asarray accepts. A run checks the array's shape and dtype.
 HostArray: TypeAlias = Any
 TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
 TYPES |= {"UINT32": UNSIGNED_INT}
 Type = Annotated[str, Among(TYPES)]
 Size = Annotated[int, Between(1, 2**24)]
 Switch = bool | Annotated[int, Between(0, 1)]
-# The annotation of each attribute. An attribute means the same in all operations that have it.
+# The annotation of each ONNX attribute. All operations with an attribute use the same annotation.
 ATTRIBUTES: dict[str, Hint] = {
     "alpha": float,
     "axes": Ints | None,
@@ -117,10 +117,10 @@ class TensorInfo:
 
 
 def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
-    """Return `(lower, upper)`: the padding before and after the field in each dimension.
+    """Return `(lower, upper)`: the padding before and after the data, for each spatial dimension.
 
     ONNX's `pads` contains first the padding before each dimension, then the padding after each
-    dimension. If it is empty, both results are 0.
+    dimension. If `pads` is empty, both results are 0.
     """
     dimension_count = len(pads) // 2
     return pads[:dimension_count] or 0, pads[dimension_count:] or 0
@@ -194,8 +194,8 @@ def _batch_norm(
 ) -> Value:
     """Return the batch norm of `x`.
 
-    As in ONNX, several outputs mean training: the norm uses the mean and variance of the batch, and
-    updates `mean` and `variance`. With a single output, the norm uses `mean` and `variance`.
+    If `num_outputs` is above 1, the norm trains, as in ONNX: it uses the mean and variance of the
+    batch, and updates `mean` and `variance`. Otherwise, the norm uses `mean` and `variance`.
     """
     return ir.batch_norm(
         g,
@@ -435,9 +435,10 @@ class Builder:
         self.aiGraphcore = Opset(self, GRAPHCORE)
 
     def _register(self, value: Value, name: str = "") -> str:
-        """Return the id of a value, and set the value's name to it.
+        """Register a value under its id, and return the id, which is also the value's name.
 
-        The id consists of `name` and a number. If `name` is "", the id is the value's current name.
+        The id of a new value consists of `name` and a number. If `name` is "", the id is the
+        value's current name. A value that is already registered keeps its id.
         """
         if value.name not in self._values or self._values[value.name] is not value:
             value.name = f"{name}:{len(self._values)}" if name else value.name
@@ -467,8 +468,8 @@ class Builder:
     ) -> str:
         """Add the operation `name` to the graph, and return the id of its result.
 
-        `make(graph, *inputs, **attributes)` adds it, `args` are the ids of its inputs, and
-        `context` is the last part of its path.
+        `make(graph, *inputs, **attributes)` adds the operation. `args` are the ids of the
+        operation's inputs, and `context` is the last part of its path.
 
         :raises ModelError: if the operation does not accept its inputs or attributes.
         """
@@ -616,9 +617,9 @@ class SessionOptions(CheckedOptions):
 class AnchorReturnType:
     """The choice of steps whose results a run returns for an output.
 
-    A step is an update, or in inference a micro-batch. `kind` is "ALL", "FINAL" for the last step,
-    "SUM" for the sum over all steps, or "EVERYN" for every `n`-th step. The results of the
-    micro-batches and replicas of a selected step are all returned.
+    In training, a step is an update. In inference, a step is a micro-batch. `kind` is "ALL",
+    "FINAL" for the last step, "SUM" for the sum over all steps, or "EVERYN" for every `n`-th step.
+    A run returns the results of all micro-batches and replicas of a selected step.
     """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
@@ -671,7 +672,7 @@ class SGD:
     Each option is a pair of a value and a bool, as in `{"defaultLearningRate": (0.1, False)}`. In
     PopART, the bool says whether the value is constant; it has no effect here.
 
-    :raises ModelError: for an unknown option.
+    :raises ModelError: for an unknown option, or for a value that the option does not accept.
     """
 
     kind = "sgd"
@@ -698,7 +699,7 @@ class SGD:
 
 
 def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
-    """Return gradient descent whose settings are all constant."""
+    """Return an `SGD` without momentum, with this learning rate and weight decay."""
     pairs = {"defaultLearningRate": learningRate, "defaultWeightDecay": weightDecay}
     return SGD({name: (value, True) for name, value in pairs.items()})
 
@@ -706,7 +707,8 @@ def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
 class Adam(SGD):
     """The optimiser Adam, which uses moving averages of the gradient and of its square.
 
-    The weight decay does not go through the averages, as in PopART's `WeightDecayMode.Decay`.
+    The weight decay is not part of these averages: it acts on the weights directly, as with
+    PopART's `WeightDecayMode.Decay`.
     """
 
     kind = "adamw"
@@ -848,7 +850,7 @@ class InferenceSession:
         :raises ModelError: if an id does not belong to a variable.
         """
         for name, array in io.weights.items():
-            value = ir.values.named_value(self._model, name)
+            value = ir.values.named_variable(self._model, name)
             np.copyto(array, np.broadcast_to(np.asarray(value.initial), value.shape))
 
     def modelToHost(self, path: str | PathLike[str]) -> None:
@@ -940,7 +942,7 @@ class InferenceSession:
 
 
 class TrainingSession(InferenceSession):
-    """A session that trains a model. Its runs also update the weights.
+    """A session that trains a model: each run also updates the weights.
 
     `loss` is the id of the loss.
     """

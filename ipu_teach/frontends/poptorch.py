@@ -242,7 +242,10 @@ class _Precision(_OptionSet):
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether floats are rounded to HALF at random, so the mean rounding error is 0."""
+        """Set whether results in HALF are rounded at random (True) or to the nearest HALF (False).
+
+        The mean error of a rounding at random is 0.
+        """
         self.stochastic = bool(yes)
         return self
 
@@ -415,8 +418,9 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
     """Mark the loss of a module and return it: the mean or sum of `x`, or `x` itself for "none".
 
     A module's forward may return the marked loss at any position. Without a mark, the last output
-    is the loss. If a module marks several losses, the last of them is the loss. It must be computed
-    from all others; otherwise the capture raises `ModelError`.
+    is the loss. If a module marks several losses, the module is trained with the last marked loss.
+    The last marked loss must be computed from all others; otherwise the capture raises
+    `ModelError`.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
@@ -551,7 +555,8 @@ class _Compiled:
     - `mirror`: the connection between the module's tensors and the device's variables.
     - `reads`: the names of the attributes that forward has read, by module.
     - `description`: the Python values and settings on which the program depends.
-    - `constants`: the fingerprint of the module's tensors that are constants in the program.
+    - `constants`: a hashable value that changes with the module's tensors that are constants in the
+      program.
     - `shapes`: the shapes and dtypes of the tensors among the arguments.
     - `inputs`: the names of these tensors, in the order of the captured inputs.
     - `marked`: the inputs that may contain the label that a loss ignores.
@@ -637,8 +642,8 @@ class PoplarExecutor(WithoutSome):
         Pass the same arguments as to a call: the tensors contain the batch of a whole call. The
         program does not run.
 
-        :raises ModelError: if the module cannot be captured, or as in `attachToDevice`. Errors of
-            PopLibs functions are not caught.
+        :raises ModelError: if the module cannot be captured, or if `attachToDevice` raises it.
+            Errors of PopLibs functions are not caught.
         """
         self._prepare(Arguments(self.module, args, kwargs))
         if not self.isAttachedToDevice():
@@ -664,7 +669,6 @@ class PoplarExecutor(WithoutSome):
         for peer in list(_attached):
             if peer is self:
                 continue
-            # Executors may share a tensor if neither of them changes it.
             names = sharing_memory(tensors, peer._compiled().mirror.changed_tensors)
             changed_tensors = self._compiled().mirror.changed_tensors
             names += sharing_memory(changed_tensors, tensors_of(peer.module))
@@ -747,8 +751,8 @@ class PoplarExecutor(WithoutSome):
     def rng_state(self) -> list[int]:
         """The state of the device's random numbers: two 32-bit words.
 
-        It is [] before compilation, and for a program that draws no random numbers, unless a state
-        was assigned. Assign an earlier state to continue with the same random numbers.
+        The state is [] before compilation, and for a program without random operations, unless a
+        state was assigned. Assign an earlier state to continue with the same random numbers.
         """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
@@ -766,7 +770,7 @@ class PoplarExecutor(WithoutSome):
             self.run.write("seed", self._seed)
 
     def _read_seed(self) -> list[int] | None:
-        """Return the seed on the device, or the seed that was set if the program has none."""
+        """Return the device's seed, or the last assigned seed if the program has none."""
         if self.run is None or "seed" not in self.run.ir.variables:
             return self._seed
         return [int(n) for n in self.run.read("seed")]
@@ -917,7 +921,7 @@ class PoplarExecutor(WithoutSome):
             run = compile_graph("", step, self.options.model, steps=steps, options=library_options)
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
-        self._seed = self._read_seed()  # continue with the random numbers of the previous program
+        self._seed = self._read_seed()  # The new program continues with these random numbers.
         _attached.discard(self)
         self._current = _Compiled(
             run,
@@ -1080,9 +1084,10 @@ def _inference_step(graph: Ir, options: Options) -> Ir:
 def _training_step(
     captured: capture.Captured, options: Options, groups: Sequence[Group], scale: float
 ) -> Ir:
-    """Return the training graph: with the update that the options and the optimiser ask for.
+    """Return the training graph: the captured passes, and the update that the optimiser computes.
 
-    `groups` contains the optimiser's parameter groups, and `scale` is the factor of its loss.
+    `groups` contains the optimiser's parameter groups. `scale` is the factor by which the loss was
+    multiplied before the backward pass.
     """
     location = options.TensorLocations.optimizer
     names = {name for group in groups for name in group.names or ()}
@@ -1193,7 +1198,7 @@ def _as_text(shape_and_dtype: tuple[Sequence[int], torch.dtype]) -> str:
 
 
 def _misuse(problem: str, advice: str) -> InvalidOptionError:
-    """Return an `InvalidOptionError` about an argument, with the line of the user's call."""
+    """Return an `InvalidOptionError` about a wrong argument, with the line of the user's call."""
     return InvalidOptionError(problem, line=in_words(caller()), next_step=advice)
 
 

@@ -191,7 +191,7 @@ def compile_graph(
 
 
 def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
-    """Return the rows that `mode` selects. Axis 0 of `rows` counts micro-batches in time order.
+    """Return the rows that `mode` selects. Axis 0 of `rows` counts steps in time order.
 
     "all" selects every row, "final" the last row, and "everyn" the rows n - 1, 2n - 1, and so on.
     "sum" returns one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT). The
@@ -206,7 +206,7 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
 
 
 def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
-    """Return the number of samples in a run as a product, such as `batch 8 * replicas 2 = 16`.
+    """Return the number of examples in a run as a product, such as `batch 8 * replicas 2 = 16`.
 
     `name` and `batch` are the name and value of the first factor. `factors` maps the names of the
     other factors to their values.
@@ -236,7 +236,8 @@ def without_unused(graph: Ir) -> Ir:
 def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
     """Return the first input of the operation that produces `value`.
 
-    Return None if no operation produces `value`, or if the operation's kind is not `kind`.
+    Return None if no operation produces `value`, or if the operation is of another kind than
+    `kind`.
     """
     op = graph.maker().get(value)
     return op.inputs[0] if op is not None and op.kind == kind else None

@@ -125,9 +125,9 @@ def misfit(
 ) -> tuple[str, str] | None:
     """Return `(problem, advice)` for the first attribute that an operation does not accept.
 
-    Return None if it accepts all attributes. `attributes` are the permitted attributes, `row_hints`
-    is `Row.attributes`, and `values` are the attributes of the operation. The problem is the
-    predicate of a sentence about the operation, such as "has no attribute 'dim'".
+    Return None if the operation accepts all attributes. `attributes` are the permitted attributes,
+    `row_hints` is `Row.attributes`, and `values` are the attributes of the operation. The problem
+    is the predicate of a sentence about the operation, such as "has no attribute 'dim'".
     """
     for name, value in values.items():
         if attributes.names is not None and name not in attributes.names and name not in row_hints:

@@ -43,9 +43,9 @@ def autodiff(
 ) -> tuple[Ir, Gradients]:
     """Return `(graph, gradients)`: the graph with the backward pass of `loss`, and the gradients.
 
-    `gradients` is a dict that maps each value in `of` on which the loss depends to its gradient,
-    multiplied by `scale`. If `of` is None, it contains all float variables. Each operation of the
-    backward pass has the stage, phase, path and line of its forward operation.
+    `gradients` is a dict from values to their gradients, multiplied by `scale`. It contains the
+    values in `of` on which the loss depends. If `of` is None, all float variables are used. Each
+    operation of the backward pass has the stage, phase, path and line of its forward operation.
 
     :raises ModelError: if the loss is not a single float, if a value belongs to another graph, or
         if the loss depends on `of` through an operation without a gradient.
@@ -77,9 +77,9 @@ def autodiff(
 def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
     """Return the graph's operations, with copies of variables that change after they are read.
 
-    With a copy, the gradient of an operation reads the same value as the operation itself.
-    `targets` are the values whose gradients are computed. Only operations that depend on them have
-    gradients, so only these operations read copies.
+    Operations read the copies, so that their gradients later read the same values. `targets` are
+    the values whose gradients are computed. Only operations that depend on them have gradients, and
+    only these operations read copies.
     """
     last_change = {
         op.inputs[0]: position for position, op in enumerate(ir.ops) if OPS[op.kind].in_place
@@ -101,8 +101,8 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
 def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
     """Add the gradients of the operations in `ops` that depend on `targets` to the graph.
 
-    At the call, `grads` contains the gradients of the final results, such as the loss. This
-    function adds the gradients of the other values that depend on `targets`, and of the targets, to
+    Before the call, `grads` contains the gradients of the final results, such as the loss. This
+    function adds the gradients of `targets`, and of the other float values that depend on them, to
     `grads`. It processes the operations from last to first.
 
     :raises ModelError: if an operation has no gradient, or if a gradient has another shape than its
@@ -221,7 +221,7 @@ def optimise(
 def _add_state(ir: Ir, parameter: Value, name: str) -> Value:
     """Add a variable of zeros for a state of an optimiser, such as "velocity", and return it.
 
-    It has the shape of `parameter`, except that the state "step" is a single number.
+    The variable has the shape of `parameter`. The state "step" is a single number.
     """
     shape = () if name == "step" else parameter.shape
     zeros = ir.constant(0, FLOAT).initial

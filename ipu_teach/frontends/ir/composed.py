@@ -121,15 +121,16 @@ def softplus(ir: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Va
 def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
     """Return a vector [channels] as [channels, 1, …], with `rank` - 1 dimensions.
 
-    In this shape it broadcasts to [batch, channels, …].
+    The result broadcasts to [batch, channels, …].
     """
     return ir.op("reshape", row, shape=(row.size, *(1,) * (rank - 2)))
 
 
 def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
-    """Return a dict with a tuple of `n` sizes for each keyword, one for each dimension.
+    """Return a dict with a tuple of `n` sizes for each keyword: one size for each dimension.
 
-    A single size is repeated for all dimensions. If `upper` is None, it becomes equal to `lower`.
+    A single size is repeated for all dimensions. If `upper` is None, the result has the sizes of
+    `lower` for it.
     """
     if "upper" in sizes and sizes["upper"] is None:
         sizes["upper"] = sizes["lower"]
@@ -156,8 +157,9 @@ def conv(
 ) -> Value:
     """Return the convolution of x [batch, channels, *field] with the weights w, plus b [out].
 
-    The weights are [out, channels / groups, *kernel]. `lower` and `upper` are the padding before
-    and after the field in each dimension. If `upper` is None, it is equal to `lower`.
+    The field consists of the spatial dimensions. The weights are [out, channels / groups, *kernel].
+    `lower` and `upper` are the padding before and after the field in each dimension. If `upper` is
+    None, it is equal to `lower`.
     """
     sizes = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
     y = ir.op("conv", x, w, groups=groups, **sizes)
@@ -176,9 +178,9 @@ def pool(
 ) -> Value:
     """Return the "max_pool" or "avg_pool" of x [batch, channels, *field].
 
-    If `stride` is None, it is equal to `kernel`. `lower` and `upper` are the padding before and
-    after the field; if `upper` is None, it is equal to `lower`. If `count_padding`, an average
-    counts the padding as zeros.
+    The field consists of the spatial dimensions. If `stride` is None, it is equal to `kernel`.
+    `lower` and `upper` are the padding before and after the field; if `upper` is None, it is equal
+    to `lower`. If `count_padding`, an average counts the padding as zeros.
     """
     stride = kernel if stride is None else stride
     field_rank = len(x.shape) - 2
@@ -246,11 +248,11 @@ def batch_norm(
 ) -> Value:
     """Return the batch norm of x [batch, channels, …].
 
-    In training, the norm uses the batch's mean and variance. The batch's mean and variance, which
-    is divided by one less than the number of elements if `unbiased`, also update the variables
-    `running_mean` and `running_var`; `momentum` is the weight of the new value. In inference, the
-    norm uses the running statistics, which get no gradient. If one of them is None, the norm uses
-    the batch's statistics in inference, too.
+    In training, the norm uses the batch's mean and variance. They also update the variables
+    `running_mean` and `running_var`; `momentum` is the weight of the new value. If `unbiased`, the
+    new variance is the sum of squares divided by one less than the number of elements. In
+    inference, the norm uses the running statistics, which get no gradient. If `running_mean` or
+    `running_var` is None, the norm always uses the batch's statistics, and updates nothing.
     """
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)
@@ -277,8 +279,8 @@ def batch_norm(
 def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
     """Return the seed of the random numbers of this micro-batch: UNSIGNED_INT[2].
 
-    It is a copy of the variable "seed", which increases by one with each micro-batch. The first
-    call for a graph adds this variable, with the initial value `number`.
+    The seed is a copy of the variable "seed", which increases by one with each micro-batch. The
+    first call for a graph adds this variable, with the initial value `number`.
     """
     if "seed" not in ir.variables:
         variable = ir.variable([number & 0xFFFFFFFF, number >> 32], "seed", UNSIGNED_INT)
@@ -451,7 +453,8 @@ def _reduced_loss(
 ) -> Value:
     """Return the "mean" or "sum" of `losses`, or `losses` itself if `reduction` is "none".
 
-    The mean is the sum divided by `relevant_count`, or by the number of losses if it is None.
+    The mean is the sum divided by `relevant_count`. If `relevant_count` is None, the sum is divided
+    by the number of losses.
     """
     if reduction == "none":
         return losses

@@ -29,6 +29,7 @@ from ipu_teach.frontends.ir.values import (
     Row,
     Value,
     misuse,
+    named_variable,
     row_of,
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
@@ -61,12 +62,13 @@ def body_ops(op: Op) -> Body:
 
 
 class Lowering:
-    """The program that runs `iterations` steps of a graph `ir`, on the Poplar graph `whole`.
+    """The program that runs `iterations` steps of a graph `ir`.
 
-    Each stage of the model has a virtual graph with the tiles of one IPU. A variable or an input
-    gets the tile mapping that the first of its readers with a preference prefers, such as a matrix
-    product, a convolution or a look-up. Without a preference, it is mapped linearly. `options` are
-    the PopLibs options of matrix products and convolutions, and "stochasticRounding".
+    The program belongs to the Poplar graph `whole`. Each stage of the model uses a virtual graph
+    with the tiles of one IPU. A variable or an input gets the tile mapping that one of its readers
+    prefers, such as a matrix product, a convolution or a look-up. If several readers have a
+    preference, the first of them decides. Without a preference, the mapping is linear. `options`
+    are the PopLibs options of matrix products and convolutions, and "stochasticRounding".
 
     The table `OPS` contains a `Row` for each kind of operation, whose function `lower` adds the
     PopLibs calls. This function may use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`,
@@ -90,9 +92,8 @@ class Lowering:
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
         self.copies: dict[tuple[Value, int], Tensor] = {}  # The tensor of each value in each stage.
-        self.streams: dict[
-            str, Value
-        ] = {}  # The input that each stream fills, by the stream's handle.
+        # The input that each stream fills, by the stream's handle.
+        self.streams: dict[str, Value] = {}
         self.per_step: set[str] = set()  # The names of the outputs that are sent once per step.
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
@@ -121,9 +122,9 @@ class Lowering:
     def _index(self, op: Op) -> None:
         """Record which operations read the inputs of `op`, and the stages of variables and results.
 
-        `_readers` maps a value to a list of `(operation, input number)`. `_homes` maps a variable
-        to the stage of its first reader, and a result in the body of a scan to the stage of the
-        scan.
+        - `_readers` maps a value to a list of `(operation, input number)`.
+        - `_homes` maps a variable to the stage of its first reader. It maps a result in the body of
+          a scan to the stage of the scan.
         """
         for input_number, value in enumerate(op.inputs):
             self._readers.setdefault(value, []).append((op, input_number))
@@ -180,8 +181,9 @@ class Lowering:
     def _check(self) -> None:
         """Raise `ModelError` if the device cannot run the graph.
 
-        The result of an operation, except a view, must not be larger than the memory of an IPU. If
-        one stage changes a variable with each micro-batch, no other stage may read the variable.
+        There are two cases. The result of an operation, except a view, is larger than the memory of
+        an IPU. Or one stage changes a variable with each micro-batch, and another stage uses the
+        variable.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -210,9 +212,9 @@ class Lowering:
             if remote_readers or op.stage != home:
                 remote_op = remote_readers[0] if remote_readers else op
                 raise remote_op.error(
-                    f"Stage {remote_op.stage} uses the variable {op.inputs[0].name!r} of stage "
-                    f"{home}, which changes with each micro-batch, so its copy in stage "
-                    f"{remote_op.stage} would be out of date.",
+                    f"Stage {remote_op.stage} uses the variable {op.inputs[0].name!r}. This "
+                    f"variable is in stage {home}, and changes with each micro-batch, "
+                    f"so its copy in stage {remote_op.stage} would be out of date.",
                     f"use the variable only in stage {home}.",
                 )
 
@@ -258,7 +260,8 @@ class Lowering:
             if self._part(output) == UPDATE
         }
         step = Programs(self.copies_program, micro_batches, update_program, name="step")
-        for value in ir.variables.values():  # add the variables that no operation reads
+        # The host can also read variables that no operation uses, so these are added here.
+        for value in ir.variables.values():
             if value not in self.tensor and value not in self.buffers:
                 self._variable(value, 0)
         return step if self.iterations == 1 else Repeat(self.iterations, step)
@@ -285,8 +288,8 @@ class Lowering:
             into.add(self.prog)
             for op in module_ops:
                 op_section = (op.part, op.phase, op.stage)
-                # Copy remote variables to the tiles again if the part, phase or stage changes, and
-                # for each operation of the update.
+                # The copies of remote variables on the tiles are used only within one part, phase
+                # and stage. In the update, each operation makes its own copies.
                 if op_section != section or op.part == UPDATE:
                     self._fetched.clear()
                 section = op_section
@@ -332,8 +335,8 @@ class Lowering:
     def _operand(self, op: Op, row: Row, input_number: int) -> Tensor | float:
         """Return the tensor of an input of `op`, or a number if the operation accepts one instead.
 
-        A number is returned only for a constant with equal elements, and only if another input has
-        the same dtype and the shape of the result.
+        A number is returned only for a constant whose elements are equal, and only if another input
+        has the constant's dtype and the shape of the result.
         """
         value = op.inputs[input_number]
         if row.numbers and value.number is not None:
@@ -391,9 +394,9 @@ class Lowering:
     def preferred(self, value: Value, stage: int, seen_as: Value | None = None) -> Tensor | None:
         """Return a new tensor for `value` with the tile mapping that an operation prefers, or None.
 
-        The first operation that reads the value in this stage and has a preference decides. If no
-        operation has one, return None. An operation that reads a reshape or a permutation of the
-        value counts, too: `seen_as` is this view, which only recursive calls pass.
+        The first operation in this stage that reads the value and prefers a mapping decides. If
+        there is none, return None. Operations that read a reshape or a permutation of the value
+        count, too. Recursive calls pass this view as `seen_as`.
         """
         view = value if seen_as is None else seen_as
         for op, input_number in self._readers.get(view, ()):
@@ -435,9 +438,9 @@ class Lowering:
     def _from_remote(self, value: Value, op: Op) -> Tensor:
         """Return a variable on the tiles with the elements of the remote variable `value`.
 
-        The program copies the elements from streaming memory when `op` needs them. The operations
-        that follow with the same part, phase and stage use the same copy, but in the update, each
-        operation makes its own copy.
+        The program copies the elements from streaming memory when `op` needs them. Later operations
+        with the same part, phase and stage use the same copy. In the update, each operation makes a
+        copy of its own.
         """
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)
@@ -484,7 +487,7 @@ class Lowering:
 
 
 class _Pipeline:
-    """The pipeline of a `Lowering`: the operations `body` run in stages, each on its own IPU."""
+    """The pipeline of a `Lowering`, whose operations `body` run in stages on different IPUs."""
 
     def __init__(self, low: Lowering, body: Body) -> None:
         self.low = low
@@ -590,7 +593,7 @@ class _Pipeline:
         return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        """Return the copy of `value` in a stage, or the original tensor if there is no copy."""
+        """Return the copy of `value` in a stage, or the tensor of `value` if there is no copy."""
         copy = self.low.copies.get((value, stage))
         return self.low.tensor[value] if copy is None else copy
 
@@ -701,8 +704,8 @@ class Run:
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
         """Return the host's data for an input as a flat array in the input's dtype.
 
-        :raises ModelError: for another shape, for anything but integers where the input contains
-            integers, and for integers out of the input's range.
+        :raises ModelError: for an array of another shape. If the input contains integers, also for
+            an array that does not, and for integers outside of the input's range.
         """
         array = np.asarray(numbers)
         num_micro_batches = self.micro_batches
@@ -732,8 +735,8 @@ class Run:
     def _checked_integers(self, value: Value, array: Array) -> Array:
         """Return the integers that the host passes for an input, as int64.
 
-        If the input is UNSIGNED_INT, the label that a loss ignores is replaced by the device's code
-        for ignored labels.
+        If the input is UNSIGNED_INT and a loss ignores a label, the device's code for ignored
+        labels replaces this label.
 
         :raises ModelError: if an integer is out of range.
         """
@@ -800,12 +803,6 @@ class Run:
             self.engine.run()
         return outputs
 
-    def _named(self, name: str) -> Value:
-        """Return the variable or input with the name `name`."""
-        from ipu_teach.frontends.ir.values import named_value
-
-        return named_value(self.ir, name)
-
     def read(self, name: str) -> Array:
         """Return the elements of a variable in the first replica.
 
@@ -813,7 +810,7 @@ class Run:
 
         :raises ModelError: for an unknown name.
         """
-        value = self._named(name)
+        value = named_variable(self.ir, name)
         replicas = self.ir.replicas
         if value in self.low.buffers:
             replica_arrays = [
@@ -835,7 +832,7 @@ class Run:
 
         :raises ModelError: for an unknown name, or an array of another shape.
         """
-        value = self._named(name)
+        value = named_variable(self.ir, name)
         replicas = self.ir.replicas
         new_value = np.asarray(array, value.dtype.numpy)
         shape = (replicas, *value.shape) if value.sharded else value.shape
@@ -866,7 +863,10 @@ class Run:
         return {name: self.read(name) for name, v in variables if first_reader.get(v) != "assign"}
 
     def restore(self, state: Mapping[str, Numbers]) -> None:
-        """Set the variables to the arrays in `state`, so that training continues exactly."""
+        """Set the variables to the arrays in `state`, as `state()` returned them.
+
+        Training then continues with the same results as without the interruption.
+        """
         for name, array in state.items():
             self.write(name, array)
 

@@ -29,25 +29,25 @@ Kind = type[DType]
 Shaper = Callable[..., Out]  # The type of `Row.shape`.
 Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # The type of `Row.lower`.
 Grad = Callable[..., InputGrads]  # The type of `Row.grad`.
-Operand = Tensor | float  # An input of `Row.lower` if `Row.numbers` is true.
+Operand = Tensor | float  # A tensor argument of `Row.lower` if `Row.numbers` is true.
 CAST = "convert the tensor: graph.op('cast', x, dtype=FLOAT), or in PyTorch x.float()."
 
 
 def require(is_valid: bool, why: str, advice: str) -> None:
-    """Raise `Unfit` with the reason `why` and the advice `advice` if `is_valid` is False."""
+    """Raise `Unfit` with the reason `why` and the advice `advice` unless `is_valid` is True."""
     if not is_valid:
         raise Unfit(why, advice)
 
 
 def like_operand(x: Value) -> Out:
-    """Return the shape and dtype of `x`."""
+    """Return an `Out` with the shape and dtype of `x`."""
     return Out(x.shape, x.dtype)
 
 
 def like_input(place: int) -> Shaper:
-    """Return a `shape` function that returns the shape and dtype of input number `place`.
+    """Return a `shape` function for results with the shape and dtype of input number `place`.
 
-    It checks nothing, because only gradients use it.
+    The function checks nothing, because only gradients use it.
     """
 
     def shape(*values: Value, **attrs: Attribute) -> Out:
@@ -57,18 +57,18 @@ def like_input(place: int) -> Shaper:
 
 
 def with_shape(x: Value, shape: Ints, **attrs: Attribute) -> Out:
-    """Return the shape `shape` and the dtype of `x`."""
+    """Return an `Out` with the shape `shape` and the dtype of `x`."""
     return Out(tuple(shape), x.dtype)
 
 
 def floats(x: Value) -> Out:
-    """Return the shape and dtype of `x`. Raises `Unfit` if `x` does not contain floats."""
+    """Return an `Out` with the shape and dtype of `x`. Raises `Unfit` if `x` has no float dtype."""
     require(x.floating, f"{x.dtype.__name__} is not a float dtype", CAST)
     return like_operand(x)
 
 
 def numeric(x: Value) -> Out:
-    """Return the shape and dtype of `x`. Raises `Unfit` if `x` is BOOL."""
+    """Return an `Out` with the shape and dtype of `x`. Raises `Unfit` if `x` is BOOL."""
     require(x.dtype is not BOOL, "BOOL is not a numeric dtype", CAST)
     return like_operand(x)
 
@@ -155,7 +155,7 @@ def no_gradients(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
 
 
 def same_gradient(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient of the result as the gradient of the input."""
+    """Return [g]: the gradient of the input equals the gradient `g` of the result."""
     return [g]
 
 
@@ -171,7 +171,11 @@ def library_call(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> L
 
 
 def fused_call(expression: Callable[..., expr.Expr]) -> Lower:
-    """Return a `lower` function that computes an expression in FLOAT and rounds its result once."""
+    """Return a `lower` function that computes an expression in FLOAT and rounds its result once.
+
+    The inputs are the tensors of the expression. The result has the dtype of the operation's
+    result.
+    """
 
     def lower(low: Lowering, *tensors: Tensor) -> Tensor:
         result, operands = in_float(expression, *tensors, out=low.op.outs[0].dtype)
@@ -188,7 +192,7 @@ def view_row(shape: Shaper, lower: Lower, grad: Grad) -> Row:
 def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
     """Return the gradient `g`, summed over the dimensions along which the input was broadcast.
 
-    `shape` is the shape of the input.
+    `shape` is the shape of the input. If `g` is None, return None.
     """
     if g is None or g.shape == shape:
         return g
@@ -285,9 +289,9 @@ def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
     """Return a function that computes the gradients of both operands of "max" or "min".
 
-    `loses` compares an operand with the other operand: it is "lt" for "max" and "gt" for "min".
-    Where the comparison is true, the operand is not the result, and its gradient is 0. Equal
-    operands get half of the gradient each, as in torch.maximum and torch.minimum.
+    `loses` is "lt" for "max" and "gt" for "min". If this comparison of an operand with the other
+    operand is true, the operand is not the result, and its gradient is 0. Equal operands get half
+    of the gradient each, as in torch.maximum and torch.minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -302,9 +306,8 @@ def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
     """Return the gradients of `a` and `b` for y = a ** b; None for `b` if it is constant.
 
-    At a = 0, the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. The gradient of an
-    operand is therefore set to 0 where y does not depend on it: for `a` where b = 0, and for `b`
-    where a = 0 and b >= 0.
+    The formulas are g b a ** (b - 1) and g y log(a). At a = 0 they may be NaN or infinite. So the
+    gradient of `a` is set to 0 where b = 0, and the gradient of `b` where a = 0 and b >= 0.
     """
     no_grad = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
@@ -455,8 +458,8 @@ OPS |= {
     "abs": unary(popops.abs, _abs_grad, numeric),
     "exp": unary(popops.exp, lambda ir, g, x, y: _product(ir, g, y)),
     "expm1": unary(popops.expm1, _expm1_grad),
-    # The gradient is g / x and not g * (1 / x), because 1 / x overflows for a small x: in HALF, for
-    # x below 2e-5.
+    # The gradient is computed as g / x. In HALF, 1 / x would overflow for an x below 2e-5, and so
+    # would g * (1 / x).
     "log": unary(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
     "log1p": unary(popops.log1p, _log1p_grad),
     "sqrt": unary(popops.sqrt, _sqrt_grad),
@@ -528,7 +531,9 @@ OPS |= {
         _reinterpret_shape, lambda low, x, dtype: x.reinterpret(dtype), no_gradients
     ),
     "copy": Row(like_operand, library_call(poputil.duplicate), same_gradient),
-    "stop": view_row(like_operand, lambda low, x: x, no_gradients),  # stops the gradient
+    "stop": view_row(
+        like_operand, lambda low, x: x, no_gradients
+    ),  # No gradient passes through it.
     "print": view_row(lambda x, title: like_operand(x), _print, same_gradient),
 }
 
@@ -736,9 +741,9 @@ def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
 
 
 def _expanded(ir: Ir, op: Op, y: Value) -> Value:
-    """Return `y`, a value with the shape of the reduction's result, in the shape of its input.
+    """Return `y`, which has the shape of the result of `op`, in the shape of the input of `op`.
 
-    Each element of `y` is repeated along the dimensions that `op` reduces.
+    `op` is a reduction. Each element of `y` is repeated along the dimensions that `op` reduces.
     """
     x = op.inputs[0]
     reduced = axes(x, op.attrs["dims"])
@@ -747,7 +752,7 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return [gradient of x], where x is the input of a maximum or minimum over dimensions.
+    """Return a list with the gradient of the input of a maximum or minimum over dimensions.
 
     The gradient `g` of each result is divided equally among all elements that equal this result, as
     for torch.amax. All other elements have the gradient 0.
@@ -760,11 +765,11 @@ def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient of each element: g times the product of all other elements.
+    """Return a list with the gradient of the input of a product over dimensions.
 
-    If no element is 0, the product of all elements is divided by the element. If exactly one
-    element is 0, its gradient is g times the product of the other elements, and their gradients are
-    0. If several elements are 0, all gradients are 0.
+    The gradient of an element is g times the product of all other elements. If no element is 0,
+    this product is the product of all elements divided by the element. If exactly one element is 0,
+    only this element has a gradient other than 0. If several elements are 0, all gradients are 0.
     """
     (x,) = op.inputs
     dims = op.attrs["dims"]
@@ -781,7 +786,10 @@ def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _arg_shape(x: Value) -> Out:
-    """Return the shape and dtype of a result that contains an UNSIGNED_INT for each row of `x`."""
+    """Return the `Out` of an operation with one UNSIGNED_INT result for each row of `x`.
+
+    The rows extend along the last dimension.
+    """
     numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
@@ -802,7 +810,7 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return [gradient of x], where x is the input of "top_k".
+    """Return a list with the gradient of the input of "top_k".
 
     Each of the k selected elements gets its gradient from `g`; all other elements get 0. The second
     result of "top_k" contains column numbers, which have no gradient.
@@ -840,8 +848,8 @@ OPS |= {
 
 
 # --- random numbers -------------------------------------------------------------------------------
-# The seed is an input, so an operation that is recomputed draws the same numbers again. Operations
-# with different values of `modifier` draw different numbers from the same seed.
+# The seed is an input of these operations, so a recomputed operation returns the same numbers
+# again. Operations with different attributes `modifier` return different numbers for the same seed.
 
 
 def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Attribute) -> Out:
@@ -905,9 +913,10 @@ def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
 
 
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
-    """Return this replica's part of `x`, after dividing `x` into `count` equal parts.
+    """Return the part of `x` that this replica stores, as a flat tensor.
 
-    `x` is first flattened, and zeros are added at its end until it is divisible.
+    `x` is flattened and divided into `count` equal parts. Zeros are added at its end if its size is
+    not a multiple of `count`.
     """
     share_length = -(-x.num_elements // count)
     padding_after = [share_length * count - x.num_elements]
@@ -937,9 +946,8 @@ OPS |= {
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
     """Return the definition of an operation that changes its first input, a variable, in place.
 
-    If there is a second input, it has the shape of the variable. `lays` becomes the attribute
-    `Row.lays`: a function that returns a new variable with the tile mapping that the operation
-    prefers.
+    If there is a second input, it has the shape of the variable. `lays` becomes `Row.lays`: a
+    function that returns a new variable with the tile mapping that the operation prefers.
     """
 
     def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:
@@ -954,7 +962,8 @@ def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None)
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
     """Add `x` to the variable `v`.
 
-    `parameters` is not read here: `_like_last` uses this input for the tile mapping of `v`.
+    `parameters` has no effect on the values. The operation has this input because `_like_last`
+    gives `v` the tile mapping of the last input.
     """
     low.call(popops.add_in_place, v, x)
 
@@ -968,11 +977,11 @@ def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
 
 
 def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
-    """Return the definition of an operation that runs a step of an optimiser.
+    """Return the definition of an operation that computes one step of an optimiser.
 
-    `call` is the optimiser in `ipu_teach.poplibs.optim`, and `names` are the names of its state
-    variables. The inputs of the operation are the parameter, its gradient, the learning rate and
-    the state variables.
+    `call` is the optimiser's function in `ipu_teach.poplibs.optim`, and `names` are the names of
+    its state variables. The inputs of the operation are the parameter, its gradient, the learning
+    rate and the state variables.
     """
 
     def lower(
@@ -990,10 +999,11 @@ def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
 
 
 def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return a new variable for input 0, with the tile mapping of the last input.
+    """Return a new variable for input 0 of `op`, with the tile mapping of the last input.
 
-    The last input is the new value of the variable, or the parameter whose gradients are added to
-    the variable. Return None for other inputs, and if the last input has no tensor yet.
+    The last input is the new value of the variable, or the parameter whose gradients the variable
+    sums up. Return None if `place`, the number of the input, is not 0, and if the last input has no
+    tensor yet.
     """
     last = low.tensor_of(op.inputs[-1])
     if place or last is None:

@@ -134,7 +134,7 @@ OPS["matmul"] = Row(_matmul_shape, _matmul, _matmul_grad, lays=_matmul_lays)
 
 
 class ConvSizes(TypedDict):
-    """The attributes of a convolution. Sequences have an entry for each dimension of the field."""
+    """The attributes of a convolution. Sequences have an entry for each spatial dimension."""
 
     stride: Ints
     lower: Ints
@@ -152,9 +152,10 @@ def _params(
     dilation: Ints,
     groups: int,
 ) -> poplin.ConvParams:
-    """Return poplin's parameters of the convolution of x [batch, channels, *field] with w.
+    """Return poplin's parameters of a convolution.
 
-    The weights w are [out, channels / groups, *kernel].
+    `x` is [batch, channels, *spatial dimensions], and the weights `w` are [out channels, channels /
+    groups, *kernel].
     """
     return poplin.ConvParams(
         dtype=x.dtype,
@@ -241,11 +242,11 @@ OPS |= {
 
 # --- pools ----------------------------------------------------------------------------------------
 
-MAX_FIELD = 4096  # The maximum number of elements along a dimension of a pooled field.
+MAX_FIELD = 4096  # The maximum length of a spatial dimension of a pool.
 
 
 class PoolSizes(TypedDict):
-    """The attributes of a pool. Each sequence has an entry for each dimension of the field."""
+    """The attributes of a pool. Each sequence has an entry for each spatial dimension."""
 
     kernel: Ints
     stride: Ints
@@ -258,7 +259,7 @@ def _pool(
 ) -> popnn.pooling.PoolParams:
     """Return popnn's parameters of a pool over x [batch, channels, *field].
 
-    The field is the part of `x` that the pool's windows move over. `kind` is "MAX" or "AVG".
+    The field consists of the spatial dimensions. `kind` is "MAX" or "AVG".
 
     :raises Unfit: if a dimension of the field or of the kernel is longer than MAX_FIELD.
     """
@@ -320,8 +321,8 @@ OPS |= {
 
 
 # --- norms ----------------------------------------------------------------------------------------
-# In these operations, x is [batch, channels, …], and gamma and beta are [channels]. The statistics
-# have the dtype of x. The gradients of gamma and beta are FLOAT.
+# In the operations of norms, x is [batch, channels, …], and gamma and beta are [channels]. Means
+# and inverse standard deviations have the dtype of x. The gradients of gamma and beta are FLOAT.
 
 NORMS: dict[str, ModuleType] = {
     "batch": popnn.bn,
@@ -340,7 +341,7 @@ def _norm_call(
     """
     function_name = f"{kind}_{name}" if name == "normalise" else f"{kind}_norm_{name}"
     if kind == "group" and name != "param_gradients":
-        options["grouping"] = "correct"  # groups of neighbouring channels, as in PyTorch and Keras
+        options["grouping"] = "correct"  # A group is neighbouring channels.
     function: Callable[..., Tensor | tuple[Tensor, ...]] = getattr(NORMS[kind], function_name)
     results = low.call(function, *operands, **options)
     return (results,) if isinstance(results, Tensor) else results
@@ -349,12 +350,12 @@ def _norm_call(
 def _norm_shape(
     x: Value, gamma: Value, beta: Value, kind: str, eps: float, groups: int = 1
 ) -> list[Out]:
-    """Return the shapes of the four results of a norm.
+    """Return a list with the `Out` of each result of a norm.
 
-    They are the result y, the normalised x, the means, and the inverse standard deviations.
+    The results are y, the normalised x, the means, and the inverse standard deviations.
     """
     r.floats(x)
-    why = f"the kind of the norm is {kind!r}"
+    why = f"there is no norm of the kind {kind!r}"
     require(kind in NORMS, why, f"use one of the kinds {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
     why = f"x {list(x.shape)}, gamma {list(gamma.shape)} and beta {list(beta.shape)} do not fit"
@@ -421,7 +422,7 @@ OPS |= {
         _norm_param_grad_shape,
         _lower_norm_param_grad,
     ),
-    # The input of "to_variance" is 1 / sqrt(variance + eps). Statistics have no gradient.
+    # The input of "to_variance" is 1 / sqrt(variance + eps). Variances get no gradient.
     "to_variance": Row(
         lambda x, eps: like_operand(x),
         _to_variance,
@@ -520,9 +521,10 @@ def _scatter_add_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
-    """Return a `lower` function that writes rows to a copy of x, and returns the copy.
+    """Return a `lower` function that writes rows to a copy of its first tensor x.
 
-    `call` writes the rows. It is a function of popops with the parameters of `multi_update`.
+    The `lower` function returns the copy. `call` writes the rows; it is a function of popops with
+    the parameters of `multi_update`.
     """
 
     def lower(low: Lowering, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
@@ -539,8 +541,8 @@ def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
 def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     """Return [gradient of x, None, gradient of the updates] for the operation "scatter_set".
 
-    A row of x that is replaced has the gradient 0. If a row is replaced several times, only the
-    last update has a gradient.
+    The operation replaces rows of x by updates. A replaced row of x has the gradient 0. If a row is
+    replaced several times, only its last update has a gradient.
     """
     _, index, updates = op.inputs
     update_count = index.size
@@ -565,8 +567,8 @@ def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     """Return [gradient of x, None, gradient of the updates] for the operation "scatter_max".
 
-    As in torch's scatter_reduce, the gradient of a maximum is divided equally among all elements of
-    x and of the updates that equal it.
+    As in torch's scatter_reduce, the gradient of a maximum is divided equally among the elements of
+    x and of the updates that equal the maximum.
     """
     x, index, updates = op.inputs
     result = op.outs[0]
@@ -583,8 +585,8 @@ def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _pick_shape(x: Value, index: Value) -> Out:
     _check_indices(index)
     is_valid = len(x.shape) == 2 and index.shape == x.shape[:1]
-    why = f"x {list(x.shape)} and the numbers {list(index.shape)} do not fit"
-    require(is_valid, why, "pass x [rows, columns] and numbers [rows].")
+    why = f"x {list(x.shape)} and the index {list(index.shape)} do not fit"
+    require(is_valid, why, "pass x [rows, columns] and an index [rows].")
     return Out(index.shape, r.floats(r.with_rows(x)).dtype)
 
 
@@ -623,14 +625,14 @@ OPS |= {
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return `x` as a matrix, whose rows extend along the last dimension of `x`."""
+    """Return `x` as a matrix: each row is a row of `x` along its last dimension."""
     return x.reshape((x.num_elements // x.shape[-1], x.shape[-1]))
 
 
 def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Row:
     """Return the definition of an operation along the last dimension of a tensor.
 
-    `call` gets the tensor as a matrix, whose rows extend along this dimension.
+    `call` computes the operation for each row of a matrix.
     """
 
     def shape(x: Value) -> Out:

@@ -57,8 +57,8 @@ class _Fields(TypedDict):
 def save(ir: Ir, path: str | PathLike[str]) -> None:
     """Write a graph to the file `path`, with the initial values of its variables.
 
-    For an operation that a user has registered, only its name is saved. Raises an error if the file
-    cannot be written.
+    The file contains only the name of an operation that a user has registered. Raises an error if
+    the file cannot be written.
     """
     write_whole(path, graph_to_bytes(ir), "save()", "model")
 
@@ -82,7 +82,7 @@ def graph_to_bytes(ir: Ir) -> bytes:
 
 
 def graph_from_bytes(data: bytes) -> Ir:
-    """Return the graph from the contents of a file.
+    """Return the graph from the contents of a file that `save` has written.
 
     :raises ModelLoadError: if the contents are damaged or unsuitable, as for `load`.
     """
@@ -90,15 +90,15 @@ def graph_from_bytes(data: bytes) -> Ir:
 
 
 def _among(names: Collection[str], wanted: str) -> s.Codec:
-    """Return a schema codec for a string that must be in `names`.
+    """Return a codec for a string that must be in `names`.
 
-    A codec converts a value to JSON and back. `wanted` describes the string in errors.
+    A codec converts a value to JSON and back. `wanted` describes the permitted strings in errors.
     """
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
 def _dtype() -> s.Codec:
-    """Return a schema codec for a dtype, which is saved as its name."""
+    """Return a codec, which converts a dtype to its name and back."""
     name = _among(DTYPES, f"one of {', '.join(DTYPES)}")
     return s.Codec(lambda v, _: v.__name__, lambda p: DTYPES[name.read(p)])
 
@@ -106,7 +106,7 @@ def _dtype() -> s.Codec:
 def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
     """Return an attribute of an operation from `part`, its JSON in the header of a file.
 
-    Lists may be nested `depth` levels deep.
+    Lists may be nested up to `depth` levels deep.
 
     :raises ModelLoadError: for a value that no attribute can have.
     """

@@ -62,11 +62,12 @@ def scan(
 ) -> tuple[list[Value], list[Value]]:
     """Return the carried values after the last step, and the outputs of all steps [steps, …].
 
-    `after, outs = step(graph, x, carried)` adds the operations of one step to `graph`; it is called
-    once, during this call. Each value in `xs` has the shape [steps, …], and `x` contains its part
-    for one step. `carried` are the values that a step gets from the step before it, and `after` are
-    the values that it passes to the next step. A step may also read other values, which are the
-    same in all steps. Random numbers are the same in all steps, too.
+    `step(graph, x, carried)` adds the operations of one step to `graph`, and returns `(after,
+    outs)`. It is called once, during this call. Each value in `xs` has the shape [steps, …], and
+    `x` contains its part for one step. `carried` are the values that a step gets from the step
+    before it, `after` the values that it passes to the next step, and `outs` its outputs. A step
+    may also read other values, which are the same in all steps. Random numbers are the same in all
+    steps, too.
 
     :raises ModelError: if `xs` is empty, for a value of another graph, if a step changes a
         variable, and if the shape or dtype of a carried value changes.
@@ -138,7 +139,8 @@ def _shape(
         steps >= 1 and along >= 0 and 0 <= kept <= min(len(body_inputs) - along, len(body_outputs))
     )
     is_valid = is_valid and len(values) == len(body_inputs)
-    require(is_valid, "the body has other inputs or outputs", "create the scan with ir.scan().")
+    why = "the numbers of its inputs do not match its body"
+    require(is_valid, why, "create the scan with ir.scan().")
     lead_shapes = [(steps,) if i < along else () for i in range(len(body_inputs))]
     checked = [
         (v, (*lead_shape, *body_value.shape), body_value)
@@ -218,7 +220,7 @@ def _lower(
 def _stacked(
     low: Lowering, outputs: Sequence[Tensor], steps: int, step_number: Tensor, before: Programs
 ) -> dict[int, Tensor]:
-    """Return tensors with the outputs of all steps, and add operations that write a step to them.
+    """Add operations that write the outputs of a step to tensors, and return these tensors.
 
     The result maps the position of each output to a tensor [steps, elements of the output]. Each
     step writes its outputs to row `step_number`. The tensors are set to 0 in `before`, the program
@@ -239,10 +241,10 @@ def _stacked(
 
 
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Copy `results`, the carried values of a step, to `states`, their variables.
+    """Copy `results`, the carried values of a step, to the variables `states`.
 
-    If a result shares memory with a state, it is duplicated first. All states therefore change at
-    the same time.
+    A result that shares memory with a state is duplicated before the copies, so no copy overwrites
+    a result that another copy reads.
     """
     moves = []
     for result, state in zip(results, states, strict=True):
@@ -311,8 +313,9 @@ def _by_steps(low: Lowering, x: Tensor) -> Tensor:
 def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
     """Add a scan in the opposite direction that computes the gradients of the inputs of `op`.
 
-    `op` is the forward scan. Return a gradient or None for each input. The forward scan is changed
-    so that it also returns the values of each step that the backward pass reads.
+    `op` is the forward scan. Return a list with the gradient of each input, or None for an input
+    without a gradient. The forward scan is changed: it also returns the values of each step that
+    the backward pass reads.
     """
     body: Ir = op.attrs["body"]
     along: int = op.attrs["along"]
@@ -327,8 +330,8 @@ def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
     float_states = [i for i in range(kept) if body_outputs[i].floating]
     back = _Backward(ir, op, known_gradients, float_states)
     inputs_of_values = back.close()
-    # The backward pass of a step reads three kinds of forward values: elements of `xs`, inputs that
-    # are the same in all steps, and other values of the step, which the scan has to return.
+    # The backward pass of a step reads forward values: parts of `xs`, inputs that all steps share,
+    # and other values of the step. The scan must return the values of the last kind.
     values_by_step = {
         v: x for v, x in zip(body_inputs[:along], op.inputs, strict=False) if v in inputs_of_values
     }
@@ -411,9 +414,9 @@ class _Backward:
         back.ops = without_unused_backward(back, back.outputs.values())
 
     def _gradient_input(self, value: Value, number: int) -> Value:
-        """Add an input for the gradient of `value`, an output of the body, and return the input.
+        """Add an input for the gradient of `value` to the backward graph, and return the input.
 
-        `number` is part of the input's name. The body is the graph of one forward step.
+        `value` is an output of the forward step. `number` is part of the input's name.
         """
         back = self.graph
         gradient = back.input(value.shape, f"slope{number}", value.dtype)
@@ -435,8 +438,9 @@ class _Backward:
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
     """Make a scan also return the values `values` of its body.
 
-    Return a dict with the result of the scan, [steps, …], that contains all steps of a value. Its
-    keys are these values, and the outputs of the body except the carried values.
+    Return a dict that maps a value of the body to the result of the scan, [steps, …], that contains
+    the value of each step. The keys are `values`, and the outputs of the body except the carried
+    values.
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]

@@ -25,8 +25,8 @@ from ipu_teach.types import FLOAT, HALF
 __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
-# Operations of these kinds are never merged. They draw random numbers, print, or make a copy that
-# is needed. Scans cannot be compared, because their body is a graph.
+# Equal operations of these kinds are never merged: they return random numbers, print, make a copy
+# that is needed, or contain a graph, which cannot be compared.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 
@@ -51,7 +51,7 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            ops_by_key.clear()  # equal operations before and after the change are not merged
+            ops_by_key.clear()  # Operations before and after a change of a variable differ.
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             equal_op = ops_by_key.setdefault(_key(op), op)
             if equal_op is not op:
@@ -65,20 +65,20 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Return whether `value` is neither a variable in `changed` nor a view of one of them."""
+    """Return whether `value` never changes: it is no variable in `changed`, and no view of one."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed
 
 
 def _key(op: Op) -> Hashable:
-    """Return a key of an operation. Equal keys mean the same stage and the same results."""
+    """Return a key of an operation. Operations with equal keys have equal stages and results."""
     inputs = tuple(_bits_key(value) if value.kind == CONSTANT else value for value in op.inputs)
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
 
 def _bits_key(item: Value | Attribute) -> Hashable:
-    """Return a key of an attribute or constant. Equal keys mean the same type and the same bits."""
+    """Return a key of an attribute or constant. Items with equal keys have equal types and bits."""
     if isinstance(item, Value):
         return item.dtype, item.shape, _bits_key(item.initial)
     if isinstance(item, np.ndarray):
@@ -95,8 +95,9 @@ def _bits_key(item: Value | Attribute) -> Hashable:
 
 
 # --- rules ----------------------------------------------------------------------------------------
-# The functions in RULES simplify one operation each. They return an operation that replaces it, or
-# a value that equals its result in every bit, or None if the operation cannot be simplified.
+# Each function in RULES simplifies operations of one kind. It returns an operation to use instead,
+# a value with the same bits as the operation's result, or None if the operation cannot be
+# simplified.
 
 
 def _is_zero(value: Value, sign: int) -> bool:
@@ -136,7 +137,7 @@ def _plus_zero(op: Op, maker: Maker) -> Value | None:
 def _before(op: Op, maker: Maker) -> Op | None:
     """Return the operation that produces the first input of `op`.
 
-    Return None if there is none, or if it has another kind or stage than `op`.
+    Return None if there is none, or if its kind or stage differs from that of `op`.
     """
     source = maker.get(op.inputs[0])
     if source is None or (source.kind, source.stage) != (op.kind, op.stage):
@@ -145,19 +146,16 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Return the input of two successive operations that undo each other, such as two negations.
-
-    Return None if there is only one such operation.
-    """
+    """Return x if `op` and the operation before it undo each other, such as -(-x), else None."""
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
 
 def _reshape(op: Op, maker: Maker) -> Value | Op | None:
-    """Return the input of a reshape to the same shape.
+    """Return the input of a reshape to the same shape, or None if it cannot be simplified.
 
-    For two successive reshapes, return a single reshape, or the input of the first one if the
-    second restores its shape.
+    For two successive reshapes, return a single reshape. If the second restores the first shape,
+    return the input of the first.
     """
     shape = op.outs[0].shape
     before = _before(op, maker)
@@ -180,10 +178,10 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    """Return the input of a permutation that keeps the order of dimensions.
+    """Return the input of a permutation that keeps the order of dimensions, or None for others.
 
-    For two successive permutations, return a single permutation, or the input of the first one if
-    the second undoes it.
+    For two successive permutations, return a single permutation. If the second undoes the first,
+    return the input of the first.
     """
     before = _before(op, maker)
     dim_order = tuple(op.attrs["dims"])
@@ -257,10 +255,10 @@ RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
 def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
     """Simplify the operations of `ir` that change variables. The graph is changed in place.
 
-    If a variable is set to old * (1 - momentum) + new * momentum, the operations of this running
-    mean become a single operation "blend" at the position of the sum. A copy of a variable that the
-    graph changes is removed if all operations that read the copy run before the change. `later`
-    contains the operations that run after the graph.
+    A running mean sets a variable to old * (1 - momentum) + new * momentum. Its operations become a
+    single operation "blend" at the position of the sum. A copy of a variable that changes is
+    removed if all operations that read the copy run before the change. `later` contains the
+    operations that run after the graph.
     """
     _Blends(ir, later).fuse()
     _remove_copies(ir, later)
@@ -330,7 +328,7 @@ class _Blends:
         source = copy_op.inputs[0] if copy_op is not None and copy_op.kind == "copy" else old_value
         if source is not variable or old_weight.number is None or new_weight.number is None:
             return
-        # The shortest number that rounds to the float32: 0.1 and not 0.10000000149.
+        # Use the shortest decimal number for the float32: 0.1 instead of 0.10000000149.
         blend_weight = float(str(np.float32(new_weight.number)))
         is_blend = variable.dtype is new_value.dtype is FLOAT and new_value.shape == variable.shape
         if not is_blend or np.float32(1 - blend_weight) != np.float32(old_weight.number):
@@ -355,8 +353,8 @@ class _Blends:
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
     """Remove the copies of changed variables that are read only before the variable changes.
 
-    A copy that is an output, or that has a view which is one, is kept. `later` contains the
-    operations that run after the operations of the graph.
+    A copy stays if it, or a view of it, is an output of the graph. `later` contains the operations
+    that run after the operations of the graph.
     """
     ops = [*ir.ops, *later]
     outputs = set(ir.outputs.values())
@@ -382,8 +380,8 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
             views += [v for reader in view_readers if OPS[reader.kind].view for v in reader.outs]
         is_output = any(v in outputs for v in _with_views(op.outs[0], readers))
         change_position = first_changes[op.inputs[0]]
-        # All operations that read the copy must run before the operation that changes the variable.
-        # If that operation itself reads the copy, it could read elements that it has overwritten.
+        # All operations that read the copy must run before the first operation that changes the
+        # variable. An operation that did both could read elements that it has overwritten.
         if (
             positions[op] < change_position
             and max(read_positions, default=-1) < change_position

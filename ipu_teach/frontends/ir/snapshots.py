@@ -24,9 +24,9 @@ from ipu_teach.schedules import GROUPED, INTERLEAVED
 def with_snapshots(ir: Ir) -> Ir:
     """Return the graph with a copy of each value that would otherwise change before it is read.
 
-    A view of a variable changes with the variable. In a pipeline, other micro-batches change a
-    variable between the forward and the backward pass of a micro-batch. If no operation needs a
-    copy, return `ir` itself.
+    A view of a variable changes with the variable. In a pipeline, other micro-batches may change a
+    variable between the forward and the backward pass of a micro-batch. If no copy is needed,
+    return `ir` itself.
     """
     changes: dict[Value, list[int]] = {}
     for position, op in enumerate(ir.ops):
@@ -105,9 +105,10 @@ class _Snapshots:
         return value
 
     def _snapshot(self, value: Value, position: int, stage: int) -> Value:
-        """Return the copy of `value`, and add it to the graph if it does not exist yet.
+        """Return the copy of `value`. Add the copy to the graph if it does not exist yet.
 
-        It is added after the operation at `position`, and runs in the stage `stage`.
+        The copy operation is inserted after the operation at `position`, and runs in the stage
+        `stage`.
         """
         if value not in self.swaps:
             copy = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
@@ -125,7 +126,7 @@ class _Snapshots:
         for variable in self.variables_of[view]:
             changes = self.changes[variable]
             if OPS[reader.kind].in_place and reader.inputs[0] is variable:
-                return True  # `reader` changes the variable, and so its own input `view`
+                return True  # `reader` changes the variable, and therefore the view that it reads.
             if any(made_at < change < position for change in changes):
                 return True
             if _outlives_forward(self.ir, reader) and _changes_forward(self.ir, changes):

@@ -97,8 +97,9 @@ def recompute(
     at most once.
 
     If `keep` is "standard", the n operations of the forward pass are divided into about sqrt(n)
-    groups. From each group except the last, the values are saved that the forward pass still needs
-    after one of its operations: the operation after which these values have the fewest bytes.
+    groups. After each operation, some values are alive: later operations of the forward pass read
+    them. In each group except the last, the operation after which the alive values have the fewest
+    bytes is chosen, and these values are saved.
 
     Values that another stage or phase reads are always saved, and so are results of operations that
     read a variable which the forward pass changes.
@@ -164,9 +165,10 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values that "standard" recomputation keeps in memory.
 
-    The forward pass of n operations is divided into about sqrt(n) groups. From each group except
-    the last, the values are kept that the forward pass still needs after one of its operations. It
-    is the operation after which these values have the fewest bytes.
+    The n operations of the forward pass are divided into about sqrt(n) groups. A value is alive
+    after an operation if a later operation of the forward pass reads it. In each group except the
+    last, the operation after which the alive values have the fewest bytes is chosen. The result
+    contains these values.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {
@@ -190,7 +192,7 @@ def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
 
 
 def _gradients(ir: Ir) -> dict[Value, Value]:
-    """Return a dict that maps each gradient that the update reads to the gradient's parameter.
+    """Return a dict from each gradient that the update reads to the gradient's parameter.
 
     :raises ModelError: if the update reads another result of the forward or backward pass.
     """
@@ -266,8 +268,8 @@ def replicate(
     for (stage, _), grads in gradients_by_stage.items():
         with result.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(grads, result.emit("all_reduce", *grads, op=reduction), strict=True))
-    # The operation "clear" sets the gradient sum of its own replica to 0, so its input is not
-    # replaced by the sum over all replicas.
+    # Only optimisers read the sum over all replicas. The operation "clear" must set the gradient
+    # sum of its own replica to 0.
     result.ops += [swapped(op, swaps) if op.kind in STATE else op for op in updates]
     return result
 
@@ -289,9 +291,9 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 def sharded(ir: Ir) -> Ir:
     """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica receives a part of the reduced gradients, which are their sum or mean. It updates
-    the same part of the parameters, and sends its new elements to the other replicas. Call this
-    function after `replicate`. With a single replica, nothing changes.
+    Each replica receives a part of the sum or mean of all replicas' gradients. It updates the same
+    part of the parameters, and sends its new elements to the other replicas. Call this function
+    after `replicate`. With a single replica, nothing changes.
 
     :raises ModelError: for the optimiser "lars", which needs complete parameters.
     """
@@ -344,9 +346,9 @@ def sharded(ir: Ir) -> Ir:
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
     """Return the graph with the variables `names` in streaming memory.
 
-    If `names` is None, these are the variables with the optimiser's state. A section of the program
-    consists of operations with the same part, phase and stage. Each section copies the variables
-    that it uses to the tiles.
+    If `names` is None, these are the variables with the optimiser's state. Operations with the same
+    part, phase and stage form a section of the program. Each section copies the variables that it
+    uses to the tiles.
 
     :raises ModelError: if the graph has no variable with one of these names.
     """
@@ -366,8 +368,7 @@ def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
 def _section(op: Op) -> tuple[str, int, int]:
     """Return `(part, phase, stage)` of an operation, which identifies a section of the program.
 
-    In the forward and the backward pass, the operations of a section load a value from streaming
-    memory only once.
+    A section is the group of operations for which these three are equal.
     """
     return op.part, op.phase, op.stage
 

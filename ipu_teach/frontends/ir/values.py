@@ -178,7 +178,7 @@ Swaps = dict[Value, Value]
 
 
 def swapped(op: Op, swaps: Swaps) -> Op:
-    """Return `op` with each input that is a key of `swaps` replaced by its value in `swaps`."""
+    """Return `op` with its inputs replaced as the dict `swaps` says; other inputs stay."""
     if not any(value in swaps for value in op.inputs):
         return op
     return replace(op, inputs=tuple(swaps.get(value, value) for value in op.inputs))
@@ -194,8 +194,8 @@ class Out(NamedTuple):
 class Unfit(Exception):
     """The reason why an operation cannot be applied, and advice to the user.
 
-    The function `shape` of a `Row` raises it, and so do the lowering functions of a front end. The
-    caller turns it into a `ModelError`, whose sentence ends with the reason `why`.
+    The function `shape` of a `Row` raises `Unfit`, and so do the lowering functions of a front end.
+    The caller converts it to a `ModelError`, whose sentence ends with the reason `why`.
     """
 
     def __init__(self, why: str, advice: str = "give it other tensors.") -> None:
@@ -241,7 +241,7 @@ FOLDS: dict[str, Callable[..., float]] = {
     "mul": np.multiply,
     "div": np.divide,
 }
-# If all elements of a constant are equal, these views of it are constants with the same number.
+# The views that return a constant with equal elements if their input is such a constant.
 UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
@@ -261,9 +261,10 @@ def register(name: str, row: Row) -> None:
 def row_of(kind: str, where: str = "", line: str = "") -> Row:
     """Return the definition of the operation `kind` from the table `OPS`.
 
-    `where` is the path of the calling module, and `line` its source line.
+    `where` is the path of the calling module, and `line` its source line, for errors.
 
-    :raises UnknownOperationError: if there is none. The error names the most similar kind.
+    :raises UnknownOperationError: if the table has no such operation. The error names the most
+        similar kind.
     """
     if kind not in OPS:
         raise UnknownOperationError(
@@ -311,7 +312,7 @@ class Changes(TypedDict, total=False):
 class Ir:
     """A graph: its operations in execution order, and its variables, inputs and outputs by name.
 
-    A transform returns another `Ir`, which contains the same `Value` objects as the first. The
+    A transform returns another `Ir`, which contains the same `Value` objects as the original. The
     transforms `replicate`, `accumulate` and `pipelined` set `replicas`, `accumulation` (the number
     of micro-batches in an update) and `schedule`. `context` contains the stage, part, phase, path
     and line of new operations; the method `at` sets them.
@@ -325,13 +326,15 @@ class Ir:
     accumulation: int = 1
     schedule: str = ""
     context: dict[str, Attribute] = field(default_factory=dict, repr=False)
-    result_count: int = 0  # the number of results so far, which is part of the next result's name
+    result_count: int = 0  # The number of results so far is part of the next result's name.
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
-        """Add a variable or an input to `among`, which is `variables` or `inputs`, and return it.
+        """Add a variable or an input to the dict `among`, and return it.
 
-        :raises ModelError: if its name is empty or already used, or if it has more than
+        `among` is `variables` or `inputs`.
+
+        :raises ModelError: if the name is empty or already used, or if the value has more than
             `MAX_ELEMENTS` elements.
         """
         self._check_size(value.name, value.shape)
@@ -350,8 +353,8 @@ class Ir:
     ) -> Value:
         """Add a variable, which keeps its elements from step to step, and return it.
 
-        `initial` contains its initial elements. If `dtype` is None, their dtype is used. A `remote`
-        variable is in streaming memory.
+        `initial` contains the initial elements. If `dtype` is None, the variable has the device's
+        dtype for them. A `remote` variable is in streaming memory.
 
         :raises ModelError: if the device does not support the dtype, if the name is empty or
             already used, or if there are more than `MAX_ELEMENTS` elements.
@@ -399,7 +402,7 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return the input that `value` is, or of which it is a view.
+        """Return `value` if it is an input, or the input of which it is a view.
 
         Return None if the elements of `value` do not come from an input.
         """
@@ -664,17 +667,16 @@ def _outs_of(row: Row, op: Op) -> list[Out]:
     return outs if isinstance(outs, list) else [outs]
 
 
-def named_value(ir: Ir, name: str) -> Value:
-    """Return the variable or input with this name; raise `ModelError` if there is none."""
-    values_by_name = {**ir.variables, **ir.inputs}
-    if name not in values_by_name:
-        raise ModelError(f"""The graph has no variable or input {shown(name)}.
-            next:  {did_you_mean(name, values_by_name)}use one of
-            {", ".join(values_by_name)}.""")
-    return values_by_name[name]
+def named_variable(ir: Ir, name: str) -> Value:
+    """Return the variable with this name; raise `ModelError` if there is none."""
+    if name not in ir.variables:
+        raise ModelError(f"""The graph has no variable {shown(name)}.
+            next:  {did_you_mean(name, ir.variables)}use the name of a variable:
+            {", ".join(ir.variables) or "this graph has none"}.""")
+    return ir.variables[name]
 
 
-# Only this package calls these functions and classes, so their arguments are not checked.
+# The arguments of these functions and classes are not checked: only this package calls them.
 NOT_CALLED = (
     *("Changes", "Context", "Op", "Out", "Value"),
     *("dtype_of", "misuse", "row_of", "swapped"),

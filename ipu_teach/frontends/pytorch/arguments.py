@@ -127,7 +127,10 @@ class Arguments:
         return arrays
 
     def micro_batch(self, count: int) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-        """Return `(args, kwargs)` with the first of `count` equal parts of each tensor's batch."""
+        """Return `(args, kwargs)` with the first of `count` equal parts of each tensor.
+
+        Tensors are divided along their first dimension. Other arguments are unchanged.
+        """
         first_parts = [
             _part(argument, count) if isinstance(argument, torch.Tensor) else argument
             for argument in self._flat
@@ -146,8 +149,8 @@ def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:
     """Return whether an object is a tensor, or contains a tensor in its elements or attributes.
 
-    The search covers the values of mappings, the elements of lists, tuples and sets, and the
-    attributes of other objects, down to `depth` levels. It skips classes, modules, strings and
+    The search goes down `depth` levels. It covers the values of mappings, the elements of lists,
+    tuples and sets, and the attributes of other objects. It skips classes, modules, strings and
     numpy arrays.
     """
     if isinstance(value, torch.Tensor):
@@ -238,9 +241,10 @@ def _signature(module: torch.nn.Module) -> inspect.Signature:
 
 
 def _positional(signature: inspect.Signature, count: int) -> list[str]:
-    """Return the parameter names of the first `count` positional arguments of forward.
+    """Return the names of the first `count` positional arguments of forward.
 
-    The names of arguments that belong to `*args` are `args[0]`, `args[1]` and so on.
+    The name of an argument is that of its parameter. Arguments that belong to `*args` are named
+    `args[0]`, `args[1]` and so on.
     """
     names = []
     variadic = "args"

@@ -30,7 +30,7 @@ def conditions_computed() -> Iterator[None]:
 
 
 class _Gate(torch.autograd.Function):  # type: ignore[misc]
-    """The identity, whose gradient is 0 if `is_taken` is false, even in place of inf or NaN."""
+    """The identity. If `is_taken` is false, its gradient is 0, even in place of NaN or inf."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: torch.Tensor, is_taken: torch.Tensor) -> torch.Tensor:
@@ -44,12 +44,17 @@ class _Gate(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Branch(TorchFunctionMode):  # type: ignore[misc]
-    """A mode in which a branch runs. Tensors from outside get no gradient if it is not taken."""
+    """A torch function mode for the operations of one branch of `torch.cond`.
+
+    If the branch is not taken, tensors from outside of the branch get a gradient of 0.
+    """
 
     def __init__(self, is_taken: torch.Tensor) -> None:
         super().__init__()
         self.is_taken = is_taken
-        self._own: dict[int, torch.Tensor] = {}  # the tensors that the branch has computed
+        self._own: dict[
+            int, torch.Tensor
+        ] = {}  # The tensors that the branch has computed, by `id`.
         self._gated: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __torch_function__(
@@ -64,7 +69,9 @@ class _Branch(TorchFunctionMode):  # type: ignore[misc]
         :raises ModelError: if the function changes a tensor from outside in place.
         """
         kwargs = dict(kwargs or {})
-        if getattr(func, "__name__", "") == "__get__":  # an attribute, such as x.shape
+        if (
+            getattr(func, "__name__", "") == "__get__"
+        ):  # Reading an attribute such as x.shape computes nothing.
             return func(*args, **kwargs)
         tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         outside = [t for t in tensors if id(t) not in self._own]
@@ -84,7 +91,7 @@ class _Branch(TorchFunctionMode):  # type: ignore[misc]
         return results
 
     def _gate(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor from outside behind a gate, and any other tensor unchanged."""
+        """Return a tensor from outside of the branch behind a `_Gate`; others stay unchanged."""
         if id(tensor) in self._own or not tensor.requires_grad:
             return tensor
         if id(tensor) not in self._gated:
@@ -99,7 +106,8 @@ def _cond(
 ) -> Argument:
     """Return `true_fn(*operands)` where `pred` is true, and otherwise `false_fn(*operands)`.
 
-    Both branches are computed. The gradients are those of the chosen branch.
+    If `pred` is a tensor, both branches are computed, and the gradients are those of the chosen
+    branch. If `pred` is a Python value, only the chosen branch runs.
 
     :raises ModelError: if the results of the branches differ in their structure, shapes or dtypes.
     """

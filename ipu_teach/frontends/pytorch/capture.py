@@ -34,9 +34,10 @@ def capture_module(
 ) -> Captured:
     """Return the graph of a module, captured while the module is called with example arguments.
 
-    `marked` contains the inputs that may contain the label that a loss ignores, as positions among
-    the tensors in the arguments. If `training`, the graph includes the gradients of the loss,
-    multiplied by `scale`. The capture restores the module to its state before the call.
+    `marked` contains the inputs that may contain the label that a loss ignores. It has the
+    positions of these inputs among the tensors in the arguments. If `training`, the graph includes
+    the gradients of the loss, multiplied by `scale`. The capture restores the module to its state
+    before the call.
 
     :raises ModelError: if the module cannot be captured. The error names the submodule and the line
         of the user's code.
@@ -47,7 +48,7 @@ def capture_module(
     tracer = Tracer(module, args, kwargs, names)
     joint_graph = _traced(module, tracer, training, scale)
     captured = Lowerer(joint_graph, type(module).__name__, {names[i] for i in marked}).lower()
-    # Both objects keep recorded tensors alive, and `_check_leaks` would report these tensors.
+    # Release recorded tensors, which `_check_leaks` would otherwise report.
     tracer.labels = joint_graph = None  # type: ignore[assignment]
     _check_leaks(module, tracer)
     return captured
@@ -57,7 +58,7 @@ def capture_module(
 def _without_log() -> Iterator[None]:
     """Silence torch's log in a `with` block.
 
-    Otherwise, torch would log a failure of forward before `capture_module` raises its own error.
+    Without this, torch would log a failure of forward before `capture_module` raises its own error.
     """
     previous_level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -101,7 +102,7 @@ def _random_states() -> tuple[Hashable, ...]:
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed_names: list[str]) -> None:
     """Raise `ModelError` if a second forward computes something else than the first forward.
 
-    `changed_names` are the names of the attributes that the first forward has changed.
+    `changed_names` are the names of the attributes that forward has changed.
     """
     first_run = Description(tracer.forward())
     second_run = Description(tracer.forward(), first_run.constants)

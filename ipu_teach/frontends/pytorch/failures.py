@@ -20,7 +20,8 @@ _KEPT = (
 _COUNTED = (
     "count into a tensor of a fixed size: torch.zeros(n).scatter_add(0, x, torch.ones_like(x))."
 )
-# For operations whose results have a size that depends on elements: the call, and the next step.
+# The user's call and the error's next step, by the name of a torch operation. The size of the
+# results of these operations depends on the elements of tensors.
 _SIZED = {
     "aten::index": ("x[mask]", _KEPT),
     "aten::masked_select": ("masked_select", _KEPT),
@@ -86,8 +87,8 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
             "not implement.",
             where=path or name,
             line=line,
-            next_step="write a loop with a fixed number of steps, for step in range(10), and a "
-            "branch as torch.cond(…), with the name of the module.",
+            next_step="write a loop with a fixed number of steps: for step in range(10). Write a "
+            "branch as torch.cond(…), instead of importing cond.",
         )
     if frames and not is_torchs(frames[-1].filename):
         return error

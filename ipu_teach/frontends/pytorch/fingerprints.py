@@ -47,7 +47,7 @@ class _Identity:
 
 
 class _Equality:
-    """A fingerprint that compares objects of one type by identity, and then with ==."""
+    """A fingerprint that compares two objects by identity, and then with ==."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -68,8 +68,9 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
     """Return a hashable copy of a value. The copies before and after a change are different.
 
     - Numbers are compared by type and bits, and functions and classes by identity.
-    - Arrays and tensors are compared by their bytes. A tensor with more than `LARGEST` elements is
-      compared by its identity and version.
+    - Arrays and tensors are compared by their bytes.
+    - Some tensors are compared by their identity and version: tensors with more than `LARGEST`
+      elements, of a subclass other than Parameter, sparse, or not in the CPU's memory.
     - Containers are compared by their elements. A container with more than `LONGEST` elements is
       compared by its identity and length, so a change of an element is not noticed.
     - Other objects are compared by their attributes. They are also compared by identity, unless
@@ -77,14 +78,15 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
     - Objects without attributes are compared by `==` if their class defines it, and otherwise by
       identity.
 
-    `memo` maps the `id` of each object that has been visited to a number.
+    `memo` maps the `id` of each object that is already known to a hashable key. The function adds
+    the objects that it visits.
     """
     memo = {} if memo is None else memo
     kind = type(value)
-    if kind in _FREQUENT:  # faster than the branch for _PLAIN, which returns the same
+    if kind in _FREQUENT:  # This is faster than the branch for _PLAIN.
         return kind, value
     if isinstance(value, (float, complex)):
-        return kind, repr(value)  # unlike ==, this finds NaN equal to NaN, and 0.0 unlike -0.0
+        return kind, repr(value)  # For repr, NaN equals NaN, and 0.0 differs from -0.0.
     if isinstance(value, slice):
         return kind, fingerprint((value.start, value.stop, value.step), memo)
     if isinstance(value, (*_PLAIN, *_TORCH)):
@@ -127,9 +129,9 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object by name.
+    """Return the attributes of an object by name, or None if its class stores no attributes.
 
-    Return None if its class has neither `__slots__` nor a `__dict__` for them.
+    Such a class has neither `__slots__` nor a `__dict__`.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
@@ -160,8 +162,9 @@ def _parts(module: torch.nn.Module) -> tuple[list[dict[str, object]], list[torch
 def _of_tensor(tensor: torch.Tensor) -> Hashable:
     """Return the fingerprint of a tensor.
 
-    Tensors with up to `LARGEST` elements are compared by their bytes, and larger tensors by their
-    identity and version.
+    A dense tensor in the CPU's memory with up to `LARGEST` elements is compared by its bytes. All
+    other tensors, and tensors of a subclass other than Parameter, are compared by their identity
+    and version.
     """
     layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided

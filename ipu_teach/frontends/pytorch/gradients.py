@@ -16,8 +16,7 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.private import Argument, Target
 from ipu_teach.graph.source import caller, in_words
 
-# These functions are called by `zero_grad()` of modules and optimisers, and by conversions of
-# modules.
+# The torch functions that `zero_grad()` and conversions of modules call.
 _ALLOWED = {
     *("grad_fn", "requires_grad", "requires_grad_", "detach_", "zero_", "_foreach_zero_"),
     *("is_sparse", "device", "dtype", "is_leaf", "is_floating_point", "is_complex", "to"),
@@ -42,7 +41,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
     ) -> Argument:
         """Raise `ModelError`, except in functions that `zero_grad` and conversions call."""
         name = getattr(func, "__name__", str(func))
-        if name in ("__get__", "__set__"):  # use the name of the property, such as "grad"
+        if name in ("__get__", "__set__"):  # Name the property, such as "grad".
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
             with private.without_subclass():

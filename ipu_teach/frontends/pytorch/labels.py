@@ -58,9 +58,10 @@ def is_own(path: str) -> bool:
 
 
 def innermost_line() -> Line:
-    """Return the innermost line of the call stack that is outside torch and this package.
+    """Return the innermost line of the call stack that is in the user's code, as (file, number).
 
-    If there is no such line, return `NOWHERE`.
+    The user's code is all code outside of torch, this package and Python itself. If there is no
+    such line, return `NOWHERE`.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -72,7 +73,7 @@ def innermost_line() -> Line:
 
 @dataclass(frozen=True)
 class Label:
-    """The origin of an operation in the user's program.
+    """The place in the user's program where an operation comes from.
 
     - `path`: the path of the module, such as "encoder.layer1".
     - `line`: the file and line number of the user's code.
@@ -100,8 +101,8 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     While the mode is on, each torch function that the module calls sets `label`, the label of the
     operations that are recorded next. The mode also stores a label for each node of autograd's
-    graph, and uses it again in the backward pass. `spellings` maps torch functions to the functions
-    that are called instead. If one returns NotImplemented, torch's function is called.
+    graph, and uses it again in the backward pass. `spellings` maps torch functions to replacements,
+    which are called instead. If a replacement returns NotImplemented, torch's function is called.
     """
 
     def __init__(
@@ -140,7 +141,8 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
             result = whole.call_users_operation(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
-            with self:  # torch has turned the mode off, but the calls in `spelling` need labels too
+            # Turn the mode on again for the calls in `spelling`, which need labels, too.
+            with self:
                 result = spelling(*args, **kwargs)
             if result is NotImplemented:
                 result = func(*args, **kwargs)
@@ -152,7 +154,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def _note_checkpoint(self) -> None:
         """Set `is_recomputed` to True if the current call of a torch function is in a checkpoint.
 
-        In a torch.utils.checkpoint, the backward pass calls the function again.
+        The backward pass calls the functions in a `torch.utils.checkpoint` again.
         """
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:

@@ -28,11 +28,10 @@ aten = torch.ops.aten
 _CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")
 # Operations whose names begin with these prefixes return uninitialised elements.
 _UNWRITTEN = ("empty", "new_empty")
-# These operations fill their result with the number given here; None means that an argument
-# contains the number.
+# Operations that fill their result with a number. None means that an argument contains the number.
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-# Keyword arguments that are ignored. The dtype is in `Results`, and the other arguments have no
-# meaning on the device.
+# The keyword arguments of torch operations that have no effect on the device. The dtype is an
+# exception: it is read from `Results` instead.
 _IGNORED_KEYWORDS = (
     "device",
     "layout",
@@ -49,7 +48,8 @@ _RESERVED = ("seed", "rate")  # `frontends.ir` adds variables with these names.
 class Captured:
     """A captured module: its graph, and the relation between the graph and the module.
 
-    - `graph`: the forward pass; the assignments to variables that it changes are at its end.
+    - `graph`: the forward pass. At its end are the assignments to the variables that forward
+      changes.
     - `backward`: the operations of the backward pass.
     - `grads`: the gradient of each parameter that has a gradient.
     - `inputs`: the names of the inputs, in the order of the tensors among the arguments.
@@ -57,8 +57,9 @@ class Captured:
     - `form`: the structure of forward's result, for `tensors.fill_form`.
     - `loss_at`: the name of the output that is the loss, or None.
     - `trained`: the parameters that require a gradient.
-    - `counters`: the names of integer buffers that each forward increases by 1; the host counts.
-    - `kept`: the values that `recomputationCheckpoint` has marked.
+    - `counters`: the names of integer buffers that each forward increases by 1. The host updates
+      them.
+    - `kept`: the values that the user saved with `recomputationCheckpoint`.
     """
 
     graph: Ir
@@ -131,8 +132,8 @@ class Lowerer:
     def _state(self, name: str, node: torch.fx.Node) -> None:
         """Add a parameter or buffer to the graph as a variable.
 
-        An integer buffer that forward never changes becomes a constant. The host updates an integer
-        buffer that only counts forward passes.
+        An integer or BOOL buffer that forward never changes becomes a constant. The host updates an
+        integer buffer that only counts forward passes.
         """
         tensor = self.joint.states[name]
         change = self.changes.get(node)
@@ -151,9 +152,10 @@ class Lowerer:
             self.captured.trained.append(variable)
 
     def _is_counter(self, node: torch.fx.Node, change: torch.fx.Node, tensor: torch.Tensor) -> bool:
-        """Return whether forward only adds 1 to an integer buffer, as a batch norm does.
+        """Return whether an integer buffer is a counter of forward passes, as in a batch norm.
 
-        `node` is the buffer, and `change` is the node that computes its new value.
+        Forward adds 1 to a counter and does not read it otherwise. `node` is the buffer, and
+        `change` is the node that computes its new value.
         """
         return (
             not tensor.is_floating_point()
@@ -229,7 +231,7 @@ class Lowerer:
         try:
             if has_generator:
                 raise Unfit(
-                    "it was given a generator, but the device draws from its own seed",
+                    "it was given a generator, but the device has its own seed",
                     "leave generator out, and set the device's seed: options.randomSeed(0).",
                 )
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
@@ -319,7 +321,7 @@ class Lowerer:
     def _read(self, argument: Argument) -> Argument:
         """Return `argument` with each torch node replaced by its value, also in lists and tuples.
 
-        If forward changes a variable, its value is a copy that is made before the change.
+        If forward changes a variable, the node's value is a copy from before the change.
         """
         if isinstance(argument, torch.fx.Node):
             if argument in self.variables and self._is_changed(argument):
@@ -430,7 +432,7 @@ class Lowerer:
     def _fuse_updates(self) -> None:
         """Merge the operations of running means, and remove copies that are not needed.
 
-        Values that the gradients or `recomputationCheckpoint` need later are not removed.
+        Values that the gradients or `recomputationCheckpoint` need later stay in the graph.
         """
         outputs = self.graph.outputs
         read_later = (*self.captured.grads.values(), *self.captured.kept)
@@ -442,10 +444,10 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, with all that depend on the backward pass marked as backward.
+    """Return the operations, in which all that depend on the backward pass belong to this pass.
 
-    torch runs some operations of the backward pass after the hooks that label its operations, so
-    they have the label of a forward operation.
+    torch runs some operations of the backward pass when its hooks no longer label them. These
+    operations have the label of a forward operation.
     """
     backward_values: set[Value] = set()
     ops_with_parts = []

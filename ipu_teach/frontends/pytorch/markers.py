@@ -26,12 +26,12 @@ LIBRARY = torch.library.Library("ipu_teach", "DEF")
 
 @dataclass
 class Marks:
-    """The marks that the module being captured has set so far.
+    """The settings that the module being captured has made so far.
 
     - `stage`: the stage (IPU) of the operations that follow.
-    - `kept`: the tensors that `recomputationCheckpoint` has marked.
-    - `losses`: the tensors that `identity_loss` has marked, except those from which a later one was
-      computed.
+    - `kept`: the tensors that `recomputationCheckpoint` was given.
+    - `losses`: the results of `identity_loss`. A loss is removed when a later loss is computed from
+      it.
     """
 
     stage: int = 0
@@ -39,12 +39,12 @@ class Marks:
     losses: list[torch.Tensor] = field(default_factory=list)
 
 
-current: Marks | None = None  # None unless a module is being captured
+current: Marks | None = None  # This is None while no module is captured.
 
 
 @contextmanager
 def capturing() -> Iterator[Marks]:
-    """Begin a capture: in the `with` block, `current` collects the marks of a module."""
+    """Begin a capture. In the `with` block, `current` collects the settings that a module makes."""
     global current
     outer = current
     current = Marks()
@@ -94,7 +94,7 @@ torch.library.register_autograd("ipu_teach::print", lambda ctx, g: (g, None), li
 
 
 def mark_stage(number: int) -> None:
-    """Place the operations that follow on the IPU `number`."""
+    """Place the operations that follow on the IPU `number` of each replica."""
     if current is not None:
         current.stage = number
 
@@ -106,7 +106,7 @@ def print_tensor(x: torch.Tensor, title: str) -> torch.Tensor:
 
 
 def keep_tensor(x: torch.Tensor) -> torch.Tensor:
-    """Return `x`, and mark that its value is kept for the backward pass and not recomputed."""
+    """Return `x`, and keep its value in memory for the backward pass instead of recomputing it."""
     if current is not None:
         current.kept.append(x.detach())
     return x

@@ -1,8 +1,8 @@
-"""Replacements for torch functions that write through a mask, as `x[x < 0] = 0` does.
+"""Replacements for torch functions that write through a mask, such as `x[x < 0] = 0`.
 
-torch looks for the elements where the mask is true, and their number depends on the mask. The
-replacements write all elements: the new ones where the mask is true, and the old ones elsewhere. So
-all shapes are known when the program is compiled.
+In torch, these functions select the elements where the mask is true, and the number of these
+elements depends on the mask. The replacements write all elements: the new ones where the mask is
+true, and the old ones elsewhere. Therefore all shapes are known when the program is compiled.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def _has_one_mask(index: Index) -> bool:
 def _mask_and_view(x: Tensor, index: Index) -> tuple[Tensor, Tensor, int] | None:
     """Return `(mask, view, rest)` for the subscript `x[index]`.
 
-    `view` is `x[index]` with a full slice in place of each dimension of the mask, and `rest` is the
-    number of its dimensions behind those of the mask. Return None unless the subscript has one
-    mask, or if the mask does not have the lengths of these dimensions, which torch refuses.
+    `view` is `x[index]` with a full slice in place of each dimension of the mask. `rest` is the
+    number of dimensions of `view` after those of the mask. Return None if the subscript does not
+    have exactly one mask, or if torch would refuse the shape of the mask.
     """
     if not _has_one_mask(index):
         return None
@@ -59,12 +59,12 @@ def _mask_and_view(x: Tensor, index: Index) -> tuple[Tensor, Tensor, int] | None
 
 
 def _write(mask: Tensor, view: Tensor, rest: int, values: Tensor, accumulate: bool) -> None:
-    """Write `values` to the elements of `view` where `mask` is true, or add them.
+    """Write `values` to the elements of `view` where `mask` is true, or add them if `accumulate`.
 
-    The last `rest` dimensions of `view` are behind those of the mask. As in torch, `values` is
-    broadcast to one dimension for the true elements of the mask, and to the other dimensions.
+    `view` has the dimensions of the mask, followed by `rest` other dimensions. As in torch,
+    `values` is broadcast to [true elements of the mask, *the other dimensions].
 
-    :raises ModelError: if `values` has a row for each true element of the mask.
+    :raises ModelError: if `values` has several rows, one for each true element of the mask.
     """
     values = values.to(view.dtype)
     if values.dim() > rest:
@@ -86,7 +86,7 @@ def _write(mask: Tensor, view: Tensor, rest: int, values: Tensor, accumulate: bo
 
 
 def _set_item(x: Tensor, index: Argument, value: Argument) -> Argument:
-    """Run `x[index] = value`. Return NotImplemented if the subscript has not exactly one mask."""
+    """Run `x[index] = value` for a subscript with one mask; for others, return NotImplemented."""
     items = index if isinstance(index, tuple) else (index,)
     target = _mask_and_view(x, items)
     if target is None:
@@ -98,7 +98,7 @@ def _set_item(x: Tensor, index: Argument, value: Argument) -> Argument:
 
 
 def _put_(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Run `x.index_put_(indices, values)`. Return NotImplemented unless there is one mask."""
+    """Run `x.index_put_(indices, values)` if there is one mask; else return NotImplemented."""
     items = [slice(None) if index is None else index for index in indices]
     target = _mask_and_view(x, items)
     if target is None:
@@ -108,7 +108,7 @@ def _put_(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) -
 
 
 def _put(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `x.index_put(indices, values)`, or NotImplemented unless there is one mask."""
+    """Return `x.index_put(indices, values)` if there is one mask, and otherwise NotImplemented."""
     if not any(map(_is_mask, indices)):
         return NotImplemented
     return _put_(x.clone(), indices, values, accumulate)

@@ -45,9 +45,9 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
     """Return everything in a module on which a program depends, as a value to compare with ==.
 
-    The result covers the attributes of each submodule that `names` lists, the hooks, and the shapes
-    and dtypes of parameters and buffers, but not their elements. The attribute `training` is
-    included only if `has_modes`.
+    The result covers the attributes that `names` lists for each submodule, the hooks, and the
+    shapes and dtypes of parameters and buffers. It does not cover the elements of parameters and
+    buffers. The attribute `training` is included only if `has_modes`.
     """
     modules = dict(module.named_modules())
     skipped = set() if has_modes else {"training"}
@@ -108,9 +108,8 @@ def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
     )
     names = []
     for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
-        num_before = int(
-            np.searchsorted(other_begins, end)
-        )  # the number of spans that begin before `end`
+        # The number of spans that begin before `end`.
+        num_before = int(np.searchsorted(other_begins, end))
         if num_before and end > begin and largest_ends[num_before - 1] > begin:
             names.append(name)
     return names
@@ -119,8 +118,8 @@ def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
 class Mirror:
     """The connection between a program's variables and the host's tensors with the same names.
 
-    `counters` are the names of buffers that count forward passes, such as those of batch norms.
-    They have no variable on the device, because the host counts.
+    `counters` are the names of buffers that count forward passes, such as those of batch norms. The
+    device has no variables for them; the host updates them.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class Mirror:
 
     @property
     def constants(self) -> Hashable:
-        """The fingerprint of the module's tensors that are constants in the program."""
+        """A hashable value that changes if a tensor that is a constant in the program changes."""
         names = {*self.variables, *self.counters}
         tensors = tensors_of(self.module)
         first_names = {id(tensor): tensor_name for tensor_name, tensor in reversed(tensors.items())}
@@ -167,8 +166,8 @@ class Mirror:
             for tensor_name, tensor in tensors.items()
             if first_names[id(tensor)] not in names
         }
-        # Arrays are compared by their bytes, whatever their size. A tensor whose elements cannot be
-        # read is compared by its identity, so a new program is compiled, which refuses the tensor.
+        # Arrays of any size are compared by their bytes. A tensor whose elements cannot be read is
+        # compared by its identity; compiling again then raises an error about this tensor.
         return fingerprint(
             {
                 tensor_name: array(tensor) if _is_readable(tensor) else tensor
@@ -199,14 +198,14 @@ class Mirror:
     def _set_state(self, parameters: dict[str, torch.Tensor], name: str, values: Array) -> None:
         """Store `values` as a state in the host's optimiser.
 
-        `name` is the name of the variable on the device, such as "layer.weight.velocity". The state
-        has the shape and the name that a step of the host's optimiser would give it.
+        `name` is the name of the variable on the device, such as "layer.weight.velocity". In the
+        host's optimiser, the state has the name and the shape that PyTorch gives it.
         """
         owner, kind = _split(name)
         parameter = parameters[owner]
         state = self.optimizer.state[parameter]
         shape = () if kind == "step" else tuple(parameter.shape)
-        if self.run.ir.variables[name].sharded:  # remove the padding of the last replica's part
+        if self.run.ir.variables[name].sharded:  # The last replica's part has padding.
             values = values.reshape(-1)[: parameter.numel()]
         new_state = _tensor(values.reshape(shape))
         old_state = state.get(STATE_NAMES[kind])
@@ -269,7 +268,8 @@ def _state(op: Op) -> Sequence[Value]:
 def _split(name: str) -> tuple[str, str]:
     """Return `(parameter, kind)` for the name of a variable with optimiser state.
 
-    Return `(name, "")` for any other name.
+    "weight.velocity" gives `("weight", "velocity")`. For the name of any other variable, return
+    `(name, "")`.
     """
     owner, _, kind = name.rpartition(".")
     return (owner, kind) if kind in STATE_NAMES else (name, "")

@@ -51,7 +51,7 @@ def check_kind(function: str, module: object) -> None:
 
 
 def _refuse(function: str, description: str, advice: str) -> NoReturn:
-    """Raise a `ModelError` which says that `function` was given an object that it does not accept.
+    """Raise a `ModelError`: `function` was given an object that it does not accept.
 
     `description` describes the object, and `advice` is the next step of the error.
     """
@@ -94,7 +94,7 @@ def _has_plain_eval(module: torch.nn.Module) -> bool:
         return before == _without_modes(module_copy) and not any(
             p.training for p in module_copy.modules()
         )
-    except Exception:  # the user's own __deepcopy__ or eval() may fail
+    except Exception:  # The user's __deepcopy__ or eval() may fail.
         return False
 
 

@@ -19,9 +19,10 @@ def _with_loss_scaling(base: type[torch.optim.Optimizer]) -> type[torch.optim.Op
     """Return a subclass of a PyTorch optimiser that has the argument `loss_scaling`."""
 
     class Scaled(base):  # type: ignore[misc]
-        """A PyTorch optimiser with `loss_scaling`, the factor of the loss in the backward pass.
+        """A PyTorch optimiser with the argument `loss_scaling`.
 
-        A large factor keeps gradients in HALF from being rounded to 0.
+        The loss is multiplied by this factor before the backward pass. A large factor keeps
+        gradients in HALF from being rounded to 0.
         """
 
         def __init__(self, *args: Argument, loss_scaling: float = 1.0, **kwargs: Argument) -> None:
@@ -80,7 +81,7 @@ def adopt(optimizer: torch.optim.Optimizer, old: torch.optim.Optimizer) -> None:
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:
-    """Raise `ModelError` for an optimiser that the device does not have.
+    """Raise `ModelError` for an optimiser that the device does not implement.
 
     This includes subclasses with their own `step` and optimisers with hooks.
     """

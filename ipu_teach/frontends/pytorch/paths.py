@@ -1,4 +1,4 @@
-"""Assign each operation of a captured model to a module, also operations that have no label."""
+"""Assign each operation of a captured model to a module, even if the operation has no label."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
 
     - A forward operation outside all submodules gets the path "loss" if it comes after all
       submodules and if no other output than the loss needs it. Otherwise it gets the path `name`.
-    - A backward operation without a path gets the path of the forward operations on the same line.
-      If there are none, or if their paths differ, it gets the path "loss" if it comes before the
-      backward operations of all submodules, and otherwise the path `name`.
+    - A backward operation without a path gets the path of the forward operations outside all
+      submodules on the same line. If there are none, or if their paths differ, the position
+      decides: before the backward operations of all submodules, it gets the path "loss", and
+      otherwise the path `name`.
     """
     last_in_submodules = max(
         (i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1

@@ -109,9 +109,8 @@ def without_mkldnn() -> Iterator[None]:
 def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
     """Run operations on fake tensors in a `with` block, with torch's Python dispatcher enabled.
 
-    With the dispatcher, torch runs a batch norm in training mode as `_native_batch_norm_legit`,
-    which has a functional form: that form returns the new statistics instead of changing the
-    buffers.
+    With the dispatcher, torch runs a batch norm in training mode as `_native_batch_norm_legit`.
+    This operation also has a form that returns the new statistics instead of changing the buffers.
     """
     with mode, enable_python_dispatcher():
         yield
@@ -121,7 +120,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 def own_random_numbers() -> Iterator[None]:
     """Seed torch's random generator with a seed that no program uses, in a `with` block.
 
-    At the end, the generator gets its old state back.
+    At the end of the block, the generator gets its old state back.
     """
     old_state = torch.default_generator.get_state()
     torch.default_generator.manual_seed(CAPTURE_SEED)
@@ -132,9 +131,9 @@ def own_random_numbers() -> Iterator[None]:
 
 
 def next_random_state() -> bytes:
-    """Return the state of torch's random generator, and draw a number from it.
+    """Return the state of torch's random generator, and advance the generator by one number.
 
-    The number is drawn without the modes that are on, so that they do not record it.
+    The modes that are on do not record this.
     """
     with _disable_current_modes():
         state = torch.default_generator.get_state()
@@ -159,7 +158,7 @@ def decomposed(
 
 
 def memory(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage, which is equal for tensors that share memory."""
+    """Return the address of a tensor's storage. Tensors that share memory have equal addresses."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -211,9 +210,9 @@ def returns_alias(target: Target) -> bool:
 
 
 def has_gradient(operation: Operation) -> bool:
-    """Return whether a library's operation has a gradient.
+    """Return whether an operation of a library has a gradient.
 
-    The gradient is registered with `register_autograd`, or as a kernel for autograd.
+    The gradient may be registered with `register_autograd`, or as a kernel for autograd.
     """
     name = operation._schema.name
     defined = torch._library.custom_ops.OPDEFS.get(name)
@@ -223,11 +222,11 @@ def has_gradient(operation: Operation) -> bool:
 
 
 def respell(operation: Operation, function: Function) -> None:
-    """Make a capture call `function` instead of a composite operation.
+    """Make a capture call `function` in place of a composite operation.
 
-    Torch computes a composite operation with other operations. The function is registered in
-    Python's dispatcher, which only captures use. `as_torch_spells(operation, …)` still runs torch's
-    own implementation.
+    Torch computes a composite operation from other operations. The function is registered in
+    torch's Python dispatcher, which only captures use. `as_torch_spells(operation, …)` still runs
+    torch's own implementation.
     """
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
 

@@ -33,11 +33,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     - `graph`: the recorded graph.
     - `constants`: the tensors that no node computes, by the names of their `get_attr` nodes.
     - `labels`: the label of each node: the result of `label()` when the node was added.
-    - `states`: for each node that draws random numbers, the result of `random_state()` when the
-      node was added. Nodes with equal states draw equal numbers.
+    - `states`: the state of the random generator for each node that returns random numbers: the
+      result of `random_state()` when the node was added. Nodes with equal states return equal
+      numbers.
 
-    The argument `label` returns the label of the operation that is running. The argument `table`
-    maps operations to the functions that compute them from other operations.
+    The argument `label` is a function that returns the label of the operation that is running. The
+    argument `table` maps operations to the functions that compute them from other operations.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         with self:
             results = function(*tensors)
         self.graph.output(tuple(map(self._node, results)))
-        # Release the functions, which may keep tensors alive.
+        # The functions `label` and `random_state` may keep tensors alive, so release them.
         self._label = Label
         self._random_state = private.next_random_state
         for node in self.graph.nodes:
@@ -96,10 +97,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if private.is_composite(func):
             with self:
                 return private.decomposed(func, args, kwargs)
-        if func is aten.lift_fresh.default:  # copy, because later code may change the result
+        if func is aten.lift_fresh.default:  # Later code may change the result.
             func = aten.lift_fresh_copy.default
         result = func(*args, **kwargs)
-        if func.namespace == "prim":  # a query, such as the device of a tensor
+        if func.namespace == "prim":  # Queries, such as for a tensor's device, are not recorded.
             return result
         if func is aten.detach.default:
             self._nodes[result] = self._node(args[0])
@@ -147,9 +148,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Like:
-    """The shape, strides and dtype of a tensor, and the identity of its storage.
+    """The shape, strides and dtype of a tensor, and the address of its storage.
 
-    The object does not refer to the tensor, so that the tensor can be freed.
+    The object does not refer to the tensor, so the tensor can be freed.
     """
 
     def __init__(self, tensor: torch.Tensor) -> None:
@@ -162,7 +163,7 @@ class _Like:
     def tensor(self) -> torch.Tensor:
         """Return a tensor with the recorded shape, strides, dtype and memory address.
 
-        It is on torch's device "meta", and so has no elements.
+        The tensor is on torch's device "meta", so it has no elements.
         """
         lengths_and_strides = zip(self.shape, self.stride, strict=True)
         last_position = sum(max(length - 1, 0) * step for length, step in lengths_and_strides)

@@ -21,8 +21,8 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 class Description:
     """A description of the operations of a traced graph, to compare two graphs.
 
-    - `effects`: hashes of the values that the graph returns or changes. They are equal for two
-      graphs that compute the same.
+    - `effects`: hashes of the results of the graph, of its changes of tensors and of its random
+      numbers. They are equal for two graphs that compute the same.
     - `constants`: hashes of the values that do not depend on the inputs, by the address of the fake
       tensor that contains the value.
 
@@ -71,8 +71,8 @@ class Description:
     def _attribute(self, value: Argument) -> Hashable:
         """Return a hash of the elements of a constant tensor, to compare two graphs.
 
-        A fake tensor from an earlier graph has no elements: return the hash of its value in that
-        graph. For a constant that is not a tensor, return its text.
+        A fake tensor comes from an earlier graph and has no elements: return the hash of its value
+        in that graph. For a constant that is not a tensor, return its text.
         """
         if isinstance(value, private.FakeTensor):
             return self._constants_before.get(private.memory(value), object())

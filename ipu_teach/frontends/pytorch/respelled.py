@@ -108,9 +108,10 @@ def _embedding_bag(
 
 
 def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
-    """Return a BOOL tensor [bags, elements]: whether each element of `input` belongs to each bag.
+    """Return a BOOL tensor [bags, elements] that is true where an element belongs to a bag.
 
-    `input` has one dimension, and `offsets` contains the position where each bag starts.
+    `input` contains the elements in one dimension, and `offsets` the position where each bag
+    starts.
     """
     assert offsets is not None, "torch checks that a list has offsets"
     if include_last_offset:
@@ -135,7 +136,7 @@ def _grid_sampled(
 ) -> Tensor:
     """Return samples of `input` [batch, channels, height, width] at the positions `grid`.
 
-    `grid` is [batch, *out, 2].
+    `grid` is [batch, *out, 2], and the result is [batch, channels, *out].
     """
     if input.dim() != 4:
         raise ModelError(
@@ -156,7 +157,7 @@ def _grid_sampled(
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return `input` after dropout, or `input` itself if nothing is dropped, as eager torch does.
+    """Return `input` after dropout, or `input` itself if no element is dropped, as in eager torch.
 
     A traced torch graph would return a copy instead. The difference matters, because an in-place
     operation on the result also changes the input.
@@ -189,7 +190,7 @@ def _multi_margin_loss(
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
-    # The result is not used: the call makes torch check the arguments.
+    # Make torch check the arguments. The result of this call is not used.
     options = p, margin, weight
     torch.ops.aten.multi_margin_loss(input.detach(), target, *options)
     rows = input if input.dim() == 2 else input.reshape(1, -1)

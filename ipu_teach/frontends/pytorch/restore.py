@@ -2,9 +2,11 @@
 
 A module's forward may store tensors, count its calls, or append to lists. During the capture, the
 stored tensors have no elements, so these changes have to be undone. A `ModuleSnapshot` records all
-objects that the module's code can reach: the attributes of all submodules and of their classes, the
-containers and objects in these attributes, and the global and enclosing variables of methods and
-hooks. It reports changes and undoes them.
+objects that the module's code can reach, reports changes and undoes them. These objects are:
+
+- the attributes of all submodules and of their classes;
+- the containers and objects in these attributes;
+- the global and enclosing variables of methods and hooks.
 """
 
 from __future__ import annotations
@@ -33,6 +35,6 @@ class ModuleSnapshot(Snapshot):
     def visit(self, name: str, value: object) -> Iterable[Named]:
         if isinstance(value, torch.Tensor):
             return ()
-        if isinstance(value, torch.nn.Module):  # torch's own modules have state, too
+        if isinstance(value, torch.nn.Module):  # A module of torch has state, too.
             return self.visit_object(name, value)
         return super().visit(name, value)

@@ -48,7 +48,7 @@ def tensors_and_form(structure: Argument) -> tuple[list[torch.Tensor], Argument]
 def fill_form(form: Argument, tensors: Sequence[torch.Tensor]) -> Argument:
     """Return the nested containers of `form`, with `tensors` in place of the original tensors.
 
-    The tensors are in the order of `tensors_and_form`.
+    `form` and the order of the tensors are those of `tensors_and_form`.
     """
     leaves, structure_spec = form
     following = iter(tensors)

@@ -73,7 +73,7 @@ class JointGraph:
     graph: torch.fx.Graph = None
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
-    # For each node that draws random numbers: nodes with equal states draw equal numbers.
+    # The state of the random generator for each node that returns random numbers.
     states_of_draws: dict[torch.fx.Node, Hashable] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
     # The flattened output of forward, with `_RESULT` in place of each tensor, and its structure.
@@ -101,7 +101,7 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # the first name of a tensor, by each of its names
+        self.first_name: dict[str, str] = {}  # The first name of each tensor, by each of its names.
         by_identity: dict[int, str] = {}
         for name, tensor in tensors.items():
             self.first_name[name] = by_identity.setdefault(id(tensor), name)
@@ -170,8 +170,8 @@ class Tracer:
         """Record the torch operations that `function` runs, and store their graph in `joint`.
 
         `function` is called with the module's parameters, buffers and inputs, as fake tensors.
-        `label` returns the label of the operation that is running, and `random_state` the state
-        from which it draws random numbers.
+        `label` returns the label of the operation that is running. `random_state` returns the state
+        of the random generator for this operation.
         """
         tensors = [*self.states.values(), *(self._flat[position] for position in self._places)]
         fakes = [private.fake_of(self.fake, tensor) for tensor in tensors]
@@ -185,7 +185,7 @@ class Tracer:
         joint.states_of_draws = recorder.states
 
     def _drawn(self, label: Label) -> Hashable:
-        """Return the state of torch's random generator, from which an operation draws.
+        """Return the state of torch's random generator, which determines the next random numbers.
 
         A checkpoint restores the state before it computes a part of the module again.
 
@@ -228,8 +228,8 @@ class Tracer:
                 for state_name, first_names in self.first_name.items()
             }
             step = _Step(self.module, joint, labels, marks=marks, scale=scale)
-            # The step also runs the backward pass, so that it runs inside functional_call, too. A
-            # checkpoint runs the forward pass again there, and needs the parameters in `named`.
+            # The backward pass is a part of `step`, so it also runs inside functional_call. It may
+            # run a checkpoint's forward pass again, which needs the parameters in `named`.
             outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {
                 state_name: states[state_name].grad
@@ -300,8 +300,8 @@ class Tracer:
     def _functionalise(self, joint: JointGraph) -> None:
         """Record the graph again, with operations that return new tensors.
 
-        They replace operations that change tensors in place. Changed parameters and buffers are
-        written by `copy_` at the end of the new graph.
+        These operations replace those that change tensors in place. At the end of the new graph,
+        `copy_` writes the changed parameters and buffers.
         """
         run = _Rerun(joint)
         with torch.no_grad():
@@ -379,8 +379,8 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # Given the tensor `loss`, torch would turn off its modes during the backward pass. It
-            # leaves them on if it is given the gradient edge of `loss`.
+            # With the gradient edge of `loss`, torch keeps its modes on during the backward pass.
+            # With the tensor itself, it would turn them off.
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -402,7 +402,7 @@ class _Rerun:
         self._state: Hashable = None
 
     def random_state(self) -> Hashable:
-        """Return the state from which the node that is running draws random numbers."""
+        """Return the recorded state of the random generator for the node that is running."""
         return self._state
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -429,9 +429,10 @@ class _Rerun:
 
 
 def _root(node: torch.fx.Node) -> torch.fx.Node | None:
-    """Return the node that computed the memory that the result of `node` shares.
+    """Return the node whose result owns the memory of the result of `node`.
 
-    Return None if the memory may come from several nodes.
+    A view shares the memory of another node's result. Return None if the memory may come from
+    several nodes.
     """
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         if node.target is not getitem and not private.returns_alias(node.target):
@@ -454,8 +455,8 @@ def _without_fast_attention() -> ExitStack:
 def _table() -> dict[Target, Function]:
     """Return torch's table of decompositions, without the operations that must stay whole.
 
-    These are the operations that the user lowers with `poptorch.lowering`, and those in `KEPT`. A
-    decomposition is a function that computes an operation from other operations.
+    A decomposition is a function that computes an operation from other operations. The operations
+    that the user lowers with `poptorch.lowering`, and those in `KEPT`, must stay whole.
     """
     return _table_without(frozenset(LOWERINGS))
 
@@ -470,7 +471,7 @@ def _table_without(names: frozenset[str]) -> dict[Target, Function]:
     decompositions = {
         op: decomposition for op, decomposition in table if private.operation_name(op) not in names
     }
-    # The table contains no operation for zeros that torch stores without memory.
+    # The device has no operation for zeros that torch stores without memory.
     decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(decompositions)
 

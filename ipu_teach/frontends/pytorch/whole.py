@@ -69,7 +69,7 @@ for _name, _shapes in (("whole", _like_examples), ("whole_backward", _like_input
 
 
 def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: Tensors) -> None:
-    """Save the inputs and results of the operation `ipu_teach::whole` for its backward pass."""
+    """Save the inputs and results of a node `ipu_teach::whole` for its backward pass."""
     ctx.inputs = len(inputs[0])
     ctx.examples = len(inputs[3])
     ctx.save_for_backward(*inputs[0], *output)
@@ -78,10 +78,11 @@ def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: T
 def _backward(
     ctx: FunctionCtx, gradients: Sequence[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
-    """Return `(gradients of the inputs, None, None, [None, …])`, for the node `ipu_teach::whole`.
+    """Return the gradients of the arguments of a node `ipu_teach::whole`.
 
-    `gradients` are the gradients of the results. None in `gradients` means a gradient of 0. The
-    three other arguments of the node have no gradient.
+    The result is `(gradients of the inputs, None, None, [None, …])`, because the three other
+    arguments have no gradient. `gradients` are the gradients of the results; None means a gradient
+    of 0.
     """
     saved = ctx.saved_tensors
     inputs = saved[: ctx.inputs]
@@ -101,8 +102,7 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 class Capture:
     """The data that one capture of a model stores for its nodes `ipu_teach::whole`."""
 
-    # Each call of a user's operation: (operation, its arguments as a flat list, the structure from
-    # which they were flattened).
+    # (operation, flattened arguments, their structure) of each call of a user's operation.
     calls: list[tuple[Operation, list[Argument], pytree.TreeSpec]] = field(default_factory=list)
     # The operations of `frontends.ir` for each node, by the first result of the node.
     ops: dict[Value, list[Op]] = field(default_factory=dict)
@@ -173,12 +173,12 @@ def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) ->
     """Record one node `ipu_teach::whole`, and return results that are shaped like `examples`.
 
     `name` is the name of a function in `ROWS` or of an operation of `frontends.ir`, which computes
-    the results on the device. `inputs` are its tensors, and `how` contains its other arguments, as
-    values that JSON can represent.
+    the results on the device. `inputs` are the tensors for this function or operation. `how`
+    contains its other arguments, as values that JSON can represent.
     """
     results = torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
-    # Return copies, because the model may change them in place, and the backward pass needs the
-    # original results.
+    # The model may change results in place, but the backward pass needs the originals: return
+    # copies.
     return [result.clone() for result in results]
 
 
@@ -221,8 +221,8 @@ def lower_users_operation(
 ) -> Argument:
     """Add an operation of the user's `torch.library` to a graph, and return its result or results.
 
-    If the user has decorated a function with `poptorch.lowering` for this operation, the function
-    adds it. Otherwise, the operation of `frontends.ir` with the same name is added, with the
+    If the user has decorated a function with `poptorch.lowering` for this operation, this function
+    is called. Otherwise, the operation of `frontends.ir` with the same name is added, with the
     tensors as inputs and all other arguments as attributes.
     """
     name = operation._schema.name
@@ -277,8 +277,8 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-# The functions that add the operations of a node `ipu_teach::whole` to a graph, by the argument
-# `name` of `trace_whole`.
+# Functions that add the operations of a node `ipu_teach::whole` to a graph. The keys are the
+# arguments `name` of `trace_whole`.
 ROWS: dict[str, Callable[..., list[Value]]] = {}
 
 
@@ -292,9 +292,9 @@ def _attention(
 ) -> torch.Tensor:  # fmt: skip
     """Return softmax(query keyᵀ scale + mask) value, with a single multiplication by `scale`.
 
-    Outside of a capture, torch's own implementation runs. The function is passed to `respell`
-    instead of being listed in `SPELLED`, because `nn.MultiheadAttention` calls the operation from
-    inside torch, where `SPELLED` has no effect.
+    Outside of a capture, torch's own implementation runs. `nn.MultiheadAttention` calls the
+    operation from inside torch, where `SPELLED` has no effect. Therefore this function is passed to
+    `respell`.
     """
     if current is None or (is_causal and attn_mask is not None):
         args = query, key, value, attn_mask, dropout_p, is_causal

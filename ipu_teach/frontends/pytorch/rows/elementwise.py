@@ -173,7 +173,7 @@ def _copysign(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _exact_at_powers(graph: Ir, x: Value, y: Value, base: float) -> Value:
-    """Return `y`, the logarithm of `x`, made exact where `x` is an integer power of `base`."""
+    """Return `y`, the logarithm of `x`, but the exact integer where `x` is a power of `base`."""
     integer = graph.op("nearby_int", y)
     is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), integer), x)
     return graph.op("select", is_exact, integer, y)
@@ -240,10 +240,10 @@ def _cosh(graph: Ir, x: Value) -> Value:
 
 
 def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
-    """Return an odd function of x: `near` for |x| < `limit`, otherwise `far`, with the sign of x.
+    """Return the values of an odd function: f(-x) = -f(x).
 
-    `near` and `far` are the function's values for |x|. Where x is 0, the result is x, so -0 stays
-    -0.
+    `near` and `far` are the function's values for |x|. The result is computed from `near` where |x|
+    < `limit`, and otherwise from `far`. Where x is 0, the result is x, so -0 stays -0.
     """
     magnitude = graph.op("abs", x)
     y = graph.op("select", graph.op("lt", magnitude, limit), near, far)

@@ -117,9 +117,9 @@ def _dropout_backward(
 ) -> Value:
     """Return the gradient of a dropout's input: `gradient * kept * scale`.
 
-    `kept` is True for the elements that the dropout kept. If it is the comparison `mask > 0` of a
-    dropout mask, whose elements are 0 or `scale`, return `gradient * mask` instead: the same result
-    with one product less.
+    `kept` is True for the elements that the dropout kept. If `kept` is the comparison `mask > 0` of
+    a dropout mask, whose elements are 0 or `scale`, return `gradient * mask` instead. The result is
+    the same, with one product less.
     """
     gradient = graph.cast(gradient, results.dtype)
     producer_of = graph.maker()

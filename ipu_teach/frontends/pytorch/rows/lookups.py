@@ -41,10 +41,10 @@ MASKS = Unfit(
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input of which `index` is a view, or None if there is none.
+    """Return the input that `index` is, or of which it is a view; None if there is none.
 
-    torch's losses replace the ignored label by 0. The result counts as a view of the labels: if
-    they are an input, the input may then contain the ignored label.
+    A selection that replaces the ignored label of a loss by 0 counts as a view of the labels. If
+    the labels are an input, the input may then contain the ignored label.
     """
     makers = graph.maker()
     ignored = None
@@ -69,7 +69,9 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
-    """Return indices into `size` elements as UNSIGNED_INT; subscripts may be negative.
+    """Return indices into `size` elements as UNSIGNED_INT.
+
+    If `is_subscript`, negative indices count from the end.
 
     :raises Unfit: if the index is a mask, or a constant that is out of range.
     """
@@ -109,10 +111,10 @@ def _is_counted(graph: Ir, index: Value) -> bool:
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:
-    """Return the index into a flattened tensor for indices along its dimensions.
+    """Return the indices into a flattened tensor for indices along each of its dimensions.
 
-    `indices` contains an index for each dimension, and `sizes` the lengths of the dimensions. If
-    `is_subscript`, negative indices count from the end.
+    `indices` contains a value with indices for each dimension, and `sizes` the lengths of the
+    dimensions. If `is_subscript`, negative indices count from the end.
     """
     linear_index: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
@@ -216,8 +218,8 @@ class Subscript:
         self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[dim] for dim in dims])), *self.rest)
         )
-        # If the indexed dimensions are not adjacent, the index's dimensions come first in torch's
-        # result.
+        # In torch's result, the index's dimensions come first if the indexed dimensions of x are
+        # not adjacent.
         self.lead = dims[0] if is_contiguous else 0
         rank = len(shape)
         self.back = [
@@ -333,7 +335,7 @@ def _scatter(
 
 
 def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
-    """Return whether the index writes exactly one element of each row along `dim`."""
+    """Return whether a scatter along `dim` writes exactly one element of each row of `x`."""
     expected_shape = [
         size if axis != dim % len(x.shape) else 1 for axis, size in enumerate(x.shape)
     ]
@@ -450,8 +452,8 @@ def _scatter_reduce(
 def _factors(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
     """Return, for each element of `x`, the product of the elements of `source` scattered to it.
 
-    Each position along `dim` is compared with all indices of its row, and elements of `source` for
-    other positions are replaced by 1.
+    Each position along `dim` is compared with all indices of its row. In the product, elements of
+    `source` for other positions are replaced by 1.
 
     :raises Unfit: if the dtype is BOOL.
     """
@@ -474,7 +476,7 @@ def _factors(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Valu
         "reduce_prod", graph.op("select", is_here, source, one), dims=[len(shape) - 1]
     )
     factors = move_dimension(graph, factors, -1, dim)
-    for axis, size in enumerate(x.shape):  # elements beyond the index are multiplied by 1
+    for axis, size in enumerate(x.shape):  # Other elements get the factor 1.
         margin = (*factors.shape[:axis], size - factors.shape[axis], *factors.shape[axis + 1 :])
         if margin[axis]:
             ones = graph.constant(1, x.dtype, margin)

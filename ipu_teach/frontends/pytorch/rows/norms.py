@@ -59,10 +59,11 @@ def _statistics(
 def _zeros(
     graph: Ir, mask: Ints, *likes: tuple[Value | None, tuple[int, ...]]
 ) -> list[Value | None]:
-    """Return the gradients of a norm of a tensor without elements: zeros, or None.
+    """Return a list with the gradients of a norm of a tensor without elements: zeros, or None.
 
     A gradient is None if its entry in `mask` is False. `likes` contains a pair (value, shape) for
-    each gradient, which has the dtype of the value, or FLOAT if the value is None.
+    each gradient. The gradient has this shape and the dtype of the value, or FLOAT if the value is
+    None.
     """
     zeros = [graph.constant(0.0, FLOAT if v is None else v.dtype, shape) for v, shape in likes]
     return [v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=True)]
@@ -120,8 +121,9 @@ def _batch_norm(
 ) -> list[Value | None]:
     """Return [norm, means, inverse deviations, new running mean, new running variance].
 
-    In training, the norm uses the mean and variance of the batch, which are blended into `mean` and
-    `var`. Otherwise it uses `mean` and `var`.
+    In training, the norm uses the mean and variance of the batch, and the new running statistics
+    are weighted means of these and of `mean` and `var`. Otherwise, the norm uses `mean` and `var`,
+    the second and third result are empty, and `mean` and `var` are returned unchanged.
     """
     if not training:
         empty = graph.constant(0.0, mean.dtype, (0,))

@@ -154,7 +154,7 @@ def _median(
     value, position = _ranked_at(graph, values, (size_along(values, valid_dim) - 1) // 2, valid_dim)
     if x.floating:
         rows = as_rows(graph, values, valid_dim)
-        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if any element is NaN
+        largest = ir.reduced(graph, "reduce_max", rows, [1])  # This is NaN if any element is NaN.
         has_nan = graph.op("is_nan", largest)
         value = graph.op("select", has_nan, largest, value)
         position = graph.op("select", has_nan, _place(graph, "max", rows), position)
@@ -196,8 +196,8 @@ Combine = Callable[[Value, Value], Value]
 def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
     """Return `rows` [rows, n] with each element combined with all elements before it in its row.
 
-    `combine(earlier, later)` combines two values elementwise, such as by a sum. It is called about
-    log2(n) times, each time for all elements at once.
+    `combine(earlier, later)` combines two values elementwise, for example by adding them. It is
+    called about log2(n) times, each time for all elements at once.
     """
     row_length = rows.shape[1]
     shift = 1
@@ -278,9 +278,9 @@ def _searchsorted(
     graph: Ir, results: Results, first: Operand, second: Operand, *, right: bool = False,
     side: str | None = None, sorter: Value | None = None, **_: Argument,
 ) -> Value:  # fmt: skip
-    """Return the number of sorted numbers that are less than each value.
+    """Return, for each value, how many of the sorted numbers are less than the value.
 
-    With `right` or the side "right", the sorted numbers that equal the value are counted too.
+    With `right` or the side "right", sorted numbers that equal the value are counted, too.
     """
     is_bucketize = "bucketize" in str(results.node.target)
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
@@ -298,8 +298,8 @@ def _searchsorted(
             graph, sorted_values, (*sorted_values.shape[:-1], 1, sorted_values.shape[-1])
         )
     is_right = right or side == "right"
-    # All comparisons with NaN are False. `not (a >= b)` is therefore True if b is NaN, and all
-    # numbers count as less than NaN, as in torch.
+    # A comparison with NaN is False, so `not (a >= NaN)` is True: all numbers count as less than
+    # NaN, as in torch.
     is_below = graph.op(
         "logical_not", graph.op("gt" if is_right else "gteq", sorted_values, values)
     )

@@ -20,7 +20,7 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, ro
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
-Axis = list[list[int]]  # the windows along one dimension: a list of positions for each window
+Axis = list[list[int]]  # For each window along one dimension, a list of positions.
 
 
 def _check_floats(x: Value) -> None:
@@ -43,7 +43,7 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
     """Return the windows of a pool along one dimension: a list of positions for each window.
 
-    `size` is the length of the dimension. Positions outside of it are left out.
+    `size` is the length of the dimension. Positions outside of the dimension are left out.
     """
     window_starts = [i * stride - padding for i in range(outputs)]
     windows = [range(start, start + kernel * dilation, dilation) for start in window_starts]
@@ -193,9 +193,9 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether an operation other than the pool's backward pass reads the maxima's positions.
+    """Return whether the program needs the positions of a pool's maxima.
 
-    `backward` is the name of the pool's backward operation.
+    The pool's backward operation, whose name is `backward`, does not need them.
     """
     readers = [
         reader
@@ -239,7 +239,8 @@ def _max_pool_row(rank: int) -> None:
         gradient = _batched(graph, gradient, rank)
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
-        else:  # the maxima are computed again, but `simplify` merges this pool with the forward one
+        else:
+            # The maxima are computed again, but `simplify` merges this pool with the forward pool.
             options = _options(
                 rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
             )
@@ -290,7 +291,7 @@ def _adaptive_max_row(rank: int) -> None:
 
 
 def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
-    """Return the mean of each window of `x`: its sum divided by its entry in `counts`.
+    """Return the mean of each window of `x`: the window's sum divided by its entry in `counts`.
 
     The means are computed in FLOAT.
     """
@@ -330,7 +331,8 @@ def _avg_windows(
         return windows, np.full(len(windows.table), divisor)
     if not count_include_pad:
         return windows, np.maximum((windows.table >= 0).sum(1), 1)
-    # With ceil_mode, windows may extend beyond the padding. Torch does not count elements there.
+    # With ceil_mode, windows may extend beyond the padding. As in torch, the divisors do not count
+    # elements there.
     lengths_by_dim = [
         [
             min(window * stride - lower + kernel, size + lower) - (window * stride - lower)
@@ -352,7 +354,7 @@ def _avg_pool_row(rank: int) -> None:
     def is_plain(sizes: Sizes, x: Value, outputs: Ints, divisor: int | None) -> bool:
         """Return whether the device's average pool has the windows and divisors of torch's.
 
-        This is the case without a `divisor`, and if the number of windows is rounded down.
+        This is true if there is no `divisor`, and if torch rounds the number of windows down.
         """
         names = ("kernel", "stride", "lower")
         rounded_down = [

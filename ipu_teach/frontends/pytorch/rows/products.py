@@ -21,7 +21,7 @@ def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
 
 
 def _integer_product(graph: Ir, a: Value, b: Value) -> Value:
-    """Return `a @ b` of integers, as the sums of all products of an element of each matrix.
+    """Return `a @ b` of integers, as sums of elementwise products.
 
     The device has no units for matrices of integers.
     """
@@ -87,7 +87,7 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-# The sizes of a convolution, by the names of the attributes of "conv".
+# The sizes of a convolution, such as its stride, by the names of the attributes of "conv".
 Sizes = dict[str, tuple[int, ...]]
 # The names of the sizes that determine where a transposed convolution puts elements.
 NAMES = "stride", "lower", "dilation"
@@ -103,7 +103,7 @@ def _check_floats(x: Value) -> None:
 
 
 def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
-    """Return the sizes of a convolution, each as a tuple with `rank` entries."""
+    """Return the sizes of a convolution by name, each as a tuple with `rank` entries."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -125,7 +125,10 @@ def _convolution(
 
 
 def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
-    """Return a bias [channels] in a shape that broadcasts to [batch, channels, *field]."""
+    """Return a bias [channels] in a shape that broadcasts to [batch, channels, …].
+
+    `rank` is the number of spatial dimensions.
+    """
     return reshape(graph, bias, (bias.size, *(1,) * rank))
 
 

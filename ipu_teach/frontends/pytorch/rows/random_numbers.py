@@ -1,8 +1,8 @@
 """Lowering functions of random numbers.
 
-All operations of a graph draw from one seed. They are numbered from 1, and the number is the
-attribute `modifier` of the operation, so that different operations draw different numbers. Only an
-operation that a checkpoint computes again has the number of the first one.
+All random operations of a graph use one seed. Their attributes `modifier` differ, so they return
+different numbers. Only an operation that a checkpoint computes again has the same `modifier` as the
+original operation, and returns the same numbers.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
 
 @row("random")
 def _random(graph: Ir, results: Results, x: Value, *bounds: int | None, **_: Argument) -> Value:
-    """Return random integers, as `x.random_(low, high)`, `x.random_(high)` or `x.random_()`.
+    """Return random integers for `x.random_(low, high)`, `x.random_(high)` or `x.random_()`.
 
-    Without `high`, the highest integer is the largest one up to which the dtype represents all
-    integers.
+    Integers are below `high`. Without `high`, the largest integer is the largest one up to which
+    the dtype represents all integers.
     """
     low = bounds[0] if len(bounds) == 2 else 0
     high = bounds[-1] if bounds else None
@@ -271,10 +271,7 @@ def _rrelu_backward(
 
 @row("poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
 def _rejected(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
-    """Refuse a distribution that is sampled by drawing until a sample is accepted.
-
-    :raises Unfit: always.
-    """
+    """Raise `Unfit` for a distribution whose samples need a variable number of random numbers."""
     raise Unfit(
         "torch draws numbers until it accepts one, and the device draws a fixed number of them",
         "draw the samples on the host, and pass them to the module as an input.",
@@ -290,10 +287,10 @@ def _multinomial(
     replacement: bool = False,
     **_: Argument,
 ) -> Value:
-    """Return `count` random classes, drawn with probabilities that are proportional to `weights`.
+    """Return `count` random classes, with probabilities that are proportional to `weights`.
 
-    The class with the largest log(weight) plus Gumbel noise is drawn. Without replacement, the
-    classes with the `count` largest sums are drawn.
+    Gumbel noise is added to log(weights), and the class with the largest sum is chosen. Without
+    replacement, the classes with the `count` largest sums are chosen.
     """
     log_weights = graph.op("log", graph.cast(weights, FLOAT))
     if not replacement:

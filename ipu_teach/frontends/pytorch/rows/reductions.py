@@ -120,8 +120,9 @@ def _var(
 ) -> Value:  # fmt: skip
     """Return the variance of `x` over `dim`.
 
-    It is the sum of the squared differences from the mean, divided by d = max(n - correction, 0). n
-    is the number of elements in the sum. If d is 0, the variance is NaN or infinite.
+    The variance is the sum of the squared differences from the mean, divided by max(n - correction,
+    0), where n is the number of elements in the sum. If this divisor is 0, the variance is NaN or
+    infinite.
     """
     if isinstance(dim, bool):  # the operation is var(x, unbiased)
         unbiased = dim

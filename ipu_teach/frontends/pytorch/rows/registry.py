@@ -23,10 +23,10 @@ Kind = type[DType]
 Ints = Sequence[int]
 Dims = Ints | int | None  # None means all dimensions
 Operand = Value | float  # a tensor or a number
-# An argument of a lowering function: a `Value` for a tensor, and otherwise as in torch.
+# An argument of a lowering function is a `Value` in place of a tensor, or an argument of torch.
 Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"
 RowFunction = Callable[..., Value | Sequence[Value | None]]
-# The key is the means of a norm. The value is (the normalised x, 1 / sqrt(variance + eps)).
+# A dict from the means of a norm to (the normalised x, 1 / sqrt(variance + eps)).
 Saved = dict[Value, tuple[Value, Value]]
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
@@ -35,22 +35,22 @@ ROWS: dict[str, RowFunction] = {}
 SAVING: set[str] = set()
 # The names of operations that torch must not decompose into simpler operations.
 KEPT: set[str] = set()
-# Functions by operation name. If the function of an operation returns True for the arguments of a
-# call, torch must not decompose the call.
+# Functions by the name of an operation. Torch must not decompose a call of the operation if the
+# function returns True for the arguments of the call.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
-# The random operations of `frontends.ir`.
+# The operations of `frontends.ir` that return random numbers.
 DRAWN = ("dropout_mask", "uniform", "normal")
-# The names of operations that only move elements. Their results are not wrapped to the width of
-# torch's integer dtypes, because the elements already have this width.
+# The names of operations that only move elements. Their results are not wrapped to the width of an
+# integer dtype of torch, because the elements already have this width.
 MOVES: set[str] = set()
 
 
 class Drawn:
-    """The numbers of the random draws of a graph: the attribute `modifier` of their operations.
+    """The attributes `modifier` of a graph's random operations.
 
-    `states` contains the state from which each node of torch's graph draws. Nodes with equal states
-    get equal numbers, so that a part of a module which a checkpoint computes again draws the same
-    random numbers again.
+    `states` contains the state of the random generator for each random node of torch's graph. Nodes
+    with equal states get equal modifiers. So a part of a module which a checkpoint computes again
+    gets the same random numbers again.
     """
 
     def __init__(self, states: Mapping[torch.fx.Node, Hashable]) -> None:
@@ -58,9 +58,10 @@ class Drawn:
         self._numbers: dict[Hashable, list[int]] = {}
 
     def number(self, graph: Ir, node: torch.fx.Node, draw: int) -> int:
-        """Return the number of the draw `draw` of a node, which draws several times in order.
+        """Return the attribute `modifier` for a random operation of a node.
 
-        A new number is the number of random operations in the graph, plus 1.
+        `draw` is the index of the operation among the random operations of the node. A new modifier
+        is the number of random operations in the graph, plus 1.
         """
         numbers = self._numbers.setdefault(self.states.get(node, node), [])
         if draw == len(numbers):
@@ -95,16 +96,13 @@ class Results:
         self._draws = 0
 
     def next_draw(self, graph: Ir) -> int:
-        """Return the number of the node's next random draw."""
+        """Return the attribute `modifier` for the node's next random operation."""
         self._draws += 1
         return self._drawn.number(graph, self.node, self._draws - 1)
 
     @property
     def dtype(self) -> Kind:
-        """The device's dtype of the first result.
-
-        The caller has checked that the device supports the dtype.
-        """
+        """The device's dtype of the first result, which the device must support."""
         dtype = self.dtypes[0]
         assert dtype is not None, "the lowering refuses other dtypes"
         return dtype
@@ -187,7 +185,10 @@ def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
 
 
 def number_in(common: torch.dtype, number: Operand) -> Operand:
-    """Return `number` as torch stores it in the dtype `common`: small integer types wrap."""
+    """Return `number` as torch stores it in the dtype `common`.
+
+    An integer that is too large for a small integer dtype wraps around.
+    """
     narrow = (torch.uint8, torch.int8, torch.int16)
     if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
         wrapped: int = torch.tensor(number).to(common).item()
@@ -252,7 +253,7 @@ def slice_dimension(
 
 
 def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return the first `shape[d]` elements of `x` along each dimension d."""
+    """Return the part of `x` with the shape `shape` that begins at its first element."""
     for dim, length in enumerate(shape):
         x = slice_dimension(graph, x, dim, end=length)
     return x
@@ -295,5 +296,8 @@ def size_along(x: Value, dim: int) -> int:
 
 
 def along_axis(x: Array, rank: int, dim: int) -> Array:
-    """Return a vector as an array of `rank` dimensions, of length 1 except dimension `dim`."""
+    """Return a vector as an array of `rank` dimensions, which extends along dimension `dim`.
+
+    The other dimensions have the length 1.
+    """
     return np.reshape(x, [-1 if d == dim % rank else 1 for d in range(rank)])

@@ -83,7 +83,7 @@ def _slice(
     end: int | None = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
-    if "narrow" in str(results.node.target):  # `end` is the length in narrow_copy
+    if "narrow" in str(results.node.target):  # In narrow_copy, `end` is the length.
         start = (start or 0) % (x.shape[dim] + 1)
         end = start + (end or 0)
     return slice_dimension(graph, x, dim, start=start, end=end, step=step)
@@ -136,10 +136,10 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 
 @row("constant_pad_nd", moves=True)
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
-    """Return `x` with `margins` of the number `value`; a negative margin removes elements.
+    """Return `x` with margins that contain the number `value`; a negative margin removes elements.
 
     `margins` contains the lengths of the margins before and after the last dimension, then before
-    and after the dimension in front of it, and so on.
+    and after the second to last dimension, and so on.
     """
     margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     margin_pairs = [(0, 0)] * (len(x.shape) - len(margin_pairs)) + margin_pairs
@@ -154,7 +154,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
             for length in (max(margin_before, 0), max(margin_after, 0))
         ]
         if x.floating and x.size and np.isfinite(value):
-            continue  # for a finite number, one "pad" after the loop adds all margins at once
+            continue  # One "pad" after the loop adds all finite margins.
         x = concatenate(graph, [fill_values[0], x, fill_values[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in margin_pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
