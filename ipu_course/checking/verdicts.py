@@ -37,7 +37,7 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Picture | None]  # It returns a view of the case that failed, or None.
+Draws = Callable[[], Picture | None]  # A function that returns a view of the failed case, or None.
 
 
 @dataclass(frozen=True)
