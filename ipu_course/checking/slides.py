@@ -67,7 +67,7 @@ def prose(markdown: str) -> list[str]:
 
 
 def until_ahead(sentences: list[str]) -> list[str]:
-    """Return the sentences in front of the first one that announces the next cell.
+    """Return the sentences before the first one that announces the next cell; all if none does.
 
     If they have fewer than `FEWEST` words, as in "Now the addition.", the list is empty.
     """
