@@ -37,7 +37,7 @@ BUDGETS = {  # tokens
     "cost": 40600,
     "report": 39500,
     "saving": 14000,
-    "poplibs": 145000,
+    "poplibs": 145100,
     "host": 3800,
     "sweeps": 1700,
     "observer": 2300,

@@ -170,22 +170,27 @@ def test_a_tensor_function_hands_out_a_new_tensor_each_time(w: World) -> None:
     np.testing.assert_array_equal(second, values + 2)
 
 
-def test_a_created_argument_takes_the_place_of_none(w: World) -> None:
+@pytest.mark.parametrize("inlined", [False, True])
+def test_a_created_argument_takes_the_place_of_none(w: World, inlined: bool) -> None:
     x = w.variable("x", 1)
 
     def double(args: list[Any], prog: Sequence) -> None:
         args[1] = popops.mul(w.graph, args[0], 2, prog)
 
     function = graphfn.VoidFunction(
-        w.graph, [graphfn.input(x, "x"), graphfn.created("twice")], double
+        w.graph, [graphfn.input(x, "x"), graphfn.created("twice")], double, inlined=inlined
     )
     args: list[Any] = [x, None]
     function(args, w.prog)
-    mine = w.variable("mine")
+    mine, other = w.variable("mine"), w.variable("other")
     function([args[1], mine], w.prog)
-    made, given = w.values(args[1], mine)
+    function((mine, other), w.prog)
+    with pytest.raises(PoplibsError, match=r"two shapes that differ: \(5,\) and \(4,\)"):
+        function([x, w.variable("short", shape=(4,))], w.prog)
+    made, given, from_tuple = w.values(args[1], mine, other)
     np.testing.assert_array_equal(made, 2 * np.arange(1, 6))
     np.testing.assert_array_equal(given, 4 * np.arange(1, 6))
+    np.testing.assert_array_equal(from_tuple, 8 * np.arange(1, 6))
 
 
 def test_a_program_function_returns_what_to_run(w: World) -> None:

@@ -24,8 +24,8 @@ BEYOND = ("solved", "with help")
 def solution(name: str) -> Panel:
     """Return a panel with your passed answer, the reference answer and why it is right.
 
-    If no answer has passed yet, the panel has instead a row with what to do first. If the solved
-    notebook is not available, the heading of the panel says it.
+    If no answer has passed yet, the panel says instead what to do first. If the solved notebook is
+    not available, the panel's heading says so.
 
     :raises UnknownExerciseError: if there is no such exercise.
     """

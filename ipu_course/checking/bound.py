@@ -37,7 +37,7 @@ class Bound:
     why: str
 
     def refuses(self, yours: float) -> bool:
-        """Return whether the cost `yours` is below the bound, which is impossible."""
+        """Return whether the cost `yours` is below the bound. Such a cost is impossible."""
         return yours < self.least * (1 - 1e-9)
 
     def said(self, yours: float) -> str:

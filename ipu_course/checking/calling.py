@@ -108,7 +108,7 @@ class Broken(Exception):
 
 
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
-    """Return `(came, why, next step)` for two kinds of `TypeError`, and None for any other error.
+    """Return `(error, why, next step)` as text for two kinds of `TypeError`; None for other errors.
 
     One is raised if an argument of a function of this package is missing. The other is raised if a
     numpy function is applied to a popops expression. Python's messages for them use names that a
@@ -169,7 +169,7 @@ OF_NOTHING = (
 
 
 def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
-    """Return `(came, why, next step)` for an error of a call that got no items, else None."""
+    """Return `(error, why, next step)` for a call without items, such as max([]); else None."""
     if isinstance(error, StopIteration):
         return said_by(error), "next() found no item.", "print the list from which next() chooses."
     for message, why, advice in OF_NOTHING:

@@ -121,7 +121,7 @@ class PredictedValue:
         """Return an allowed value, which a message shows as an example.
 
         `place` is the index of this value in its prediction. The example depends on it, so that the
-        examples of several values differ.
+        examples of several values usually differ.
         """
         if self.choices:
             return self.choices[-1 - place % len(self.choices)]

@@ -243,7 +243,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # Without the handler above: on Windows, and before it is installed.
+    except KeyboardInterrupt:  # On Windows, and before the handler is installed.
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:

@@ -18,11 +18,11 @@ from ipu_teach.errors import AnswerKindError, InvalidPerfEstimateError
 
 
 def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = "") -> Found:
-    """Return the result of the check `judge` of `answers`; `name` is the exercise.
+    """Run the check `judge` on `answers`, and return its result.
 
-    A check that takes too long is stopped. `KeyboardInterrupt` is raised if the learner interrupts,
-    and no other exception. All texts of the result are built within the time limit, because even
-    `repr()` of an answer may fail or never end.
+    `name` is the name of the exercise. A check that takes too long is stopped. `KeyboardInterrupt`
+    is raised if the learner interrupts, and no other exception. All texts of the result are built
+    within the time limit, because even `repr()` of an answer may fail or never end.
     """
     began = time_limit.BEGAN.set(time_limit.times())
     try:

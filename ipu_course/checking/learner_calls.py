@@ -139,7 +139,10 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict; after `REFUSALS` refused attempts, with a row that offers the puzzle."""
+    """Return the verdict, with a row that offers the exercise's puzzle after `REFUSALS` refusals.
+
+    A verdict that passes, or whose exercise has no puzzle, is returned unchanged.
+    """
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -482,9 +485,10 @@ def given(name: str) -> Any:
     The code of the reference answer is read from the solved notebook. It can use the names that
     your notebook defines.
 
-    :raises UnknownExerciseError: if there is no such exercise.
+    :raises UnknownExerciseError: if there is no such exercise, or if the solved notebook is not
+        available.
 
-    :raises LessonError: if the reference answer cannot be run.
+    :raises LessonError: if your notebook has not defined a name that the reference answer needs.
     """
     find_exercise(name, "given")
     if name in _passed:

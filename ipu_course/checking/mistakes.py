@@ -161,7 +161,7 @@ def _compiled(code: str, path: Path, line: int) -> CodeType:
 
 
 def suspects(*exercises: str) -> Iterator[Mistake]:
-    """Yield the mistakes of `exercises` that have a `why`, in the order of the file."""
+    """Yield the mistakes of each of `exercises` that have a `why`, in the order of their file."""
     for exercise in exercises:
         yield from (
             mistake

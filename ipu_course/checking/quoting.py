@@ -123,7 +123,7 @@ def _parameters(answer: object, count: int) -> list[str]:
 def python_code(value: object) -> str:
     """Return Python code that makes a value, or "" if there is none.
 
-    Code for arrays uses the name `np`. For a function that only returns an expression of its
+    Code for arrays uses the name `np`. For a function whose `def` only returns an expression of its
     parameters, the code is a lambda. Other functions have no code.
     """
     if value is None or isinstance(value, (bool, str)):

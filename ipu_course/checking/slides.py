@@ -36,7 +36,7 @@ HEADING = r"(?m)^#+ (.*)"
 # A sentence that begins like this is about the cell below the sentence, not about the picture above
 # it.
 AHEAD = r"\W*(Next|Below|(In )?[Tt]he next)\b"
-FEWEST = 6  # The minimum number of words before such a sentence.
+FEWEST = 6  # The minimum number of words before a sentence about the next cell.
 # This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
 AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
@@ -67,7 +67,7 @@ def prose(markdown: str) -> list[str]:
 
 
 def until_ahead(sentences: list[str]) -> list[str]:
-    """Return the sentences in front of the first one that announces the next cell.
+    """Return the sentences before the first one that announces the next cell; all if none does.
 
     If they have fewer than `FEWEST` words, as in "Now the addition.", the list is empty.
     """

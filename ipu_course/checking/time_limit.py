@@ -67,8 +67,8 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# PyObject_Size calls __len__. If __len__ raises an error, it returns -1, as a pending function
-# must.
+# PyObject_Size calls __len__. If __len__ raises an error, PyObject_Size returns -1, as a pending
+# function must.
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 

@@ -501,9 +501,10 @@ class Trial:
         return self.agree(learner_run.again, here.outcome(like))
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """Return a `NotYet` error if a known mistake of `exercises` fails in the same way.
+        """Return a `NotYet` error if `reason` explains the run, for example by a known mistake.
 
-        Otherwise return `broken`, the error of the answer, unchanged.
+        Only the mistakes of `exercises` are tried. Without an explanation, return `broken`, the
+        error of the answer, unchanged.
         """
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
@@ -739,9 +740,9 @@ class Ran:
     ) -> NotYet:
         """Return the `NotYet` error for a wrong run.
 
-        Its reason and advice come from the first known mistake of the exercise that gives the same
-        results. Without such a mistake they are `why` and `advice`. `runs`, `nearest` and `figures`
-        are passed to `Trial.reason`.
+        Its reason and advice are those of `Trial.reason`, for example of a known mistake of the
+        exercise that gives the same results. If that finds no reason, they are `why` and `advice`.
+        `runs`, `nearest` and `figures` are passed to `Trial.reason`.
         """
         known, advice = self.trial.reason(
             self, exercise, runs=runs, advice=advice, nearest=nearest, **figures

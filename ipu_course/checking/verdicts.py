@@ -37,7 +37,7 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Picture | None]  # It returns a view of the case that failed, or None.
+Draws = Callable[[], Picture | None]  # A function that returns a view of the failed case, or None.
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class NotYet(Exception):
 
     @property
     def picture(self) -> Picture | None:
-        """A view of the failing case; None if there is none, or if it is too large.
+        """A view of the failing case; None if there is none, if it fails, or if it is too large.
 
         It is also None if half of the check's time is already used.
         """

@@ -98,8 +98,8 @@ def shares(
 ) -> dict[str, float]:
     """Return the share of a run's cycles that rests on each ground (kind of evidence).
 
-    `resting` has the ground of each codelet, by name. The key "no estimate" is the share of all
-    vertices that have no estimate.
+    `resting` has the ground of each codelet, by name. If vertices without an estimate ran, the key
+    "no estimate" has their share of all vertices that ran.
     """
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0

@@ -178,10 +178,10 @@ class MemoryLedger:
 
     @property
     def held_per_tile(self) -> Array:
-        """The sum of `bytes_per_tile` and `gaps_per_tile`: int64[tiles].
+        """The bytes of each tile at its peak, with the gaps between variables: int64[tiles].
 
-        It must fit into the memory of a tile. "The fullest tile" means the tile with the most of
-        these bytes.
+        They must fit into the memory of a tile. The fullest tile is the tile with the most of these
+        bytes.
         """
         return self.bytes_per_tile + self.gaps_per_tile
 
@@ -265,8 +265,9 @@ class MemoryLedger:
 
     @property
     def fullest_tile_by_place(self) -> Array:
-        """The tile with the most bytes, without gaps, at each leaf of the programs, in order:
-        int64[leaves].
+        """The fullest tile at each leaf of the programs, in program order: int64[leaves].
+
+        It is the tile with the most bytes, without gaps.
         """
         return self._peak[3]
 

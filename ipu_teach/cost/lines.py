@@ -45,7 +45,7 @@ MOST_PRINTED = 20  # A table shows at most this number of iterations.
 MOST_TOLD = 3  # A text shows at most this number of the elements that an iteration stored.
 PARTS = 32  # The cycles of lines are counted in units of 1/32 cycle.
 ROUNDED = "rounding"  # The kind of work for cycles that round the total up to whole cycles.
-# An amount of work: (counter, place in the code, amount in units of 1/16 cycle).
+# An amount of work: (kind of work, place in the code, amount in units of 1/16 cycle).
 Charge = tuple[str, Spot, int]
 
 
@@ -289,7 +289,7 @@ def listed(
         counters[counter][spot] += amount
     amounts = [float(sum(counters[name].values())) for name in BESIDE]
     cycles_alone = np.array([together(row, target) for row in np.diag(amounts).tolist()])
-    # The work, the loads and the stores overlap, and only the longest of them counts.
+    # If the work, the loads and the stores overlap, only the longest of them counts.
     if together(amounts, target) < sum(cycles_alone):
         cycles_alone[np.arange(len(cycles_alone)) != np.argmax(cycles_alone)] = 0
     cycles_per_unit = dict.fromkeys(COUNTERS, 1.0) | dict(

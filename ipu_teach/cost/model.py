@@ -45,8 +45,8 @@ from ipu_teach.saving.schema import MOST, Codec, PerTile, key, keyed, numbers, r
 from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
-# In a report file, this is a list of numbers. With one IPU, it is a single number. Older files
-# contain only the sum, as a single number.
+# A report file stores the bytes on the host links as a list of numbers, or with one IPU as a single
+# number. Older files contain only the sum of the bytes, as a single number.
 HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
@@ -254,8 +254,9 @@ class Measured:
     """An execution of compiled step `step` with vertices whose cycles depend on data.
 
     `cycles` has an array for each group of vertices, by the number of the group. A group consists
-    of vertices of equal shapes. The array has the worker cycles of each vertex, in the order of the
-    group's rows in the vertex table, and -1 for unknown cycles.
+    of vertices of equal shapes. The array has the cycles of each vertex, in the order of the
+    group's rows in the vertex table, and -1 for unknown cycles. They are worker cycles. For a
+    MultiVertex, they are those of its slowest worker times the number of workers.
     """
 
     step: int
@@ -325,7 +326,7 @@ class CostModel:
     def groups(self) -> Mapping[int, tuple[Group, ...]]:
         """The groups of vertices of each compute set, by the number of the compute set.
 
-        If the target has another number of workers than the compiled program, the vertices are
+        If the target has another number of workers than the compiled program, each MultiVertex is
         traced again.
         """
         workers = self.target.num_worker_contexts
@@ -353,7 +354,9 @@ class CostModel:
             check(self.memory)
 
     def check_reproducible(self) -> None:
-        """Check that no codelet draws random numbers or reads a clock.
+        """Check that no codelet draws random numbers from the host or reads the host's clock.
+
+        Codelets of poprand are not checked. They use the random number generators of their tile.
 
         :raises CodeletError: if a codelet does.
         """

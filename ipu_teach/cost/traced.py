@@ -497,7 +497,8 @@ def column_of(group: Group, column: Array) -> Array:
 def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
     """Return the modelled cycles of each vertex of `group`, or `UNKNOWN` (-1): int64[vertices].
 
-    If cycles depend on data, `measured` has the worker cycles of each vertex in one execution.
+    If cycles depend on data, `measured` has the worker cycles of each vertex in one execution. For
+    a MultiVertex, it has those of the slowest worker times the number of workers.
 
     :raises InvalidPerfEstimateError: if an estimator, or the codelet's own `cycles`, fails or
         returns something else than a number of cycles.

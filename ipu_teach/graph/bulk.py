@@ -69,9 +69,10 @@ def add_rows(
 
 
 class Column(NamedTuple):
-    """The connections of several vertices through one field.
+    """The tensors to which one edge of several vertices is connected, as arrays.
 
-    The region of vertex i begins at element `offset[i]` and has the form `forms[form[i]]`.
+    The region of vertex i begins at element `offset[i]` of the graph's memory. It has the form
+    (dtype and layout) `forms[form[i]]`.
     """
 
     offset: Array
@@ -97,11 +98,11 @@ class Column(NamedTuple):
 def listed_column(
     graph: Graph, dtype: type[DType], num_vertices: int, groups: Iterable[tuple[Array, Array]]
 ) -> Column:
-    """Return the column of `num_vertices` vertices with explicit element positions.
+    """Return the column of `num_vertices` vertices from the positions of their elements in memory.
 
-    Each of `groups` is (numbers, positions) of vertices whose regions have the same shape.
-    `numbers` are the numbers of these vertices, and `positions` is an int64 array of shape
-    (vertices, *shape).
+    Each of `groups` is a pair `(numbers, positions)` for vertices whose regions have the same
+    shape. `numbers` are the indices of these vertices in the column, and `positions` is an int64
+    array of shape (vertices, *shape).
     """
     offsets = np.zeros(num_vertices, np.int64)
     form_numbers = np.zeros(num_vertices, np.int64)
@@ -147,9 +148,12 @@ def add_columns(
     fields: Mapping[str, FieldValue],
     order: Array | None,
 ) -> None:
-    """Add vertices to one table. The arguments are those of `Graph.add_columns`.
+    """Add vertices to one table. This function does the work of `Graph.add_columns`.
 
-    `numbers` are the tiles of the vertices, in the machine's tile numbers.
+    `numbers` are the tiles of the vertices, in the machine's tile numbers. `columns` has the
+    connections of the edges that differ between the vertices, and `fields` the edges and state that
+    all vertices share. `order` contains the position of each vertex in the compute set, or is None
+    to append the vertices.
     """
     num_vertices, first_row = len(numbers), len(table)
     edges: dict[str, tuple[Array, Array]] = {}

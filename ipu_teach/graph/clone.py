@@ -53,7 +53,7 @@ def make_clone(
         starts, lengths = _by_tile(original, starts, lengths, tile_map)
     variable = allocate(dtype, (int(lengths.sum()),))
     _copy_tiles(original, starts, lengths, clone=variable, tile_map=tile_map, log=log)
-    # The memory of the clone is one block, in which the original's strides are valid.
+    # If the original covers one contiguous block, its layout is valid in the clone's memory, too.
     if len(starts) == 1:
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
     # For every element, look up the new position of its contiguous run.

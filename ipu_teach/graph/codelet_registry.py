@@ -91,9 +91,9 @@ class Codelets:
         return self._find(name) is not None
 
     def find(self, name: str) -> type[Vertex]:
-        """Return the class under `name`.
+        """Return the vertex class with the name `name`.
 
-        Raises `UnknownVertexTypeError`, which lists the known names.
+        Raises `UnknownVertexTypeError`, which lists the known names, if there is none.
         """
         codelet = self._find(name)
         if codelet is None:

@@ -82,8 +82,8 @@ class Graph(WithoutSome):
     """
 
     not_here = not_here.GRAPH
-    # The number of replicas in the first axis of each tensor, if this is the graph of a whole
-    # machine.
+    # The number of replicas that the graph contains. It is larger than 1 only in a graph that the
+    # compiler builds for all replicas.
     replicas = 1
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
@@ -92,7 +92,8 @@ class Graph(WithoutSome):
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is not a
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
-        # Virtual graphs share these attributes, so none of them may be assigned again.
+        # A virtual graph shares the attributes that are assigned below, so none of them may be
+        # assigned again.
         alone = type(replication_factor) is int and replication_factor == 1
         self.target = machine if alone else target_of_one(machine, replication_factor)
         self.replication = Replication()
@@ -101,8 +102,8 @@ class Graph(WithoutSome):
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)
-        # These methods of other objects are called most often while a graph is built. As
-        # attributes, they are called directly.
+        # The most frequent calls go directly to methods of other objects, because a method of Graph
+        # in between would cost time.
         self.strided = self._layouts.strided
         self.form = self._layouts.form
         self.list_layout = self._layouts.list_layout
@@ -121,7 +122,11 @@ class Graph(WithoutSome):
 
     @property
     def memory_bytes(self) -> int:
-        """The bytes of all variables so far, including the gaps that align them."""
+        """The bytes from the start of the graph's memory to the end of its last variable.
+
+        They include the gaps that align variables and, in the top-level graph of replicas, the gaps
+        between the memories of the replicas.
+        """
         return self._variables.memory_bytes
 
     @property
@@ -175,8 +180,8 @@ class Graph(WithoutSome):
     ) -> Tensor:
         """Add a read-only variable with `values`, and return it as a tensor.
 
-        `values` is one number for all elements, or an array of `shape`. A constant must be mapped
-        to tiles, as any variable. Raises `TensorCreationError` and `PoplarTypeError`.
+        `values` is one number for all elements, or an array of `shape`. Like any variable, a
+        constant must be mapped to tiles. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         name = scoped(name, debug_context, "add_constant()")
         variable = self._variables.check(self.target, dtype, shape, name, constant=True)
@@ -199,16 +204,18 @@ class Graph(WithoutSome):
         """Add a variable with the shape and tile mapping of `tensor`, without copying values.
 
         Each element is mapped to the tile of the original element, or not mapped if the original is
-        not. The default of `dtype` is the dtype of the original. `method` selects the order in
-        memory:
+        not. The default of `dtype` is the dtype of `tensor`. `method` selects the order of the
+        clone's elements in memory:
 
-        * CREATE_NEW_ORDER: the order of the view, without aliases;
-        * PRESERVE_ORDER_AND_ALIASES: the order of the original. An element that appears twice in
-          the original appears twice in the clone;
-        * PRESERVE_ORDER_UNLESS_ALIASES: the order of the original, or that of the view if an
-          element appears twice;
-        * GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: as PRESERVE_ORDER_AND_ALIASES, with the
-          elements of each tile contiguous.
+        * CREATE_NEW_ORDER: the row-major order of `tensor`. No two elements share memory;
+        * PRESERVE_ORDER_AND_ALIASES: the order in which the elements of `tensor` are in memory. An
+          element that appears twice in `tensor` appears twice in the clone;
+        * PRESERVE_ORDER_UNLESS_ALIASES: as CREATE_NEW_ORDER if an element appears twice in
+          `tensor`,
+          and otherwise as PRESERVE_ORDER_AND_ALIASES;
+        * GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: as PRESERVE_ORDER_AND_ALIASES, but the
+          elements of
+          each tile are contiguous.
 
         Raises `TensorCreationError` and `PoplarTypeError`.
         """
@@ -304,12 +311,16 @@ class Graph(WithoutSome):
         """Map the elements of a tensor, or a vertex, to a tile.
 
         A later call overrides an earlier one. `what` is the tensor, the vertex, or the range of
-        vertices. `tile` is a tile number. For a tensor, `tile` can also be an array with a tile
-        number for each index of the first axis, or a list that has, for each tile, a list of
-        (begin, end) intervals of the tensor's elements. For a range of vertices, it can be an array
-        with a tile number for each vertex. Raises `InvalidTileMappingError` if a tile does not
-        exist or the mapping does not fit the tensor, and `GraphObjectCreationError` if `what` is
-        not an object of this graph.
+        vertices that `add_vertices` returned. `tile` is a tile number for all of them, or one of
+        these:
+
+        * for a tensor, an array with a tile number for each index of the first axis;
+        * for a tensor, a list that has, for each tile, a list of (begin, end) intervals of its
+          elements;
+        * for a range of vertices, an array with a tile number for each vertex.
+
+        Raises `InvalidTileMappingError` if a tile does not exist or the mapping does not fit the
+        tensor, and `GraphObjectCreationError` if `what` is not an object of this graph.
         """
         if type(what) is VertexRef:
             table = what.table
@@ -361,8 +372,10 @@ class Graph(WithoutSome):
     ) -> list[list[tuple[int, int]]]:
         """Return, for each tile, the (begin, end) intervals of the elements of `tensor` on it.
 
-        Elements are numbered in the order of the tensor. `mapped_pieces` explains the arguments and
-        the errors.
+        The intervals are in row-major order of `tensor`. Elements that are not mapped to a tile of
+        this graph are in no interval. Raises `InvalidTileMappingError` if an element is not mapped
+        and `require_complete` is True, or if an element is on a tile outside a virtual graph and
+        `allow_external` is False.
         """
         mapping: list[list[tuple[int, int]]] = [[] for _ in range(self._tiles.count)]
         for tile, intervals in self.held_by_tile(tensor, require_complete, allow_external).items():
@@ -372,11 +385,12 @@ class Graph(WithoutSome):
     def held_by_tile(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> dict[int, list[tuple[int, int]]]:
-        """Return the intervals of elements of `tensor` on each tile, by tile number.
+        """Return {tile: intervals} for each tile that has elements of `tensor`, in ascending order.
 
-        Tiles without elements are left out, and the others are in ascending order. An interval is
-        (begin, end), as in `get_tile_mapping`. `mapped_pieces` explains the arguments and the
-        errors.
+        An interval (begin, end) counts elements in row-major order. Elements that are not mapped to
+        a tile of this graph are left out. Raises `InvalidTileMappingError` if an element is not
+        mapped and `require_complete` is True, or if an element is on a tile outside a virtual graph
+        and `allow_external` is False.
         """
         return intervals_by_tile(*self.mapped_pieces(tensor, require_complete, allow_external))
 
@@ -385,10 +399,11 @@ class Graph(WithoutSome):
     ) -> tuple[Array, Array, Array]:
         """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
 
-        `begin` is the number of the first element of each piece, in the order of the tensor, and
-        `count` is its number of elements. Raises `InvalidTileMappingError` if an element is not
-        mapped and `require_complete` is True, or if an element is on a tile outside a virtual graph
-        and `allow_external` is False.
+        `begin` is the index of the first element of each piece, in row-major order of `tensor`, and
+        `count` is its number of elements. `tile` is -1 for a piece that is not mapped, and -2 for a
+        piece on a tile outside a virtual graph. Raises `InvalidTileMappingError` if an element is
+        not mapped and `require_complete` is True, or if an element is on a tile outside a virtual
+        graph and `allow_external` is False.
         """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
@@ -414,13 +429,22 @@ class Graph(WithoutSome):
         return pieces
 
     def map_pieces(self, tensor: Tensor, begin: Array, count: Array, tile: Array) -> None:
-        """Map pieces of `tensor` to tiles. The arguments are as `mapped_pieces` returns them."""
+        """Map the `count[i]` elements from index `begin[i]` of `tensor` on to tile `tile[i]`, for
+        each i.
+
+        Indices count elements in row-major order. Raises `InvalidTileMappingError` if a tile does
+        not exist.
+        """
         self._own(tensor)
         numbers = self._tiles.numbers(tile, self.describe(tensor))
         self._mapping.add_pieces(tensor, begin, begin + count, numbers)
 
     def tile_map(self) -> TileTable:
-        """Return the tile of every byte after the mapping calls so far, in this graph's numbers."""
+        """Return the tile of every byte of memory after the mapping calls so far.
+
+        Tiles have the numbers of this graph. In a virtual graph, they differ from those of the
+        top-level graph.
+        """
         return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
@@ -463,18 +487,18 @@ class Graph(WithoutSome):
         return replicated
 
     def add_replication_index_constant(self, *, debug_context: str | None = None) -> Tensor:
-        """Add and return an UNSIGNED_INT constant of one element, the replica's number from 0."""
+        """Add and return an UNSIGNED_INT constant of shape (): the replica's number, from 0."""
         tensor = self.add_constant(UNSIGNED_INT, (), 0, "replica", debug_context=debug_context)
         if self.replication.count > 1:
             self.initial_values[-1] = tensor, np.arange(self.replication.count, dtype=np.uint32)
         return tensor
 
     def get_non_replicated_tensor(self, tensor: Tensor) -> Tensor:
-        """Return the top-level graph's view of `tensor`, which belongs to the replicated graph.
+        """Return a tensor of the top-level graph that contains `tensor` of every replica.
 
-        For R replicas and a tensor of shape s, the result has the shape (R, *s), and row r belongs
-        to replica r. If the graph is not replicated, the result is the tensor with a first axis of
-        length 1.
+        `tensor` belongs to the replicated graph. For R replicas and a tensor of shape s, the result
+        has the shape (R, *s), and row r belongs to replica r. If the graph is not replicated, the
+        result is the tensor with a first axis of length 1.
         """
         top_level = self.get_top_level_graph()
         part = top_level.replication.part
@@ -586,11 +610,12 @@ class Graph(WithoutSome):
         fields: Mapping[str, FieldValue],
         order: Array | None = None,
     ) -> None:
-        """Add a vertex on each of `tiles`, whose connections are given as columns.
+        """Add a vertex on each of `tiles`.
 
-        `columns` has a column for each edge that differs between the vertices. `fields` contains
-        the edges and state that are the same for all vertices. `order` contains the numbers of the
-        vertices in the compute set; by default they follow the existing ones.
+        `columns` maps the name of each edge that differs between the vertices to a `Column`: the
+        tensors to which this edge of the vertices is connected. `fields` contains the edges and
+        state that are the same for all vertices. `order` contains the position of each vertex in
+        the compute set. By default, the new vertices follow the existing ones.
         """
         from ipu_teach.graph.bulk import add_columns
 
@@ -625,10 +650,11 @@ class Graph(WithoutSome):
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
-        """Return the length of a vector, the rows of a matrix, or the parts of a list.
+        """Return the length of a vector, the number of rows of a matrix, or that of the parts of a
+        list.
 
-        The result is a number. For a single element, it is 1. Raises `NoSizeSpecifiedError` if the
-        field has no size yet.
+        For a single element, the result is 1. Raises `NoSizeSpecifiedError` if the field has no
+        size yet.
         """
         self._field(field, allow_list=True)
         return get_field_size(field)
@@ -637,7 +663,8 @@ class Graph(WithoutSome):
         """Register vertex classes, so that `add_vertex` finds them by name.
 
         `sources` are classes, modules, or paths of Python files. Each name can be registered once.
-        Raises `GraphObjectLoadError`, `FileLoadError` or `ParseError`.
+        If a source is wrong, nothing is registered. Raises `GraphObjectLoadError`, `FileLoadError`,
+        `ParseError` and `GraphObjectCreationError`.
         """
         self.codelets.add(*sources)
 
@@ -718,9 +745,10 @@ class Graph(WithoutSome):
     ) -> DataStream:
         """Add a stream to the device. Each Copy from it transfers `num_elements` elements.
 
-        `buffering_depth`, which can also be in `options`, is the number of transfers that a
-        `StreamCallback` prefetches. With a `debug_context`, the handle is the full path. Raises
-        `GraphObjectCreationError` and `InvalidOptionError`.
+        `mode` says whether each replica gets its own data. `buffering_depth`, which can also be in
+        `options`, is the number of transfers that a `StreamCallback` prefetches. With a
+        `debug_context`, the stream's handle is the path "debug_context/handle". Raises
+        `GraphObjectCreationError`, `PoplarTypeError` and `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
         stream = make_stream(
@@ -745,8 +773,8 @@ class Graph(WithoutSome):
     ) -> DataStream:
         """Add a stream to the host. Each Copy to it transfers `num_elements` elements.
 
-        With a `debug_context`, the handle is the full path. Raises `GraphObjectCreationError` and
-        `InvalidOptionError`.
+        With a `debug_context`, the stream's handle is the path "debug_context/handle". Raises
+        `GraphObjectCreationError`, `PoplarTypeError` and `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
         stream = make_stream(handle, dtype, num_elements, False, options=options)
@@ -767,7 +795,8 @@ class Graph(WithoutSome):
     ) -> RemoteBuffer:
         """Add a buffer in streaming memory with `repeats` rows of `num_elements` elements.
 
-        With a `debug_context`, the handle is the full path. Raises `GraphObjectCreationError`.
+        With a `debug_context`, the buffer's handle is the path "debug_context/handle". Raises
+        `GraphObjectCreationError` and `PoplarTypeError`.
         """
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
         buffer = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
@@ -778,7 +807,8 @@ class Graph(WithoutSome):
     ) -> None:
         """Let the host write `tensor` with `Engine.write_tensor(handle, values)`.
 
-        `rearrange_on_host` has no effect: the host always uses the order of the tensor.
+        `rearrange_on_host` has no effect: the host always uses the order of the tensor. Raises
+        `GraphObjectCreationError` if the handle already exists, or if the tensor has a constant.
         """
         self._access(handle, tensor, write=True)
 
@@ -787,7 +817,8 @@ class Graph(WithoutSome):
     ) -> None:
         """Let the host read `tensor` with `Engine.read_tensor(handle)`.
 
-        `rearrange_on_host` has no effect: the host always uses the order of the tensor.
+        `rearrange_on_host` has no effect: the host always uses the order of the tensor. Raises
+        `GraphObjectCreationError` if the handle already exists.
         """
         self._access(handle, tensor, write=False)
 
@@ -836,7 +867,10 @@ class Graph(WithoutSome):
     # Methods for layouts and names
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
-        """Return a tensor of the elements at `positions` (int64), in the shape of `positions`."""
+        """Return a tensor of the elements at `positions` (int64), in the shape of `positions`.
+
+        Positions count elements of `dtype` from the start of the graph's memory.
+        """
         offset = int(positions.flat[0]) if positions.size else 0
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
@@ -856,7 +890,7 @@ class Graph(WithoutSome):
         return self._variables.constants_in(tensor)
 
     def describe(self, tensor: Tensor) -> str:
-        """Return a description of a tensor for errors: its variable, or a view of it."""
+        """Return a description of a tensor for errors, such as "'x'" or "a view of 'x'"."""
         return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:

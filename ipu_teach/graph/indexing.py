@@ -38,7 +38,7 @@ def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
     if len(indices) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
-    # The result has an entry for each index: None for an integer, the length of a slice of step 1,
+    # `lengths` has an entry for each index: None for an integer, the length of a slice of step 1,
     # and (length, step) of any other slice.
     lengths: list[int | tuple[int, int] | None] = []
     for axis, (index, length, stride) in enumerate(
@@ -142,9 +142,10 @@ def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
 
 
 def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of `tensor[key]` for a tensor with a list of positions.
+    """Return the offset and the form of `tensor[key]` from the positions of single elements.
 
-    The form is the view's dtype and layout. The key selects elements as in numpy.
+    It is for a tensor whose layout is a list of positions, and for a key with arrays. The form is
+    the view's dtype and layout. The key selects elements as in numpy.
     """
     raw_indices = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout

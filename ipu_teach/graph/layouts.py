@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-# A hashable key: (index) or (start, stop, step) for each axis.
+# The key of an indexing, such as x[1, 2:5], as a hashable tuple. It has (index,) or
+# (start, stop, step) for each axis.
 Cuts = tuple[tuple[int | None, ...], ...]
 
 # The maximum number of elements or pieces that are listed one by one. Their positions take 2 GB.
@@ -88,7 +89,10 @@ class Layout:
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
-        """The contiguous pieces of the view in its order, as (starts, lengths)."""
+        """The pieces of the view that are contiguous in memory, in its order, as (starts, lengths).
+
+        Both count elements. Starts are relative to the first element of the view.
+        """
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
@@ -98,7 +102,10 @@ class Layout:
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
-        """The memory that the view covers, as ascending (starts, lengths), each element once."""
+        """The memory that the view covers, as ascending (starts, lengths), each element once.
+
+        Both count elements. Starts are relative to the first element of the view.
+        """
         if self.contiguous:
             return self.runs
         bounds = None

@@ -242,7 +242,7 @@ class MappingLog:
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
     """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
 
-    `begin` is the number of the first element of each piece, in the order of the tensor, and
+    `begin` is the index of the first element of each piece, in row-major order of the tensor, and
     `count` is its number of elements. The tile of unmapped pieces is -1.
     """
     element_bytes = tensor.dtype.size
@@ -305,5 +305,8 @@ def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) ->
 
 
 def least_elements(dtype: type[DType]) -> int:
-    """Return how many elements a linear mapping may map to one tile on a machine of any size."""
+    """Return the number of elements of `dtype` in 128 bytes, rounded up.
+
+    By default, a linear tile mapping uses a further tile only if a tile would get more elements.
+    """
     return -(-MIN_BYTES_PER_TILE // dtype.size)

@@ -87,7 +87,9 @@ class Registers:
         return part
 
     def put(self, tiles: Array, part: Registers) -> None:
-        """Set the registers of `tiles` to the state of `part`, which `of` returned for them."""
+        """Set the registers of `tiles` to those in `part`, a copy that `of` returned for the same
+        tiles.
+        """
         self.behaviour[tiles] = part.behaviour
         if "generators" in part.__dict__:
             self.generators[tiles] = part.generators

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.target import Target
 
-# The number of bytes from the start of one image to the start of the next. A view of an image
-# covers at most half of these bytes.
+# The number of bytes in the top-level graph from the start of one replica's memory to the start of
+# the next. A tensor of one replica covers at most half of these bytes.
 APART = 2 * MOST_BYTES
-# The maximum number of replicas. More images would need addresses of more than 63 bits.
+# The maximum number of replicas. More replicas would need addresses of more than 63 bits.
 MOST_REPLICAS = 2**12
 
 
@@ -77,7 +77,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     top_level.replication.part = part
     part.replication.count = count
     part.replication.whole = top_level
-    # The two graphs share one set of names.
+    # A handle or a codelet's name has the same meaning in both graphs.
     part.streams = top_level.streams
     part.host_accesses = top_level.host_accesses
     part.remote_buffers = top_level.remote_buffers

@@ -25,7 +25,10 @@ MOST_PARTS = 10**6
 
 
 def set_field_size(ref: FieldRef, size: int) -> None:
-    """Set the size of a field. The arguments are those of `Graph.set_field_size`."""
+    """Set the length of a Vector of state, or the number of parts of a list of regions.
+
+    This function does the work of `Graph.set_field_size`.
+    """
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -55,7 +58,12 @@ def set_field_size(ref: FieldRef, size: int) -> None:
 
 
 def get_field_size(ref: FieldRef) -> int:
-    """Return the size of a field, for `Graph.get_field_size`."""
+    """Return the length of a vector, the number of rows of a matrix, or that of the parts of a
+    list.
+
+    For a single element, the result is 1. Raises `NoSizeSpecifiedError` if the field has no size
+    yet.
+    """
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -92,7 +100,7 @@ def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
 
 
 def connect_part(ref: FieldRef, value: FieldValue) -> None:
-    """Connect one part of a list, for `Graph.connect`.
+    """Connect a tensor to one part of a field that is a list, such as `vertex["parts"][0]`.
 
     The field itself is connected as soon as all its parts are connected.
     """

@@ -382,7 +382,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
 
     def _without_a_blank(self, shape: object) -> str:
-        """Return advice for a shape with one size of -1, which numpy accepts, or ""."""
+        """Return advice for a shape in which one size is -1, as numpy allows; "" for other shapes.
+
+        The result is also "" if no size in place of the -1 fits the number of elements.
+        """
         entries = shape if isinstance(shape, (tuple, list)) else (shape,)
         sizes = [int(size) for size in entries if is_whole(size)]
         if len(sizes) != len(entries) or sizes.count(-1) != 1:
@@ -621,7 +624,11 @@ class Tensor(WithoutSome, WithoutValue):
         return self.offset + self.layout.positions
 
     def byte_extent(self) -> tuple[Array, Array]:
-        """Return (starts, stops) of the bytes of the view, each byte once, in ascending order."""
+        """Return `(starts, stops)`: the byte addresses of the view in intervals, in ascending
+        order.
+
+        Each byte is in one interval, even if elements appear more than once.
+        """
         starts, lengths = self.layout.extent
         begin = (self.offset + starts) * self.dtype.size
         return begin, begin + lengths * self.dtype.size
@@ -671,7 +678,7 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def get_contiguous_regions(self) -> list[tuple[int, int]]:
-        """Return (begin, end) of the pieces of the flattened view that are contiguous in memory.
+        """Return (begin, end) of each piece of the flattened view that is contiguous in memory.
 
         Each piece is in one variable.
         """
@@ -679,7 +686,7 @@ class Tensor(WithoutSome, WithoutValue):
         return list(zip(begin.tolist(), (begin + count).tolist(), strict=True))
 
     def get_var_regions(self) -> list[VariableInterval]:
-        """Return the contiguous pieces as (variable, (begin, end)).
+        """Return (variable, (begin, end)) of each piece of the view that is contiguous in memory.
 
         `begin` and `end` count elements of the flattened variable.
         """
@@ -695,9 +702,10 @@ class Tensor(WithoutSome, WithoutValue):
         return regions
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
-        """Return (begin in the view, elements, first byte, number of the variable) of each piece.
+        """Return four columns about the pieces of the view that are contiguous in one variable.
 
-        The elements of a piece are contiguous in its variable.
+        They are the index in the flattened view at which each piece begins, its number of elements,
+        the address of its first byte, and the number of its variable.
         """
         starts, lengths = self.layout.runs
         element_bytes = self.dtype.size

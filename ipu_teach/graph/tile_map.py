@@ -120,7 +120,11 @@ class TileTable:
         return TileMap(merged.start, self._renumber(merged.tile))
 
     def paint(self, log: Array) -> TileTable:
-        """Return the table after further mapping calls, given as rows of (start, stop, tile)."""
+        """Return the table after further mapping calls.
+
+        `log` has a row (start byte, stop byte, tile) for each mapped interval. Later rows override
+        earlier ones.
+        """
         top = paint(log, np.iinfo(np.int64).max)
         painted_pieces = np.flatnonzero(top.tile != UNMAPPED)
         if not len(painted_pieces):
@@ -163,10 +167,11 @@ class TileTable:
         ]
 
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
-        """Return some blocks of the table as one tile map, in tile numbers before `_renumber`.
+        """Return the blocks that a look-up needs as one tile map.
 
-        They are the blocks from `first_blocks[i]` to `last_blocks[i]` (included), for all i. The
-        map is not valid at other addresses. Without any index, the result is the first block.
+        They are the blocks from `first_blocks[i]` to `last_blocks[i]` (included), for all i;
+        without any index, the first block. The map is not valid at addresses in other blocks. Its
+        tile numbers are those before `_renumber`.
         """
         if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]
@@ -209,9 +214,9 @@ def order_of(numbers: Array) -> Array:
 
 
 def expand(first_number: Array, count: Array) -> tuple[Array, Array]:
-    """Return `count[i]` consecutive numbers from `first_number[i]` on, for all i in turn.
+    """Return the numbers from `first_number[i]` to before `first_number[i] + count[i]`, for all i.
 
-    The result is (the i of each number, the numbers).
+    The result is two arrays: the i of each number, and the numbers.
     """
     source = np.repeat(np.arange(len(first_number)), count)
     position = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
@@ -302,9 +307,9 @@ def meet(
 ) -> tuple[int, int, int] | None:
     """Find the first of the intervals [other_start, other_stop) that overlaps one of [start, stop).
 
-    The intervals [start, stop) are disjoint and ascending. The result is None if there is no
-    overlap. Otherwise it is (index of the first [other_start, other_stop) that overlaps, index of
-    the [start, stop) that it overlaps, first common byte).
+    The intervals [start, stop) are disjoint and ascending. The result has three members: the index
+    of the overlapping interval [other_start, other_stop), the index of the interval [start, stop)
+    that it overlaps, and the first common number. It is None if there is no overlap.
     """
     if (
         not len(start)

@@ -144,7 +144,11 @@ class Variables:
             self._constants.append(variable)
 
     def at(self, byte: int) -> Variable:
-        """Return the variable that contains a byte address, or has an image there."""
+        """Return the variable that contains a byte address.
+
+        In the top-level graph of replicas, an address in the memory of any replica belongs to a
+        variable of the graph of one replica.
+        """
         number = bisect_right(self._starts, byte) - 1
         if number < 0 and self._below is not None:
             return self._below.at(byte % self._apart)
@@ -188,7 +192,7 @@ class Variables:
                 graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
-        """Return a description of a tensor for errors: its variable, or a view of it."""
+        """Return a description of a tensor for errors, such as "'x'" or "a view of 'x'"."""
         if not self.all and self._below is None:
             return "tensor"
         if tensor.num_elements == 0:

@@ -63,7 +63,8 @@ else:
 
 
 class _Region:
-    # The methods are for type checkers only: the fields of a vertex class become `_FieldAccess`.
+    # The methods are for type checkers only. At run time, each field of a vertex class is replaced
+    # by a `_FieldAccess`.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
@@ -147,7 +148,7 @@ class Field:
 
     @property
     def takes_parts(self) -> bool:
-        """Whether the field is an edge that accepts a list of tensors."""
+        """Whether the field is an edge that can be connected to a list of tensors."""
         return self.depth == 2 or self.form == "edges"
 
     def declaration(self) -> str:
@@ -657,11 +658,12 @@ class SupervisorVertex(Vertex):
 class MultiVertex(Vertex):
     """A vertex that all workers of its tile run together: `compute(self, worker_id)`.
 
-    Worker ids begin at 0. The vertex divides its work by `worker_id` and `self.num_workers`.
-    Workers run in no particular order, so no worker may depend on what another writes. If one
-    worker writes an element that another reads or writes, this race is found if compute() can be
-    traced or translated. If neither is possible, the worker with the highest id wins. The cycles of
-    the vertex are tile cycles, including the division of the work among the workers.
+    Worker ids begin at 0. compute() divides the work by `worker_id` and `self.num_workers`. Workers
+    run in no particular order, so no worker may depend on what another writes. If one worker writes
+    an element that another reads or writes, this race is an error if the kit can trace compute() or
+    translate it to a loop. Otherwise, the worker with the highest id writes last. The vertex's
+    modelled cycles are tile cycles: those of the slowest worker times the number of workers, and
+    those of the supervisor that starts the workers.
     """
 
     context = "multi"

@@ -1,8 +1,9 @@
 """Vertices as columns of numbers: one table for each codelet of a compute set.
 
-A row is a vertex. Each field has two columns: the offset of its region, and the id of its layout. A
+A row is a vertex. Each edge has two columns: the offset of its region, and the id of its layout. A
 list of tensors has one compound layout, relative to its first region. A million vertices with three
-fields take 44 MB, and every analysis of them is array arithmetic.
+edges take 44 MB, and every analysis of them is array arithmetic. Each state field has a column of
+values.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class VertexTable:
         self.state = {name: f for name, f in codelet.fields.items() if f.kind == "state"}
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
-        # The forms of tensors that were checked before, with the ids of their layouts, for each
-        # field.
+        # For each edge, the forms (dtype and layout) of tensors that were checked before, with the
+        # ids of their layouts.
         self.known: dict[str, dict[Form, int]] = {name: {} for name in self.edges}
         self.columns = [
             (n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges
@@ -127,9 +128,8 @@ class VertexTable:
         return value.offset, value.layout.id
 
     def state_value(self, name: str, value: FieldContent) -> Any:
-        """Return `value` in the dtype of the state field `name`.
-
-        The result is a number, or an array for a Vector.
+        """Return `value` in the dtype of the state field `name`: a number, or an array for a
+        Vector.
 
         Raises `TensorCreationError`, `GraphConnectionError` and `GraphObjectCreationError`.
         """
@@ -172,7 +172,8 @@ class VertexTable:
     def drop(self, row: int) -> None:
         """Remove the rows from `row` on, complete or partly written.
 
-        The graph is then unchanged after an error that the learner catches.
+        After an error, this restores the table, so that a learner who catches the error can
+        continue.
         """
         state = self.state_values.values()
         for column in (

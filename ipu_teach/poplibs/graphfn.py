@@ -67,8 +67,8 @@ def created(name: str = "") -> Argument:
     """Return an argument whose tensor the function `fn` creates.
 
     `fn` gets a list of tensors in which the entry for this argument is None, and replaces None by
-    the new tensor. A call may also pass a list with None for this argument. The call then replaces
-    None by a new tensor that contains the result.
+    the new tensor. A call copies the result to the caller's tensor. It may also pass a list with
+    None for this argument, and then replaces None by a new tensor that contains the result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -214,15 +214,8 @@ class _GraphFunction:
                 continue
             check_tensor(self._graph, name, tensor)
             assert tensor is not None
-            if body_tensor is None:
-                continue
-            advice = (
-                "create another function for this shape and dtype; a function has only one of each."
-            )
-            context = f"argument {name!r}"
-            check_same("shapes", body_tensor.shape, tensor.shape, context, advice=advice)
-            dtype_names = body_tensor.dtype.__name__, tensor.dtype.__name__
-            check_same("dtypes", *dtype_names, context, advice)
+            if body_tensor is not None:
+                self._check_fits(number, body_tensor, tensor)
         if self._inlined is not None:
             return self._build_in(self._inlined, args, prog)
         caller_tensors = [
@@ -251,20 +244,32 @@ class _GraphFunction:
         Return the tensor that contains the function's result, or None if the function has no
         result.
         """
-        body_args = list(args)
+        caller_tensors = zip(self.signature, args, strict=True)
+        inputs = [None if argument.kind == "created" else t for argument, t in caller_tensors]
+        body_args = list(inputs)
         body = Steps()
         result = self._build(fn, body_args, body)
-        filled = self._filled(
-            [
-                None if argument.kind == "created" else tensor
-                for argument, tensor in zip(self.signature, args, strict=True)
-            ],
-            body_args,
-        )
+        filled = self._filled(inputs, body_args)
+        for number, (body_tensor, tensor) in enumerate(zip(filled, args, strict=True)):
+            if tensor is None or tensor is body_tensor:
+                continue
+            self._check_fits(number, body_tensor, tensor)
+            body.add(Copy(body_tensor, tensor))
+            filled[number] = tensor
         if isinstance(args, list):
             args[:] = filled
         prog.add(body)
         return result
+
+    def _check_fits(self, number: int, body_tensor: Tensor, tensor: Tensor) -> None:
+        """Raise `PoplibsError` unless argument `number` has the shape and dtype of the body's."""
+        advice = (
+            "create another function for this shape and dtype; a function has only one of each."
+        )
+        context = f"argument {self._name(number)!r}"
+        check_same("shapes", body_tensor.shape, tensor.shape, context, advice=advice)
+        dtype_names = body_tensor.dtype.__name__, tensor.dtype.__name__
+        check_same("dtypes", *dtype_names, context, advice)
 
     def _like(self, tensor: Tensor) -> Tensor:
         return self._graph.clone(tensor, f"{self._call.function.name}/result")

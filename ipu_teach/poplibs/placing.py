@@ -69,8 +69,9 @@ def split_regions(
     """Distribute intervals (begin, end), in order, over at most `max_parts` parts.
 
     Return a list of intervals for each part. Groups of `grain_size` consecutive elements, counted
-    over all regions, stay together, and the sizes of the parts differ by at most one group. A part
-    has at least `min_elements_per_part` elements, unless there are fewer in total.
+    over all regions, stay together, and the sizes of the parts differ by at most one group. Only
+    the last group may be incomplete. A part has at least the groups that `min_elements_per_part`
+    elements need, unless there are fewer in total.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -267,9 +268,10 @@ class TensorUseTracker:
     def map_tensors_by_use(self, graph: Graph, grain_size: int, min_elements_per_tile: int) -> None:
         """Map every recorded element to a tile that uses it.
 
-        Elements that are used by the same tiles are distributed over these tiles, in whole groups
-        of `grain_size` elements. A tile gets none of these elements or at least
-        `min_elements_per_tile`, unless there are fewer.
+        Elements that are used by the same tiles are distributed over these tiles, in groups of
+        `grain_size` elements, of which only the last may be incomplete. A tile gets none of these
+        groups, or at least as many as `min_elements_per_tile` elements need, unless there are
+        fewer.
 
         :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """

@@ -346,8 +346,10 @@ def split_regions_between_workers(
 ) -> list[list[tuple[int, int]]]:
     """Distribute intervals (begin, end), in order, over the worker threads of a tile.
 
-    Return a list of intervals for each worker that gets elements. `split_regions` describes how the
-    elements are divided.
+    Return a list of intervals for each worker that gets elements. Groups of `grain_size`
+    consecutive elements, counted over all regions, stay together, and the workers get nearly equal
+    numbers of groups. A worker gets at least the groups that `min_elements_per_worker` elements
+    need, unless there are fewer in total.
     """
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)

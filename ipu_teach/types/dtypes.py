@@ -180,9 +180,9 @@ class _QuarterMeta(_DTypeMeta):
 class QUARTER(DType, metaclass=_QuarterMeta):
     """An 8-bit float, 1 byte, with a format and a scale: `QUARTER[QuarterFormat.F143, -2]`.
 
-    `QUARTER[metadata]` works too. In Poplar, format and scale are metadata of each tensor and may
-    change while a program runs. Here they are part of the dtype: tensors with different formats or
-    scales have different dtypes, so no copy can confuse them.
+    `QUARTER[tensor.get_metadata()]` works too. In Poplar, format and scale are metadata of each
+    tensor and may change while a program runs. Here they are part of the dtype: tensors with
+    different formats or scales have different dtypes, so no copy can confuse them.
 
     Graphs can store, copy and stream such tensors; to compute, convert them to HALF or FLOAT with
     `popops.cast`. The host reads them as uint8 codes, and `from_quarter(codes,
@@ -283,7 +283,11 @@ def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
 
 
 def poison(dtype: type[DType]) -> float:
-    """Return the value that fills unwritten memory: NaN, the smallest integer, or True."""
+    """Return the value that fills unwritten memory of `dtype`.
+
+    It is NaN for floats (its code for a QUARTER), the smallest integer of an integer type, and True
+    for BOOL.
+    """
     if dtype.numpy.kind == "f":
         return np.nan
     if issubclass(dtype, QUARTER):

@@ -74,7 +74,7 @@ def keyed(*keys: ArrayLike) -> Array:
 
 
 def key(*keys: ArrayLike) -> Array:
-    """Return the mixed bits of `keys`: uint64 of their common shape, with at least one axis."""
+    """Return 64 bits mixed from `keys`: uint64 of their common shape, with at least one axis."""
     bits: Array = np.zeros(1, np.uint64)
     for part in keys:
         bits = _mixed(bits + np.asarray(part).astype(np.uint64))

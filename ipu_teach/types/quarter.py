@@ -115,8 +115,9 @@ def to_quarter(
 
     Each value / 2**scale is rounded once: to nearest, ties to even, or stochastically with `words`
     (uint32, one random word for each value); see `Grid.round`. `overflow` is NAN or SATURATE.
-    INFINITY raises `TensorMetadataError`, as the formats have no infinity. For float16 values, the
-    first call builds a table of all 65,536 halves.
+    INFINITY raises `TensorMetadataError`, as the formats have no infinity. For float16 values
+    without `words`, the first call with a format, scale and `overflow` builds a table of all 65,536
+    halves.
     """
     if overflow is Overflow.INFINITY:
         raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float

@@ -30,7 +30,7 @@ def to_unsigned(values: Any, dtype: AnyDType) -> Any:
 
 
 class Sized:
-    """A base class for regions: `len` works unless the layout of the field is ONE_PTR."""
+    """A base class for regions: `len` and loops raise an error if the field's layout is ONE_PTR."""
 
     # The name of the field if its layout is ONE_PTR, and "" for views and computed arrays.
     without_size: str = ""
@@ -80,7 +80,10 @@ def unsigned(region: Any) -> Any:
 
 
 def without_size(region: Any, name: str) -> Any:
-    """Return `region` as an array whose `len` raises an error that names the field `name`."""
+    """Make `len` of `region`, and a loop over it, raise an error that names the field `name`.
+
+    `region` is an array or a `VectorList`. Return it, or a view of it on the same memory.
+    """
     if isinstance(region, np.ndarray) and not isinstance(region, OnePtrArray):
         region = region.view(OnePtrArray)
     region.without_size = name

@@ -160,21 +160,24 @@ _LOG_ADD, _LOG_MULTIPLY = 16, 1
 
 
 def ctc_alpha(positions: Size) -> Size:
-    """Return the worker cycles of CTCAlpha or CTCBeta for a time step of some positions.
+    """Return the worker cycles of CTCAlpha or CTCBeta for one time step.
 
-    A class and the blank before it take 10 cycles to read, decide and write, and two additions and
-    multiplications. A last blank takes one of each. Source: alphaCycles.
+    `positions` is the number of positions that the vertex computes. A position is a class of the
+    label or a blank: there is a blank before each class, and one at the end. A class and the blank
+    before it take 10 cycles to read, decide and write, two additions and two multiplications. The
+    last blank takes one of each. Source: alphaCycles.
     """
     pair = 10 + 2 * (_LOG_ADD + _LOG_MULTIPLY)
     return positions // 2 * pair + positions % 2 * (_LOG_ADD + _LOG_MULTIPLY)
 
 
 def ctc_gradient(positions: Size, classes: Size) -> Size:
-    """Return the worker cycles of a CTC gradient for a time step, given alpha and beta.
+    """Return the worker cycles of a CTC gradient for one time step, given alpha and beta.
 
-    Those of the positions are the difference between gradGivenAlphaCycles and betaCycles. PopLibs
-    computes the softmax's part with popops; each class is assumed to take an exponential, a
-    subtraction, a load and a store, as in the inner loops of popops.
+    `positions` is the number of classes of the label and of blanks before, between and after them.
+    Their cycles are the difference between gradGivenAlphaCycles and betaCycles. PopLibs computes
+    the softmax's part with popops. For this part, each of `classes` classes is assumed to take an
+    exponential, a subtraction, a load and a store, as in the inner loops of popops.
     """
     pair = 6 + 2 * (_LOG_ADD + _LOG_MULTIPLY)
     of_positions = positions // 2 * pair + positions % 2 * (_LOG_ADD + _LOG_MULTIPLY)

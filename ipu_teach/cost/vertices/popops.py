@@ -109,7 +109,10 @@ def _binary(op: str, n: Size, dtype: type[DType], target: Target, vertex: str) -
 
 
 def broadcast_scalar_1d(op: str, n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of BroadcastScalar1D, in place or not, on `n` elements."""
+    """Return the tile cycles of BroadcastScalar1D on `n` elements, in place or not.
+
+    The vertex applies `op`, such as "ADD", to each element and a single number.
+    """
     rate = find(BROADCAST, op, dtype, "BroadcastScalar1D")
     extra = (1 if op in _FAST else 4) if rate.bare else 0
     inner = ceil_div(share(n, target), rate.width(dtype, target)) * (rate.cycles + extra)

@@ -32,8 +32,8 @@ def static_product(
 ) -> Size:
     """Return the tile cycles of a tile's work in a static sparse product (matmulComputeCycles).
 
-    The tile has `blocks` blocks in `rows` rows, and the dense operand has `n` columns. The estimate
-    assumes that each row has the mean number of blocks.
+    The tile has `blocks` blocks in `rows` rows, and the dense operand has `n` columns. A block has
+    `block` x `block` elements. The estimate assumes that each row has the mean number of blocks.
     """
     workers = target.num_worker_contexts
     if block == 1:
@@ -80,7 +80,8 @@ def static_reduction(
 ) -> Size:
     """Return the tile cycles to add up `parts` partial sums for each of `outputs` outputs.
 
-    The formula is reductionCycleEstimate.
+    `sums` is the dtype of the partial sums, and `out` that of the outputs. The formula is
+    reductionCycleEstimate.
     """
     wide, turn = (8, 8 if out is HALF else 7) if sums is HALF else (4, 5)
     loops = ceil_div(ceil_div(outputs, target.num_worker_contexts), wide)
@@ -93,12 +94,13 @@ def dynamic_product(
     """Return the tile cycles of a tile's work in a dynamic sparse product, for one bucket.
 
     A bucket stores the blocks of one part of the sparse operand. The tile has `blocks` blocks of
-    the bucket in `rows` rows, and the dense operand has `n` columns. `types` are the types of the
-    operands and of the sums. The formulas are sparseDenseBlockMultiply and
-    sparseDenseElementwiseMultiply.
+    the bucket in `rows` rows, and the dense operand has `n` columns. A block has `block` x `block`
+    elements. `types` are the types of the operands and of the sums. The formulas are
+    sparseDenseBlockMultiply and sparseDenseElementwiseMultiply.
 
-    PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, which is three times the rate of
-    the units. Here it is 8 cycles, as for its static vertex.
+    There is one difference from PopLibs. For blocks of 16 x 16 FLOAT, PopLibs estimates 4 cycles
+    for each column and load, but the matrix-multiply units (AMP) are not as fast. Here it is 8
+    cycles, as in PopLibs' estimate of the static product.
     """
     dtype, sums_dtype = types
     workers = target.num_worker_contexts
@@ -141,9 +143,10 @@ def dynamic_gradient(
     """Return the tile cycles of the gradients of a bucket's blocks, if all of them are on one tile.
 
     A bucket stores the blocks of one part of the sparse operand. The tile has `blocks` blocks in
-    `rows` rows, and the dense operand has `n` columns. `types` are the types of the operands and of
-    the sums. The formulas are sparseDenseBlockMultiplyGradW and
-    sparseDenseGradWElementwiseMultiply, without the matrix-multiply units (AMP), as for FLOAT.
+    `rows` rows, and the dense operand has `n` columns. A block has `block` x `block` elements.
+    `types` are the types of the operands and of the sums. The formulas are
+    sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply, without the
+    matrix-multiply units (AMP), as for FLOAT.
     """
     dtype, sums_dtype = types
     start_cycles = 37 + 38 + 26

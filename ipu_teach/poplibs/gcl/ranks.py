@@ -268,9 +268,9 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return, for each rank, a dict of `chunk(rank, member)` for all positions in its group.
+        """Return, for each rank, a dict {home: `chunk(rank, member)`} for all members of its group.
 
-        The key is the rank at this position, which combines the chunk for its group.
+        `member` is a position in the group, and `home` is the rank at this position.
         """
         ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
         return [

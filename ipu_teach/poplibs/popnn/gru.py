@@ -137,7 +137,7 @@ class GruParams(LayerParams):
 
     @property
     def num_stored(self) -> int:
-        """The number of members of a cell that the intermediates contain for each step."""
+        """The number of tensors [batch, units] that each step stores for the backward pass."""
         return NUM_UNITS + self.reset_after + (not self.output_full_sequence)
 
 
@@ -495,7 +495,10 @@ def _kernel(params: GruParams, weights: GruWeights, units: Sequence[BasicGruCell
 
 
 def _units(layer: GruLayer, cell: Tensor, weights: GruWeights, x: Tensor, body: Program) -> None:
-    """Compute the units of a step, after their activations, in the members of a cell."""
+    """Compute the three units of a step, and write them to `cell` after their activations.
+
+    `cell` [4, batch, units] contains the units and the state.
+    """
     graph, params, name = layer.graph, layer.params, layer.name
     state = cell[_STATE]
     for units, kind in ((GATES, params.recurrent_activation), ((CANDIDATE,), params.activation)):
@@ -583,7 +586,7 @@ def _backward(
 def _gate_gradients(
     layer: GruLayer, members: Tensor, state: Tensor, total: Tensor, units: Tensor, body: Program
 ) -> None:
-    """Compute the gradients of the update gate and of the candidate of a step, in `units`.
+    """Write the gradients of the update gate and of the candidate of a step to `units`.
 
     `members` contains reset gate, update gate and candidate. `state` is the state before the step,
     and `total` the gradient of the state after it.
@@ -610,10 +613,12 @@ def _step(
     prog: Program,
     body: Program,
 ) -> Tensor:
-    """Return the gradient of a step's input; write that of the state before it to `gradient`.
+    """Append the backward pass of a step; return the gradient of the step's input.
 
-    `tensors` are the members of the cell, the state before the step, the gradients of the units,
-    which this function writes, and the gradient of the state after the step.
+    `tensors` contains the units of the forward pass, the state before the step, the gradients of
+    the units, which this function writes, and the gradient of the state after the step. The
+    gradient of the state before the step is written to `gradient`. If `calc_input_gradients` is
+    False, the result has no meaning.
     """
     graph, params, inputs = layer.graph, layer.params, layer.params.input_size
     members, state, units, total = tensors
@@ -653,9 +658,10 @@ def _step_reset_after(
     prog: Program,
     body: Program,
 ) -> Tensor:
-    """Do the same as `_step` if the reset gate follows the product of the state.
+    """Do the work of `_step` if the reset gate multiplies the product of the state.
 
-    The members of the cell begin with the product of the state for the candidate.
+    The first member of `tensors` begins with the product of the state for the candidate, which the
+    units follow.
     """
     graph, params = layer.graph, layer.params
     stored, state, units, total = tensors

@@ -550,14 +550,14 @@ def _outputs_before(params: LstmParams, first: LstmState, saved: Tensor, output:
 
 
 def _members(params: LstmParams) -> int:
-    """Return how many members of a cell the intermediates contain for each step."""
+    """Return the number of tensors [batch, units] that each step stores for the backward pass."""
     return _STATE if params.output_full_sequence else _STATE + 1
 
 
 def _weighted(layer: LstmLayer, x: Tensor, weights: LstmWeights, prog: Program) -> Tensor:
     """Return the inputs of all steps times the input weights: [time_steps, 4, batch, units].
 
-    The units are in the order of a cell.
+    The order in the second dimension is candidate, forget gate, input gate, output gate.
     """
     params = layer.params
     matrix = x.reshape((params.time_steps * params.batch_size, params.input_size))
@@ -568,10 +568,11 @@ def _weighted(layer: LstmLayer, x: Tensor, weights: LstmWeights, prog: Program) 
 
 
 def _units(layer: LstmLayer, cell: Tensor, weights: LstmWeights, x: Tensor, body: Program) -> None:
-    """Compute the units of a step, after their activations, in the members of a cell.
+    """Compute the four units of a step, and write them to `cell` after their activations.
 
-    x is the input [batch, input size] or, after "preCalcWeights", the weighted input [4, batch,
-    units].
+    `cell` [7, batch, units] contains the cell state, the four units, the activated cell state and
+    the output. x is the input [batch, input size] or, after "preCalcWeights", the weighted input
+    [4, batch, units].
     """
     graph, params, name = layer.graph, layer.params, layer.name
     places = [params.place(unit) for unit in _CELL_UNITS]
@@ -592,9 +593,9 @@ def _units(layer: LstmLayer, cell: Tensor, weights: LstmWeights, x: Tensor, body
 
 
 def _new_state(layer: LstmLayer, cell: Tensor, body: Program) -> Tensor:
-    """Return the cell state after a step; its activation and the output become members of a cell.
+    """Return the cell state after a step; write its activation and the step's output to `cell`.
 
-    The member `_CELL` remains the state before the step, which the backward pass needs.
+    The cell state in `cell` remains that before the step, because the backward pass needs it.
     """
     graph, name = layer.graph, layer.name
     products = mul(
@@ -684,7 +685,7 @@ def _cell_gradients(
 
     `members` contains the intermediates of the step. `output_grad` and `cell_grad` are the
     gradients of the output and of the cell state after the step. The gradients of the units are
-    those before the activations, in the order of a cell.
+    those before the activations, in the order candidate, forget gate, input gate, output gate.
     """
     graph, params = layer.graph, layer.params
     name = f"{layer.name}/gate gradients"
