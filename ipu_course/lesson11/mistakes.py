@@ -218,8 +218,8 @@ def after(step, grid, times):
 
 
 # %% 11.2: no root, and the grid not squared
-# why:  this adds up grid * p * (1 - p), but the variance of a step has the square of `grid`, and the
-#   exercise asks for the root of the sum.
+# why:  this adds up grid * p * (1 - p), but the variance of a step has the square of `grid`, and
+#   the exercise asks for the root of the sum.
 # next: square `grid`, and take the root at the end.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)

@@ -88,9 +88,12 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
 
 def _of_modes(pairs: Pairs[Any, Any]) -> Reason:
     """Return the reason if an answer is wrong in a single mode."""
-    wrong = [case[0] for case, result in pairs if difference(result, back_of(*case))]
-    why = f'the other modes are right, but "{wrong[0]}" is not.' if len({*wrong}) == 1 else ""
-    return why, "" if not why else f'list the micro-batches that come back in the mode "{wrong[0]}".'
+    wrong = {case[0] for case, result in pairs if difference(result, back_of(*case))}
+    if len(wrong) != 1:
+        return "", ""
+    mode = wrong.pop()
+    why = f'the other modes are right, but "{mode}" is not.'
+    return why, f'list the micro-batches that come back in the mode "{mode}".'
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------

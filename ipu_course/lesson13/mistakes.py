@@ -39,8 +39,8 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 
 
 # %% 13.1: all numbers
-# why:  this multiplies all five numbers, but all stages work on the same samples, and inference does
-#   not accumulate.
+# why:  this multiplies all five numbers, but all stages work on the same samples, and inference
+#   does not accumulate.
 # next: leave out the numbers that add no samples.
 def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * accumulation * replicas * stages

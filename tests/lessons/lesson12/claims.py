@@ -48,7 +48,8 @@ def the_plan_leaves_out_syncs(outputs: dict[str, str]) -> None:
     """The picture shows 3,519 planned cycles for the crowded pattern, and the run took 8,523."""
     assert "3,519 modelled cycles are planned" in outputs["c5"]
     assert "crowded: 2 steps, by the library 2; 8,523 modelled cycles" in outputs["c44"]
-    assert "16 supersteps; 7 of them only count and test: 2,321" in outputs["code-44b"]
+    assert "16 supersteps; 7 of them only count and test:" in outputs["code-44b"]
+    assert " 2,321 modelled cycles" in outputs["code-44b"]
 
 
 def block_size_and_a_small_matrix(outputs: dict[str, str]) -> None:
