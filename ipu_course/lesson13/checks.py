@@ -559,8 +559,8 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
             advice = (
-                "call make() only for a new (batch, iterations), and write the rate and the "
-                "weights into the run in each call."
+                "call make() only for a new (batch, iterations), and call run.write in each call, "
+                "for the rate and for the weights."
             )
             raise refused(f"call {number + 1}: {new}", message, right, advice)
     with answering(description):

@@ -553,7 +553,10 @@ def _waves(run: Ran) -> int:
 
 
 def _stopped_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give equal results, or stop at the same unwritten tensor."""
+    """Return whether two answers give equal results.
+
+    They also count as equal if both read the same unwritten tensor.
+    """
 
     def causes(error: object) -> list[bool]:
         message = getattr(error, "tried", "")
