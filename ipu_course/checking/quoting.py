@@ -278,9 +278,9 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         try:
             is_integer = isinstance(expected, (int, np.integer))
             near = (
-                value == expected
-                if is_integer
-                else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
+                value == expected  # also for inf, since inf - inf is nan
+                or not is_integer
+                and abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
             )
         except OverflowError:  # The whole number is larger than every float.
             near = False

@@ -56,7 +56,7 @@ def eight(values, form, scale):
 # %% 11.w1: the chance of going down
 # clause: rounding up to the number above
 # why:  this is the probability of rounding down.
-# next: return (value - below) / (above - below), the probability of rounding up.
+# next: measure the distance from `below` to the value instead.
 def chance_up(value, below, above):
     return (above - value) / (above - below)
 
@@ -65,7 +65,7 @@ def chance_up(value, below, above):
 # clause: the result is right on average
 # why:  this is one half for every value between the two numbers, but one half is right only in the
 #   middle.
-# next: divide the distance from `below` to `value` by the distance from `below` to `above`.
+# next: let the probability grow from 0 at `below` to 1 at `above`.
 def chance_up(value, below, above):
     return 0.5 if value > below else 0
 
@@ -73,7 +73,7 @@ def chance_up(value, below, above):
 # %% 11.w1: the way from 0
 # why:  this is the fraction of the way from 0 to the number above, but the way begins at the number
 #   below.
-# next: divide value - below by above - below.
+# next: measure both distances from `below`.
 def chance_up(value, below, above):
     return value / above
 
@@ -217,6 +217,24 @@ def after(step, grid, times):
     return times * step, grid**2 * times * up * (1 - up)
 
 
+# %% 11.2: no root, and the grid not squared
+# why:  this adds up grid * p * (1 - p), but the variance of a step has the square of `grid`, and
+#   the exercise asks for the root of the sum.
+# next: square `grid`, and take the root at the end.
+def after(step, grid, times):
+    up = step / grid - np.floor(step / grid)
+    return times * step, times * grid * up * (1 - up)
+
+
+# %% 11.2: the root of the grid
+# why:  this takes the root of grid * p * (1 - p), but the variance of a step has the square of
+#   `grid`.
+# next: square `grid` before you take the root.
+def after(step, grid, times):
+    up = step / grid - np.floor(step / grid)
+    return times * step, np.sqrt(times * grid * up * (1 - up))
+
+
 # %% 11.2: of one step
 # why:  this is the standard deviation of a single step, but the variances of `times` steps add up.
 # next: multiply the variance by `times` before you take the root.
@@ -228,8 +246,7 @@ def after(step, grid, times):
 # %% 11.2: no spread
 # clause: without random numbers
 # why:  the mean is right, but the standard deviation is not 0: the sum has random steps.
-# next: return np.sqrt(times * grid ** 2 * p * (1 - p)), where p = step / grid % 1 is the
-#   probability of rounding up.
+# next: compute the variance of one step first; the variances of independent steps add up.
 def after(step, grid, times):
     return times * step, 0.0
 
@@ -265,8 +282,7 @@ def after(step, grid, times):
 # %% 11.2: rounded once, at the end
 # clause: `times` steps of `step` are made
 # why:  this rounds the sum once, at the end, but the exercise rounds after each step.
-# next: add up the variances of all steps: times * grid ** 2 * p * (1 - p), where p = step / grid %
-#   1.
+# next: compute the variance of one step, and add it up over all steps.
 def after(step, grid, times):
     end = times * step / grid
     up = end - np.floor(end)
@@ -347,7 +363,7 @@ def after(step, grid, times):
 # %% 11.w2: always a whole one
 # clause: Which number does a byte stand for?
 # why:  this adds 1 to the fraction for every exponent, but there is no 1 if the exponent is 0.
-# next: if the exponent is 0, return mantissa / 2 ** mantissa_bits * 2.0 ** (1 - bias).
+# next: leave out the 1 + if the exponent is 0; the power of two is then that of the exponent 1.
 def decode(code, mantissa_bits, bias):
     if code == 0x80:
         return float("nan")
@@ -449,7 +465,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: too large is no number
-# clause: A value that is larger than the largest number becomes the largest number
+# clause: A value beyond the largest number becomes the largest number with the same sign
 # why:  a value that is too large becomes NaN, but it should become the largest number.
 # next: leave out the case for large values: the search returns the nearest number, which is the
 #   largest.
@@ -466,7 +482,7 @@ def encode(value, mantissa_bits, bias):
 # %% 11.3: halfway goes up
 # clause: the one with the **even code**
 # why:  a value halfway between two numbers gets the larger one, but the even code should win.
-# next: use the pair (distance, code % 2) as the key of min().
+# next: let an even code win a tie: give min() something else to compare after the distance.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value)), -code
@@ -477,7 +493,7 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: halfway goes down
 # why:  a value halfway between two numbers gets the smaller one, but the even code should win.
-# next: use the pair (distance, code % 2) as the key of min().
+# next: let an even code win a tie: give min() something else to compare after the distance.
 def encode(value, mantissa_bits, bias):
     def away(code):
         return abs(decode(code, mantissa_bits, bias) - abs(value))
@@ -518,6 +534,13 @@ def loss_scale(largest):
 # next: round the logarithm down with np.floor.
 def loss_scale(largest):
     return 2.0 ** round(np.log2(65504 / largest))
+
+
+# %% 11.w3: no logarithm
+# why:  2 is raised to the quotient 65504 / largest itself, so the result is far too large.
+# next: find the largest whole number e for which 2 ** e is not above the quotient.
+def loss_scale(largest):
+    return 2.0 ** np.floor(65504 / largest)
 
 
 # %% 11.w3: up to 65,536

@@ -212,9 +212,7 @@ def _judged_bands(
             place = int(np.argmax(loads))
             words = f"tile {place} has {loads[place]} blocks"
             wanted = f"{best} is possible, and {limit} is allowed"
-            advice = (
-                "start with the limit max(counts), and raise it until all rows fit on the tiles."
-            )
+            advice = "set a limit for every tile, and look for the lowest limit that works."
             raise refused(fault, words, wanted, advice, bars=bars)
     return cases, yours, budget, actual
 

@@ -51,28 +51,28 @@ def dynamic_engine(params):
 # %% 12.w1: how many before
 # clause: How many blocks are in row
 # why:  this is the number of blocks before the row, not in the row.
-# next: return offsets[row + 1] - offsets[row].
+# next: subtract this from the number of blocks before the next row.
 def blocks_in(offsets, row):
     return offsets[row]
 
 
 # %% 12.w1: how many up to it
 # why:  this is the number of blocks from the first row up to this one.
-# next: return offsets[row + 1] - offsets[row].
+# next: subtract the blocks of the rows before it.
 def blocks_in(offsets, row):
     return offsets[row + 1]
 
 
 # %% 12.w1: the row before
 # why:  this is the number of blocks of the previous row.
-# next: return offsets[row + 1] - offsets[row].
+# next: use the offset of the next row instead of the row before.
 def blocks_in(offsets, row):
     return offsets[row] - offsets[row - 1]
 
 
 # %% 12.w1: the row before, or none
 # why:  this is the number of blocks of the previous row, and 0 for row 0.
-# next: return offsets[row + 1] - offsets[row].
+# next: use the offset of the next row instead of the row before.
 def blocks_in(offsets, row):
     return offsets[row] - offsets[row - 1] if row else offsets[0]
 
@@ -400,7 +400,8 @@ def bands(counts, tiles):
 
 
 # %% 12.2: the last takes the rest
-# why:  the other tiles stop at the mean, so the last tile gets all rows that do not fit.
+# why:  the other tiles stop at a limit that is too low, so the last tile gets all rows that do not
+#   fit.
 # next: raise the limit until all rows fit on the tiles.
 def bands(counts, tiles):
     limit, begins, load = max(max(counts), sum(counts) // tiles), [0], 0
@@ -826,14 +827,21 @@ def slots(blocks, buckets):
 # %% 12.w2: down to a whole number
 # clause: rounded up to a whole number
 # why:  this rounds down, so some blocks have no room.
-# next: round up: -(-13 * blocks // (10 * buckets)).
+# next: round up: a fraction of a block needs room for a whole block.
 def slots(blocks, buckets):
     return blocks * 13 // (10 * buckets)
 
 
+# %% 12.w2: to nearest
+# why:  this rounds to the nearest whole number, but the exercise asks to round up.
+# next: round up: a fraction of a block needs room for a whole block.
+def slots(blocks, buckets):
+    return round(1.3 * blocks / buckets)
+
+
 # %% 12.w2: rounded twice
 # why:  this rounds up twice, before and after the factor 1.3.
-# next: round up once, at the end: -(-13 * blocks // (10 * buckets)).
+# next: round up only once, at the end.
 def slots(blocks, buckets):
     return int(np.ceil(-(-blocks // buckets) * 1.3))
 

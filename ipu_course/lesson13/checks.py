@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from ipu_course.checking.calling import Broken, answering, call_made
-from ipu_course.checking.comparing import compare
+from ipu_course.checking.comparing import Pairs, compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.mistakes import Reason, suspects
 from ipu_course.checking.programs import device_of
 from ipu_course.checking.quoting import difference, name_of, plain, returned, said_by
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
@@ -81,7 +82,18 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     more = product(MODES, (1, 2, 3, 5), (1, 2), (1, 2, 3, 6, 7), (1, 3), (True, False))
-    return compare(answer, back_of, cases, suspects("13.3"), more=more)
+    advice = "set replicas to 1 first, and list the micro-batches that come back in this mode."
+    return compare(answer, back_of, cases, suspects("13.3"), advice, otherwise=_of_modes, more=more)
+
+
+def _of_modes(pairs: Pairs[Any, Any]) -> Reason:
+    """Return the reason if an answer is wrong in a single mode."""
+    wrong = {case[0] for case, result in pairs if difference(result, back_of(*case))}
+    if len(wrong) != 1:
+        return "", ""
+    mode = wrong.pop()
+    why = f'the other modes are right, but "{mode}" is not.'
+    return why, f'list the micro-batches that come back in the mode "{mode}".'
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------
@@ -547,8 +559,8 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
             advice = (
-                "call make() only for a new (batch, iterations), and write the rate and the "
-                "weights into the run in each call."
+                "call make() only for a new (batch, iterations), and call run.write in each call, "
+                "for the rate and for the weights."
             )
             raise refused(f"call {number + 1}: {new}", message, right, advice)
     with answering(description):

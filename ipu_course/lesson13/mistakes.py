@@ -38,6 +38,14 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
     return batch * iterations * replicas * stages * (accumulation if training else 1)
 
 
+# %% 13.1: all numbers
+# why:  this multiplies all five numbers, but all stages work on the same samples, and inference
+#   does not accumulate.
+# next: leave out the numbers that add no samples.
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    return batch * iterations * accumulation * replicas * stages
+
+
 # %% 13.1: added
 # why:  this adds the lengths of the loops, but the loops are inside each other.
 # next: multiply the numbers.
@@ -237,14 +245,14 @@ def train(make, images, labels, epochs, batch, steps):
 
 # %% 13.3: the last of all
 # why:  this returns one micro-batch in every mode.
-# next: return `micro`, `micro // n` or 1 micro-batches, depending on the mode, times the replicas.
+# next: let the mode decide how many micro-batches come back from each replica.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch, 1
 
 
 # %% 13.3: all of them
 # why:  this returns all micro-batches in every mode.
-# next: return `micro`, `micro // n` or 1 micro-batches, depending on the mode, times the replicas.
+# next: let the mode decide how many micro-batches come back from each replica.
 def comes_back(mode, n, batch, micro, replicas, training):
     return batch * micro * replicas, micro * replicas
 

@@ -387,7 +387,9 @@ def _judged_cuts(
                 "edge and at corners, and return the division with the fewest."
             )
             wanted = f"about {best:,}, which is possible"
-            raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
+            sides = f"{rows // down} x {columns // across}"
+            why = f"a block has about {sides} numbers, so its edge is long."
+            raise refused(fault, words, wanted, advice, why=why, bars=bars, draws=picture)
     return yours, budget, tuple(actual.values())
 
 
@@ -430,7 +432,7 @@ def star_of(n: int) -> list[tuple[int, int]]:
     return [(0, leaf) for leaf in range(1, n)]
 
 
-class Reach(Vertex):
+class Wave(Vertex):
     """One step of a breadth-first search on one tile.
 
     The vertex finds those graph vertices without a distance that have a neighbour at distance
@@ -489,7 +491,7 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
             continue
         fields = {"ends": offsets[begin : end + 1], "neighbours": neighbours, "before": before}
         fields |= {"level": level, "mine": distance[begin:end], "grew": grew[tile]}
-        graph.set_tile_mapping(graph.add_vertex(reach, Reach, fields), tile)
+        graph.set_tile_mapping(graph.add_vertex(reach, Wave, fields), tile)
     log = graph.add_vertex(reach, Log, {"level": level, "levels": levels})
     graph.set_tile_mapping(log, 0)
     return Steps(Copy(distance, before), Execute(reach))
@@ -551,7 +553,10 @@ def _waves(run: Ran) -> int:
 
 
 def _stopped_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give equal results, or stop at the same unwritten tensor."""
+    """Return whether two answers give equal results.
+
+    They also count as equal if both read the same unwritten tensor.
+    """
 
     def causes(error: object) -> list[bool]:
         message = getattr(error, "tried", "")
@@ -982,6 +987,8 @@ def _judged_deals(
         words, wanted = _no_deal(offsets, pieces)
         if words:
             advice = "end a piece where a tile is full, and at the end of each row."
+            if any(begin >= end for pieces_of_tile in pieces for _, begin, end in pieces_of_tile):
+                advice = "leave out pieces without edges: return only pieces with first < end."
             raise refused(fault, words, wanted, advice)
         loads = [sum(end - begin for _, begin, end in pieces_of_tile) for pieces_of_tile in pieces]
         mean = offsets[-1] / tiles

@@ -1099,7 +1099,7 @@ class Triangles(Vertex):
 # %% 14.5: as many vertices
 # clause: Distribute the edges
 # why:  each tile has about the same number of whole rows, but one row can have nearly all edges.
-# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
+# next: give each tile the same number of edges, and cut a row where a tile is full.
 def deal(offsets, tiles):
     n = len(offsets) - 1
     rows = [(v, offsets[v], offsets[v + 1]) for v in range(n) if offsets[v] < offsets[v + 1]]
@@ -1113,7 +1113,7 @@ def deal(offsets, tiles):
 # clause: If you cut a row only where a tile is full, there are few pieces
 # why:  each row goes as a whole to the tile with the fewest edges, so the long row of a hub is on
 #   one tile.
-# next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
+# next: cut a row where a tile is full.
 def deal(offsets, tiles):
     pieces, load = [[] for _ in range(tiles)], [0] * tiles
     for vertex in range(len(offsets) - 1):
@@ -1143,7 +1143,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: pieces over the end of a row
-# clause: each piece is a part of the row of that vertex
+# clause: Each piece is a part of the row of that vertex
 # why:  each tile has one piece, which continues into the rows of other vertices.
 # next: end a piece at the end of its row, and begin a new piece for the next row.
 def deal(offsets, tiles):
@@ -1170,7 +1170,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: edge by edge
-# clause: A wave may take at most 1.6 times the modelled cycles that it takes then
+# clause: A wave may take at most 1.6 times the modelled cycles of such a division
 # not yet: 398 pieces, and
 def deal(offsets, tiles):
     pieces, tile = [[] for _ in range(tiles)], 0
@@ -1200,7 +1200,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: an edge lost at each cut
-# clause: all pieces together are all of `neighbours`
+# clause: All pieces together are all of `neighbours`
 # why:  the last edge of each tile is in no piece: `end` is the edge after the last one of the
 #   piece.
 # next: let a tile end where the next tile begins: edges * (t + 1) // tiles.

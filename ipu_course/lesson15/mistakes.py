@@ -63,16 +63,23 @@ def information(mean, variance):
 # %% 15.w1: lam first
 # clause: Return (eta, lam)
 # why:  the two numbers are in the wrong order.
-# next: return mean / variance first, then 1 / variance.
+# next: swap the two numbers.
 def information(mean, variance):
     return 1 / variance, mean / variance
 
 
 # %% 15.w1: the variance squared
 # why:  this squares `variance`, as if it were a standard deviation.
-# next: leave out the square: eta is mean / variance, and lam is 1 / variance.
+# next: leave out the square.
 def information(mean, variance):
     return mean / variance**2, 1 / variance**2
+
+
+# %% 15.w1: lam from the variance squared
+# why:  the second number divides by the square of `variance`, but a variance is already a square.
+# next: leave out the square.
+def information(mean, variance):
+    return mean / variance, 1 / variance**2
 
 
 # %% 15.1: covariances added
@@ -372,7 +379,7 @@ class Variable(Vertex):
 # %% 15.w2: it never gives way
 # clause: Return the **stiffness** of such a spring
 # why:  the stiffness is `stiff` at every distance, but it should decrease beyond `far`.
-# next: use the stiffness stiff * far / np.maximum(abs(apart), far).
+# next: beyond `far`, divide by the distance, as in the formula.
 def pulls(apart, stiff, far):
     return stiff
 
@@ -388,14 +395,14 @@ def pulls(apart, stiff, far):
 # %% 15.w2: the force
 # clause: (not its force)
 # why:  this is the force, stiffness times distance, but the exercise asks for the stiffness.
-# next: use the stiffness stiff * far / np.maximum(abs(apart), far).
+# next: use the formula for the stiffness, which divides by the distance beyond `far`.
 def pulls(apart, stiff, far):
     return stiff * min(abs(apart), far)
 
 
 # %% 15.w2: the force with its sign
 # why:  this is the force with its direction, but the exercise asks for the stiffness.
-# next: use the stiffness stiff * far / np.maximum(abs(apart), far).
+# next: use the formula for the stiffness, which divides by the distance beyond `far`.
 def pulls(apart, stiff, far):
     return stiff * max(-far, min(apart, far))
 
@@ -669,7 +676,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: the lam of both messages
-# clause: lam is that **of this message**
+# clause: lam is the second number **of this message**
 # why:  the share has the lam of both messages. It needs only the lam of the message that passes.
 # next: use pull / (pull + lam) for each message, with its own lam.
 class Gives(Vertex):
@@ -694,7 +701,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: one share for both, from a
-# clause: lam is that **of this message**
+# clause: lam is the second number **of this message**
 # why:  both messages have the share with the lam of from_a, but to_a passes on from_b.
 # next: compute another share for to_a, with self.from_b[1].
 class Gives(Vertex):
@@ -715,7 +722,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: one share for both, from b
-# clause: lam is that **of this message**
+# clause: lam is the second number **of this message**
 # why:  both messages have the share with the lam of from_b, but to_b passes on from_a.
 # next: compute another share for to_b, with self.from_a[1].
 class Gives(Vertex):

@@ -16,6 +16,17 @@ def the_same_weights(outputs: dict[str, str]) -> None:
     assert (calls, fewer_calls) == ("160", "20") and cycles == same_cycles
 
 
+def the_host_decides(outputs: dict[str, str]) -> None:
+    """Then the host takes 160 ms or 20 ms, and the device only 2 ms in both runs."""
+    rows = re.findall(r"device (\d+) ms, host (\d+) ms", outputs["c18"])
+    assert rows == [("2", "160"), ("2", "20")]
+
+
+def leaky_relu_trains(outputs: dict[str, str]) -> None:
+    """With leaky relu, the loss ends at 0.54, and with relu at 0.58."""
+    assert re.findall(r"([\d.]+) at last", outputs["c29"]) == ["0.58", "0.54"]
+
+
 def recomputation_keeps_nothing(outputs: dict[str, str]) -> None:
     """With recomputation, nothing is kept, and a step takes 37 % more cycles."""
     rows = re.findall(r"([\d,]+) bytes kept, ([\d,]+) cycles", outputs["c43"])

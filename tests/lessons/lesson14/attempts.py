@@ -863,6 +863,27 @@ class Triangles(Vertex):
         self.count = count
 
 
+# %% 14.5: pieces without edges
+# not yet: leave out pieces without edges
+def deal(offsets, tiles):
+    ends = [offsets[-1] * tile // tiles for tile in range(tiles + 1)]
+    return [
+        [
+            (vertex, max(begin, offsets[vertex]), min(end, offsets[vertex + 1]))
+            for vertex in range(len(offsets) - 1)
+        ]
+        for begin, end in zip(ends, ends[1:], strict=False)
+    ]
+
+
+# %% 14.2: about square blocks
+# not yet: a block has about
+def cut(rows, columns, tiles):
+    ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
+    ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
+    return min(ways, key=lambda way: abs(way[0] - way[1] - 1))
+
+
 # %% 14.5: filled one after another
 # passed: the 7 large ones
 def deal(offsets, tiles):
