@@ -40,13 +40,19 @@ class Bound:
         """Return whether the cost `yours` is below the bound. Such a cost is impossible."""
         return yours < self.least * (1 - 1e-9)
 
+    def is_near(self, yours: float) -> bool:
+        """Return whether the cost `yours` is so near the bound that a comparison says something."""
+        return yours <= 1.2 * self.least
+
     def said(self, yours: float) -> str:
-        """Return a sentence that compares the cost `yours` with the bound."""
+        """Return a text that compares the cost `yours` with the bound, or "" if it is far above."""
         if yours <= self.least:
-            return f"this is the best that this machine can do: {self.why}."
-        excess = number(round(100 * (yours / self.least - 1), 1)) if self.least else ""
-        near = f", and yours needs {excess} % more" if yours <= 1.1 * self.least else ""
-        return f"any answer needs at least {number(self.least)} {self.unit}{near}: {self.why}."
+            return f"this is the lowest possible number of {self.unit}: {self.why}."
+        if not self.is_near(yours):
+            return ""
+        excess = number(round(100 * (yours / self.least - 1), 1))
+        least = f"any answer needs at least {number(self.least)} {self.unit}: {self.why}."
+        return f"{least} Yours needs {excess} % more."
 
 
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:

@@ -87,8 +87,9 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[object], name: str
     except InvalidPerfEstimateError as error:  # cycles() of the learner's vertices raised it.
         return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
-    if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:
-        bars = replace(bars, least=passed.bound.least)
+    bound = passed.bound
+    if bars and bound and bars.unit == bound.unit and bound.is_near(bars.yours):
+        bars = replace(bars, least=bound.least)
     return Found(
         Kind.PASSED, passed.rows(), bars, line_for(name, *passed.cost, passed.evidence, answers[0])
     )

@@ -231,7 +231,7 @@ def share(name: str) -> Panel:
     learned().change(name, lambda record: record.update(shared=shared))
     replay = (
         ("line", f" {line}"),
-        ("next", f"anyone who has your code can check it: verify(line, {_called(_passed[name])})."),
+        ("next", f"others can check it with your answer: verify(line, {_called(_passed[name])})."),
     )
     return Panel(f"{name} {exercise.title}: to share", "→", replay)
 

@@ -51,7 +51,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
         _facts,
         cases,
         suspects("00.1"),
-        next_step="multiply `tiles` by `workers`, and divide the bytes of the chip by `tiles`.",
+        next_step="work out this call on paper: first the threads, then the bytes of one tile.",
         more=product(range(1, 41), (1, 2, 6), (1, 2, 7, 300)),
     )
 
@@ -141,7 +141,7 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
         expected=f"no tile with more than {minimum}",
         why=why
         or f"tile {full} has more elements than necessary, and tile {empty} has room for more.",
-        next_step=advice or "deal the elements like cards: map tensor[i] to tile i % tiles.",
+        next_step=advice or "deal the elements like cards, as in the warm-up.",
         draws=lambda: show.tiles(tensor),
     )
 

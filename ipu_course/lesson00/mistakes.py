@@ -60,7 +60,7 @@ def chip_figures(tiles, workers, megabytes):
 
 # %% 00.1: megabytes divided
 # why:  the second number is in megabytes. The exercise asks for bytes.
-# next: multiply `megabytes` by 1,000,000, and then divide by `tiles`.
+# next: convert `megabytes` to bytes before you divide.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes // tiles
 
@@ -141,7 +141,7 @@ def chip_figures(tiles, workers, megabytes):
 # %% 00.3: the last tile gets the rest
 # clause: the fullest tile has as few elements as possible
 # why:  each tile gets n // tiles elements, and the last tile also gets all that remain.
-# next: deal the elements like cards: map tensor[i] to tile i % tiles.
+# next: deal the elements like cards, as in the warm-up.
 def spread(graph, tensor):
     tiles, n = graph.target.num_tiles, tensor.num_elements
     share = n // tiles
@@ -234,7 +234,7 @@ def spread(graph, tensor):
 # clause: two n x n matrices
 # why:  this is the side of one matrix of HALF, or of two matrices whose elements have 1 byte. There
 #   are two matrices, and an element of HALF has 2 bytes.
-# next: divide the bytes by 2 * 2 before the square root: two matrices, 2 bytes an element.
+# next: work out how many bytes one matrix can have, and how many elements fit into these bytes.
 def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile // 2)
 
@@ -242,7 +242,7 @@ def largest_side(tiles, bytes_per_tile):
 # %% 00.4: FLOAT for HALF
 # clause: of HALF
 # why:  this counts 4 bytes for an element, as in FLOAT. An element of HALF has 2 bytes.
-# next: divide the bytes by 4 before the square root: two matrices, with 2 bytes for each element.
+# next: count the bytes of an element of HALF, not of FLOAT.
 def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile // 8)
 
@@ -250,7 +250,7 @@ def largest_side(tiles, bytes_per_tile):
 # %% 00.4: bytes for elements
 # why:  this takes the square root of all bytes. But there are two matrices, and each element has 2
 #   bytes.
-# next: divide the bytes by 4 before you take the square root.
+# next: work out how many elements one matrix can have, and take the square root of that number.
 def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile)
 
@@ -345,7 +345,7 @@ def largest_side(tiles, bytes_per_tile):
 # %% 00.w1: divided instead of the rest
 # clause: like cards to players
 # why:  this is the number of full rounds before element i. The exercise asks for the tile.
-# next: take the remainder in place of the quotient: i % tiles.
+# next: return what remains of i after the full rounds, not the number of rounds.
 def tile_of(i, tiles):
     return i // tiles
 
@@ -368,28 +368,28 @@ def tile_of(i, tiles):
 # %% 00.w1: the last tile takes the rest
 # clause: After the last tile comes tile 0 again
 # why:  this places all later elements on the last tile. After the last tile comes tile 0 again.
-# next: return the remainder of i divided by tiles: i % tiles.
+# next: start again at tile 0: return what remains of i after all full rounds.
 def tile_of(i, tiles):
     return min(i, tiles - 1)
 
 
 # %% 00.w1: from the last tile on
 # why:  this deals from the last tile to the first. Element 0 belongs on tile 0.
-# next: return i % tiles.
+# next: count up from tile 0: return the remainder itself.
 def tile_of(i, tiles):
     return tiles - 1 - i % tiles
 
 
 # %% 00.w1: the last tile left out
 # why:  this divides by tiles - 1, so the last tile gets no element.
-# next: divide by tiles: i % tiles.
+# next: divide by the number of all tiles.
 def tile_of(i, tiles):
     return i % (tiles - 1)
 
 
 # %% 00.w1: a round counted as one element
 # why:  this subtracts 1 for each full round. But in a round, every tile gets an element.
-# next: subtract tiles for each round, or return i % tiles.
+# next: subtract `tiles` for each full round.
 def tile_of(i, tiles):
     return i - i // tiles
 
@@ -397,6 +397,6 @@ def tile_of(i, tiles):
 # %% 00.w1: one round only
 # clause: After the last tile comes tile 0 again
 # why:  this subtracts `tiles` at most once, but there can be several full rounds before element i.
-# next: leave out all full rounds: i % tiles.
+# next: leave out all full rounds, not just one.
 def tile_of(i, tiles):
     return i - tiles if i >= tiles else i

@@ -314,7 +314,8 @@ def _balance(answer: Places) -> Passed:
             where = (description, int(load.argmax()), int(load.argmin()), load)
     assert worst is not None
     if worst.yours <= worst.budget:
-        description = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
+        lists = f"{len(cases)} lists of jobs; below, the list with the tightest budget"
+        description = f"{name_of(answer)} on {lists}"
         return Passed(description, worst, tuple(map(tuple, results)), bound=_least_load(*closest))
     description, maximum, minimum, load = where
     fullest = f"the fullest tile works for {number(worst.yours)} cycles"

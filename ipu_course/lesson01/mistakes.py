@@ -280,21 +280,21 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 # %% 01.2: round robin
 # clause: the fullest tile has as little work as possible
 # why:  this deals the jobs to the tiles like cards, and ignores how long each job is.
-# next: keep the load of each tile in a list, and place each job on the tile with the least work.
+# next: keep a list with the load of each tile, and look at it before you place a job.
 def balance(jobs, tiles):
     return [i % tiles for i in range(len(jobs))]
 
 
 # %% 01.2: all on one tile
 # why:  all jobs are on tile 0, and the other tiles wait for it.
-# next: keep the load of each tile in a list, and place each job on the tile with the least work.
+# next: keep a list with the load of each tile, and look at it before you place a job.
 def balance(jobs, tiles):
     return [0] * len(jobs)
 
 
 # %% 01.2: equally many
 # why:  each tile gets about the same number of jobs, but some jobs are much longer than others.
-# next: keep the load of each tile in a list, and place each job on the tile with the least work.
+# next: keep a list with the load of each tile, and look at it before you place a job.
 def balance(jobs, tiles):
     return [i * tiles // len(jobs) for i in range(len(jobs))]
 
@@ -302,7 +302,7 @@ def balance(jobs, tiles):
 # %% 01.2: longest first, in a snake
 # why:  the longest job comes first, which is right. But the tiles then follow in a fixed order,
 #   there and back, whatever work they already have.
-# next: place each job on the tile with the least work so far.
+# next: choose each tile by its load so far.
 def balance(jobs, tiles):
     placed = [0] * len(jobs)
     for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
@@ -314,7 +314,7 @@ def balance(jobs, tiles):
 # %% 01.2: longest first, in turn
 # why:  the longest job comes first, which is right. But the tiles then follow in turn, so the first
 #   tiles get the longer job in every round.
-# next: place each job on the tile with the least work so far.
+# next: choose each tile by its load so far.
 def balance(jobs, tiles):
     placed = [0] * len(jobs)
     for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
@@ -325,7 +325,7 @@ def balance(jobs, tiles):
 # %% 01.2: shortest first
 # why:  the short jobs are placed first, so the long jobs come at the end and make some tiles much
 #   fuller.
-# next: place the longest job first.
+# next: place the jobs in another order.
 def balance(jobs, tiles):
     load, out = [0] * tiles, [0] * len(jobs)
     for k in sorted(range(len(jobs)), key=lambda k: jobs[k]):
@@ -338,7 +338,7 @@ def balance(jobs, tiles):
 # clause: This exercise has a budget of cycles
 # why:  each job goes to the emptiest tile, which is right. But a long job that comes late makes its
 #   tile much fuller.
-# next: place the jobs in another order: the longest first.
+# next: place the jobs in another order, so that no long job comes late.
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
     for j in jobs:
@@ -870,14 +870,14 @@ def message_cycles(size):
 
 # %% 01.w1: rounded down
 # why:  this drops the last, incomplete cycle. A started cycle counts as a whole one.
-# next: round up: -(-size // 4), or math.ceil(size / 4).
+# next: round up. Python's math module has a function for it.
 def message_cycles(size):
     return size // 4
 
 
 # %% 01.w1: one cycle more
 # why:  this always adds a cycle: 16 bytes take 4 cycles, not 5.
-# next: round up instead: -(-size // 4) adds a cycle only if there is a remainder.
+# next: add a cycle only if there is a remainder.
 def message_cycles(size):
     return size // 4 + 1
 
@@ -893,14 +893,14 @@ def message_cycles(size):
 # %% 01.w1: parts of a cycle
 # clause: return whole cycles.
 # why:  the result has a fraction of a cycle. A started cycle counts as a whole one.
-# next: round up: -(-size // 4), or math.ceil(size / 4).
+# next: round up to a whole number. Python's math module has a function for it.
 def message_cycles(size):
     return size / 4
 
 
 # %% 01.w1: rounded down, and at least one
 # why:  this rounds down. A started cycle counts as a whole one: 18 bytes take 5 cycles.
-# next: round up: -(-size // 4), or math.ceil(size / 4).
+# next: round up: a remainder counts as a cycle.
 def message_cycles(size):
     return max(1, size // 4)
 
@@ -908,7 +908,7 @@ def message_cycles(size):
 # %% 01.w2: how much it has
 # clause: return the number of the tile.
 # why:  this is the work of the emptiest tile. The exercise asks for the number of the tile.
-# next: use load.index(…): it returns the index of a value.
+# next: return the position of this value in the list: lists have a method for it.
 def emptiest(load):
     return min(load)
 
@@ -944,7 +944,7 @@ def emptiest(load):
 
 # %% 01.w1: a half added before rounding
 # why:  round() rounds a half to the nearest even number: 12 / 4 + 0.5 is 3.5, and becomes 4.
-# next: round up: -(-size // 4), or math.ceil(size / 4).
+# next: round up without round(): Python's math module has a function for it.
 def message_cycles(size):
     return round(size / 4 + 0.5)
 
@@ -952,6 +952,6 @@ def message_cycles(size):
 # %% 01.w1: to the nearest
 # why:  this rounds to the nearest cycle, so 1 byte takes no cycle. A started cycle counts as a
 #   whole one.
-# next: round up: -(-size // 4), or math.ceil(size / 4).
+# next: round up: a remainder counts as a cycle.
 def message_cycles(size):
     return (size + 2) // 4

@@ -152,7 +152,7 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
             f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
             f"{missing}",
             why=why,
-            next_step="distribute -(-tensor.num_elements // grain) grains: the last may be short."
+            next_step="count the short last grain, too, and distribute all grains."
             if tail
             else f"map element {missing}, too: call graph.set_tile_mapping for each part of "
             "tensor.flatten().",
@@ -522,7 +522,7 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
             "no loop of the program ends by a decision of the device: the largest number of "
             "iterations is fixed in the program."
         )
-        advice = "use a loop that looks at `left`: RepeatWhileTrue(Sequence(), left, body)."
+        advice = "use a loop that looks at `left` before every iteration."
         actual = "right numbers, from a program with a fixed number of iterations"
         raise NotYet(
             "a countdown", actual, expected="a loop that looks at `left`", why=why, next_step=advice
@@ -558,10 +558,7 @@ def _looked_early(broken: Broken) -> Exception:
         broken.tried,
         f"{'Repeat needs' if repeated else 'Python looked at'} `left`, in {line}" if line else "",
         why=why,
-        next_step=(
-            "use a loop that looks at `left` on the device: RepeatWhileTrue(Sequence(), left, "
-            "body)."
-        ),
+        next_step="use a loop that looks at `left` on the device: RepeatWhileTrue.",
     )
 
 
@@ -618,7 +615,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
             "iterations is "
             "fixed in the program."
         )
-        advice = "use a loop that looks at `left`: RepeatWhileTrue(Sequence(), left, body)."
+        advice = "use a loop that looks at `left` before every iteration."
     elif not why and endless:
         why = f"from {start} the loop never ends: its predicate never has the value that ends it."
         advice = f"write down the value of the predicate in each iteration, from {start} on."
@@ -628,7 +625,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
             "than "
             "the program has."
         )
-        advice = "use a loop that looks at `left`: RepeatWhileTrue(Sequence(), left, body)."
+        advice = "use a loop that looks at `left` before every iteration."
     return NotYet(
         description,
         actual,
@@ -981,9 +978,7 @@ def _to_zero(answer: Answer) -> Passed:
             f"from {starts[0]}: {starts[0] - taken[0]} left",
             expected="0 left",
             why=f"the program runs the subtraction {taken[0]} times, for any number in `left`.",
-            next_step=(
-                "return RepeatWhileTrue(Sequence(), left, body): it looks at `left` on the device."
-            ),
+            next_step="use RepeatWhileTrue: it looks at `left` on the device.",
         )
     return warmups.program("02.w3", DOWN, "left", _loops)(answer)
 
@@ -992,7 +987,7 @@ def _loops(answer: Answer, run: Ran) -> None:
     """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the program has no loop that continues while `left` is not 0."
-        advice = "return RepeatWhileTrue(Sequence(), left, body): it looks at `left` on the device."
+        advice = "use RepeatWhileTrue: it looks at `left` on the device."
         raise NotYet(
             run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
         )

@@ -121,7 +121,7 @@ def map_linearly(graph, tensor, grain):
 # clause: in *one*
 # why:  the program contains a single iteration and does not repeat it, so one engine.run()
 #   processes one number.
-# next: return Repeat(count, body), where body is the program of one iteration.
+# next: let the device run the program of one iteration `count` times.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -136,7 +136,7 @@ def running_sum(graph, numbers, sums, count):
 # %% 02.2: 0 in every round
 # why:  the results are the incoming numbers themselves, because the program sets the total to 0 in
 #   every iteration.
-# next: write the 0 only once, before the Repeat: graph.set_initial_value(total, 0).
+# next: write the 0 only once, before the first iteration.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -151,7 +151,7 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: one round too many
 # why:  Repeat runs more iterations than there are numbers.
-# next: repeat the body `count` times: Repeat(count, body).
+# next: let the loop run once for each number.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -167,7 +167,7 @@ def running_sum(graph, numbers, sums, count):
 # clause: For every number that comes in
 # why:  only the last sum is sent, because the Copy into `sums` is after the loop instead of inside
 #   it.
-# next: put Copy(total, sums) into the body of the loop, after the addition.
+# next: send the total in every iteration.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -196,8 +196,7 @@ def running_sum(graph, numbers, sums, count):
 # clause: it sends the sum of all numbers so far
 # why:  the results are the incoming numbers themselves: what the program sends does not include the
 #   earlier numbers.
-# next: end the body of the loop with popops.add_in_place(graph, total, number, body) and then
-#   Copy(total, sums).
+# next: add the number to the total first, and then send the total.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -227,7 +226,7 @@ def running_sum(graph, numbers, sums, count):
 # %% 02.2: added to the number
 # why:  the total stays 0, because the program adds the total to the number instead of the number to
 #   the total.
-# next: call popops.add_in_place(graph, total, number, body): it changes its first tensor, `total`.
+# next: exchange the two tensors: add_in_place changes the first one.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -241,7 +240,7 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: one round too few
 # why:  the sums are right, but the last one is missing: the loop has one iteration too few.
-# next: repeat the body `count` times: Repeat(count, body).
+# next: let the loop run once for each number.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -285,8 +284,8 @@ def running_sum(graph, numbers, sums, count):
 # %% 02.2: fetched in a Python loop, sent once
 # why:  only the last sum is sent: a Python loop appends the additions, and the Copy into `sums` is
 #   after this loop.
-# next: write the program of one iteration, with its Copy(total, sums), and return Repeat(count,
-#   body).
+# next: write the program of one iteration, which also sends the total, and let the device repeat
+#   it.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -547,7 +546,7 @@ def countdown(graph, left, ticks):
 
 # %% 02.4: nothing is done
 # why:  `left` and `ticks` do not change: the program never runs the subtraction and the addition.
-# next: put both operations into the body of RepeatWhileTrue(Sequence(), left, body).
+# next: put both operations into the body of the loop.
 def countdown(graph, left, ticks):
     return Sequence()
 
@@ -685,7 +684,7 @@ def countdown(graph, left, ticks):
 # %% 02.4: taken away before each look
 # why:  the program subtracts 1 from `left` before it looks at it. A countdown from 0 then sees -1,
 #   and never ends.
-# next: use an empty Sequence() as the condition, and do both operations in the body.
+# next: move both operations to the argument that runs only after the look at `left`.
 def countdown(graph, left, ticks):
     condition = Sequence()
     popops.sub_in_place(graph, left, 1, condition)
@@ -874,7 +873,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.w1: each remaining element
 # why:  this counts each remaining element as a grain. Together they are one grain, the last one.
-# next: divide by grain, and round up: -(-count // grain).
+# next: round the quotient up.
 def grains_of(count, grain):
     return count // grain + count % grain
 
@@ -882,7 +881,7 @@ def grains_of(count, grain):
 # %% 02.w1: without the last
 # clause: The last grain may have fewer elements.
 # why:  this does not count the last grain if it has fewer elements than the others.
-# next: round up: -(-count // grain).
+# next: round the quotient up.
 def grains_of(count, grain):
     return count // grain
 
@@ -890,7 +889,7 @@ def grains_of(count, grain):
 # %% 02.w1: one more in any case
 # why:  if `count` is a multiple of `grain`, this counts one grain too many: 8 elements are 2 grains
 #   of 4.
-# next: use -(-count // grain): it rounds up only if there is a remainder.
+# next: add 1 only if there is a remainder.
 def grains_of(count, grain):
     return count // grain + 1
 
@@ -898,7 +897,7 @@ def grains_of(count, grain):
 # %% 02.w1: parts of a grain
 # clause: How many grains
 # why:  the result is not a whole number. A grain with fewer elements counts as one grain.
-# next: round up: -(-count // grain).
+# next: round the quotient up.
 def grains_of(count, grain):
     return count / grain
 
@@ -906,7 +905,7 @@ def grains_of(count, grain):
 # %% 02.w1: rounded to the nearest
 # why:  this rounds to the nearest whole number. But a last grain with few elements counts as one
 #   grain, too.
-# next: round up: -(-count // grain).
+# next: round the quotient up.
 def grains_of(count, grain):
     return round(count / grain)
 
@@ -923,7 +922,7 @@ def grains_of(count, grain):
 # clause: How many grains
 # why:  0.5 was added before round(). Where no grain is short, the sum is halfway between two whole
 #   numbers, and round() takes the even one of the two.
-# next: round up without floats: -(-count // grain).
+# next: round up without floats, as in 01.w1.
 def grains_of(count, grain):
     return round(count / grain + 0.5)
 
@@ -931,14 +930,14 @@ def grains_of(count, grain):
 # %% 02.w1: nearly one added
 # why:  0.9 was added, and the rest cut off. That is too little for a short grain with less than a
 #   tenth of its elements.
-# next: round up without floats: -(-count // grain).
+# next: round up without floats, as in 01.w1.
 def grains_of(count, grain):
     return int(count / grain + 0.9)
 
 
 # %% 02.w2: the column
 # why:  i is the column of this element in `a`. The exercise asks for a tile.
-# next: look up the tile of row j in `rows`.
+# next: find the row of `a` from which b[i, j] gets its number, and look up the tile of that row.
 def source_tile(rows, i, j):
     return i
 
@@ -946,7 +945,7 @@ def source_tile(rows, i, j):
 # %% 02.w2: the row of b
 # clause: from which b[i, j] gets its number
 # why:  this is the tile of row i of `a`. But b[i, j] gets a[j, i], which is in row j.
-# next: look up row j: rows[j].
+# next: look up the tile of the row from which the number comes.
 def source_tile(rows, i, j):
     return rows[i]
 
@@ -976,7 +975,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: looks once
 # why:  If looks at `left` once, so the program subtracts 1 once and not again and again.
-# next: put RepeatWhileTrue(Sequence(), left, body) in its place.
+# next: use a program that looks at `left` before every iteration.
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -1014,7 +1013,7 @@ def to_zero(graph, left):
 # %% 02.w3: while it is 0
 # clause: until it is 0
 # why:  this loop continues while `left` is 0, and stops at any other number.
-# next: return RepeatWhileTrue(Sequence(), left, body).
+# next: use the loop that continues while `left` is not 0.
 from ipu_teach.program import RepeatWhileFalse
 
 
@@ -1036,7 +1035,7 @@ def to_zero(graph, left):
 # %% 02.w3: takes away before it looks
 # why:  the program subtracts 1 from `left` before it looks at it. From 0 it then sees -1, and never
 #   ends.
-# next: use an empty Sequence() as the condition, and subtract in the body.
+# next: move the subtraction to the argument that runs only after the look at `left`.
 def to_zero(graph, left):
     condition = Sequence()
     popops.sub_in_place(graph, left, 1, condition)

@@ -267,7 +267,7 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
         elements_per_tile = _held(graph, a)
         if max(elements_per_tile) > 2 * share:
             full = elements_per_tile.index(max(elements_per_tile))
-            why = "nothing is sent, but the other tiles wait for the tile with the most numbers."
+            why = "nothing is sent, but some tiles have many more numbers than others."
             if max(elements_per_tile) == n * n:
                 why = (
                     "nothing is sent, but only because all numbers are on one tile: the others "
@@ -284,7 +284,7 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 actual,
                 expected=f"at most {2 * share}",
                 why=why,
-                next_step="compute the tile from a number that i, j and j, i share: their sum.",
+                next_step="use a number that i, j and j, i share, and that rises along each row.",
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
@@ -689,7 +689,8 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
     share = float(masks[0].mean())
     error = float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
-        why = f"with {count:,} numbers, this share is nearly always closer to {100 * keep:g} %."
+        percent = f"{100 * keep:g} %"
+        why = f"if {count:,} numbers stay with probability {keep:g}, their share is near {percent}."
         advice = "draw once for each number, with probability keep that the number stays."
         if abs(1 - share - keep) <= ERRORS * error:
             why = "the numbers that should stay become 0, and the others stay."

@@ -17,7 +17,7 @@ def one_by_one(graph, x, y, program):
 # %% 03.1: the largest of all rows
 # why:  this subtracts the largest number of all rows from each row. A row with much smaller numbers
 #   then has only powers of 0, and 0 divided by 0 is not a number.
-# next: find the largest number of each row: reduce over [1] instead of [0, 1].
+# next: find the largest number of each row separately.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [0, 1], program, "MAX")
     powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
@@ -28,7 +28,7 @@ def softmax(graph, x, program):
 # %% 03.1: the mean instead of the largest
 # why:  this subtracts the mean of each row. The largest number of a row can be so far above the
 #   mean that exp is still infinite.
-# next: subtract the largest number of each row: popops.reduce(graph, x, [1], program, "MAX").
+# next: subtract a number of the row that is at least as large as all others.
 def softmax(graph, x, program):
     sums = popops.reduce(graph, x, [1], program)
     means = popops.div(graph, sums, x.shape[1], program).reshape((x.shape[0], 1))
@@ -41,8 +41,7 @@ def softmax(graph, x, program):
 # clause: the check tries numbers around 10,000
 # why:  exp(89) is larger than every FLOAT, so it becomes infinite, and infinity divided by infinity
 #   is not a number. With small numbers the program works.
-# next: subtract the largest number of each row before exp: popops.reduce(graph, x, [1], program,
-#   "MAX").
+# next: subtract one number from each row before exp, so that exp stays finite.
 def softmax(graph, x, program):
     powers = popops.exp(graph, x, program)
     totals = popops.reduce(graph, powers, [1], program)
@@ -52,7 +51,7 @@ def softmax(graph, x, program):
 # %% 03.1: the sum instead of the largest
 # why:  this subtracts the sum of each row, because popops.reduce adds up if you name no operation.
 #   A sum can be far from the numbers of the row.
-# next: subtract the largest number: add "MAX" to the call of popops.reduce.
+# next: name the operation in the call of popops.reduce, so that it does not add up.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program)
     powers = popops.exp(
@@ -75,7 +74,7 @@ def softmax(graph, x, program):
 # %% 03.1: one sum for all
 # clause: divided by the sum of all these powers in its row
 # why:  all numbers of the result together add up to 1, but each row should.
-# next: reduce the powers only over [1].
+# next: add up the powers of each row separately.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
     powers = popops.exp(
@@ -197,7 +196,7 @@ def softmax(graph, x, program):
 # %% 03.1: 10,000 taken away
 # why:  this subtracts 10,000 from every row. If the numbers of a row are far from 10,000, exp is 0
 #   or infinite, and the quotient is not a number.
-# next: subtract the largest number of each row: popops.reduce(graph, x, [1], program, "MAX").
+# next: subtract a number that depends on the row.
 def softmax(graph, x, program):
     powers = popops.exp(graph, popops.sub(graph, x, 10_000, program), program)
     total = popops.reduce(graph, powers, [1], program).reshape((x.shape[0], 1))
@@ -219,7 +218,7 @@ def softmax(graph, x, program):
 # %% 03.1: the sum of the column
 # clause: divided by the sum of all these powers in its row
 # why:  this divides each power by the sum of its column instead of the sum of its row.
-# next: reduce the powers over [1], and reshape the sums to (rows, 1).
+# next: reduce over the other dimension.
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX").reshape((x.shape[0], 1))
     powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
@@ -283,7 +282,7 @@ def place(graph, a):
 
 
 # %% 03.2: by the smaller of both
-# not yet: nothing is sent, but the other tiles wait
+# not yet: nothing is sent, but some tiles have many more
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):
@@ -316,7 +315,7 @@ def lengths(graph, x, y, program):
 # %% 03.3: y forgotten
 # clause: x * x + y * y
 # why:  y has no effect: the expression uses _1, the first tensor of the list, in both products.
-# next: use expr._2 for the second tensor: expr._2 * expr._2.
+# next: square the second tensor of the list, too.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1 * expr._1 + expr._1 * expr._1), [x, y], program)
 
@@ -403,14 +402,14 @@ def lengths(graph, x, y, program):
 
 # %% 03.3: multiplied
 # why:  this multiplies the two squares instead of adding them.
-# next: take the root of expr._1 * expr._1 + expr._2 * expr._2.
+# next: take the root of the sum of the two squares.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1 * expr._1 * expr._2 * expr._2), [x, y], program)
 
 
 # %% 03.3: two roots
 # why:  this adds the roots of x and y, and squares nothing.
-# next: take one root, of expr._1 * expr._1 + expr._2 * expr._2.
+# next: take one root, of the sum of the two squares.
 def lengths(graph, x, y, program):
     return popops.map(graph, expr.Sqrt(expr._1) + expr.Sqrt(expr._2), [x, y], program)
 
@@ -530,7 +529,7 @@ def mean_and_variance(graph, x, program):
 
 # %% 03.4: sums
 # why:  this uses the sums without dividing them by the number of readings.
-# next: divide both sums by x.num_elements: popops.ReduceParams("ADD", 1 / x.num_elements).
+# next: divide both sums by the number of readings: ReduceParams takes a factor.
 def mean_and_variance(graph, x, program):
     both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in ("ADD", "SQUARE_ADD")]
     mean, square = popops.reduce_many(graph, both, program)
@@ -552,7 +551,7 @@ def mean_and_variance(graph, x, program):
 # %% 03.4: squares in HALF
 # why:  the squares are rounded to HALF before they are added up: the product of two HALF tensors is
 #   a HALF tensor.
-# next: square inside the reduction: popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements).
+# next: let the reduction square the readings: one of its operations adds up squares.
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
     both = [
@@ -696,7 +695,7 @@ def mean_and_variance(graph, x, program):
 
 # %% 03.4: the sum of the squares
 # why:  the mean is right, but the sum of squares is not divided by the number of readings.
-# next: use popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements).
+# next: divide the sum of squares by the number of readings, too.
 def mean_and_variance(graph, x, program):
     scaled = popops.ReduceParams("ADD", 1 / x.num_elements)
     sums = [
@@ -773,7 +772,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: half of them
-# not yet: is nearly always closer to 75 %
+# not yet: stay with probability 0.75, their share is near 75 %
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 0.5, program)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
@@ -914,7 +913,7 @@ def powers(graph, x, program):
 
 # %% 03.w1: the sign turned round
 # why:  this is exp of -x.
-# next: leave out the minus: popops.exp(graph, x, program).
+# next: leave out the minus.
 def powers(graph, x, program):
     return popops.map(graph, expr.Exp(-expr._1), [x], program)
 
@@ -922,14 +921,14 @@ def powers(graph, x, program):
 # %% 03.w2: without the one
 # clause: plus 1
 # why:  this is twice x: the 1 is missing.
-# next: use the expression 2 * expr._1 + 1.
+# next: add 1 in the expression.
 def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * expr._1, [x], program)
 
 
 # %% 03.w2: the one first
 # why:  this adds 1 first and then doubles the sum.
-# next: use the expression 2 * expr._1 + 1, without parentheses.
+# next: double first, and then add 1.
 def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * (expr._1 + 1), [x], program)
 
@@ -937,14 +936,14 @@ def twice_and_one(graph, x, program):
 # %% 03.w2: squared
 # clause: twice each number
 # why:  this multiplies x by itself instead of 2.
-# next: use the expression 2 * expr._1 + 1.
+# next: multiply expr._1 by 2.
 def twice_and_one(graph, x, program):
     return popops.map(graph, expr._1 * expr._1 + 1, [x], program)
 
 
 # %% 03.w2: one less
 # why:  this subtracts 1 instead of adding 1.
-# next: use the expression 2 * expr._1 + 1.
+# next: add 1 in the expression.
 def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * expr._1 - 1, [x], program)
 

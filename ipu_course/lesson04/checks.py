@@ -512,12 +512,10 @@ def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exce
     why = "one vertex writes a number that another vertex reads, and their order is not defined."
     if [run.wrong("a") is None for run in unchecked] == [True, False]:
         why += (
-            " Without the check, it is right in the order in which the vertices were added, and "
-            "wrong in another."
+            " Without the check for races, the result is right if the vertices run in the order in "
+            "which you added them, and wrong in another order."
         )
-    advice = (
-        "let the vertices read from a variable that none of them writes: a copy of the old numbers."
-    )
+    advice = "let the vertices read from a variable that none of them writes."
     if "twice" in error.tried:
         why = "two vertices write the same number."
         advice = "let only one vertex write each number."
@@ -647,7 +645,7 @@ MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
     (
         _from_far_below,
         "begins at -1,000 instead of the first number, which is not low enough for every row.",
-        "add a row in which every number is far below that.",
+        "add a row in which every number is far below -1,000.",
     ),
     (
         _whole_numbers,

@@ -475,7 +475,8 @@ PrefixMax = np.maximum.accumulate
 # %% 04.2: no merge
 # clause: stores the prefix maximum of `x` in `out`
 # why:  each piece starts again, as if no numbers came before it: the merge is missing.
-# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
+# next: give each piece the largest numbers of the pieces before it: PrefixFrom has a field for
+#   them.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -493,7 +494,7 @@ def in_six(graph, x, out):
 # %% 04.2: the neighbour's largest alone
 # why:  each piece starts with the largest number of the piece just before it, and ignores earlier
 #   pieces.
-# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
+# next: let each piece start from the largest numbers of all pieces before it.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -516,8 +517,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: its own largest too
 # why:  a piece starts with its own largest number, which may come later in the piece.
-# next: leave out the piece's own largest number: connect `before` to the numbers of pieces 0 to k -
-#   1.
+# next: leave out the piece's own largest number.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -534,7 +534,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: all six largest
 # why:  every piece starts with the largest number of all six pieces, also of later ones.
-# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
+# next: leave out the largest numbers of the piece itself and of later pieces.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -551,7 +551,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: one piece late
 # why:  each piece ignores the largest number of the piece just before it.
-# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
+# next: let each piece start from the largest numbers of all pieces before it.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -571,7 +571,7 @@ def in_six(graph, x, out):
 # %% 04.2: six codelets with state, without merge and tail
 # why:  each piece starts again, as if no numbers came before it: the merge is missing. Also, the
 #   last numbers belong to no piece, since // drops the remainder.
-# next: connect the field `before` of piece k to the largest numbers of pieces 0 to k - 1.
+# next: let each piece start from the largest numbers of all pieces before it.
 def in_six(graph, x, out):
     n, pieces = x.num_elements // 6, graph.add_compute_set("pieces")
     for i in range(6):
@@ -849,7 +849,7 @@ def repaired(graph, a):
 # %% 04.3: even places first
 # why:  the even indices come first, so the odd ones are averaged with neighbours that are already
 #   new.
-# next: copy `a` into a second variable first, and let right= read from that variable.
+# next: let right= read from a variable that no vertex changes.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(0, a.num_elements - 1, 2), range(1, a.num_elements - 1, 2)):
@@ -865,7 +865,7 @@ def repaired(graph, a):
 # %% 04.3: odd places first
 # why:  the odd indices come first, so the even ones are averaged with neighbours that are already
 #   new.
-# next: copy `a` into a second variable first, and let right= read from that variable.
+# next: let right= read from a variable that no vertex changes.
 def repaired(graph, a):
     steps = Sequence()
     for places in (range(1, a.num_elements - 1, 2), range(0, a.num_elements - 1, 2)):
@@ -882,7 +882,7 @@ def repaired(graph, a):
 # clause: in any order
 # why:  this goes from the last number to the first, so each is averaged with a neighbour that is
 #   already new.
-# next: copy `a` into a second variable first, and let right= read from that variable.
+# next: let right= read from a variable that no vertex changes.
 def repaired(graph, a):
     steps = Sequence()
     for places in ([i] for i in reversed(range(a.num_elements - 1))):
@@ -935,7 +935,7 @@ def repaired(graph, a):
 
 # %% 04.3: as it was
 # clause: without a race
-# not yet: right in the order in which the vertices were added, and wrong in another
+# not yet: right if the vertices run in the order in which you added them, and wrong in another
 def repaired(graph, a):
     return smooth(graph, a)
 
@@ -1456,7 +1456,7 @@ def one_vertex(graph, x, out):
 
 # %% 04.w3: equal pieces
 # why:  n // 6 for each piece drops the remainder: the last numbers are in no piece.
-# next: multiply first: k * n // 6.
+# next: multiply first, and divide the product.
 def piece(n, k):
     return k * (n // 6), (k + 1) * (n // 6)
 
@@ -1464,7 +1464,7 @@ def piece(n, k):
 # %% 04.w3: where it begins, and how many
 # clause: where does it end
 # why:  the second number is the length of the piece, but the exercise asks where the piece ends.
-# next: return (k + 1) * n // 6 as the end: the begin of the next piece.
+# next: return the index at which the next piece begins as the end.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - k * n // 6
 

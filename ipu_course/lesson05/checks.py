@@ -221,7 +221,7 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
             f"{counted(idle, 'tile')} {words} no vertex, and must wait for the tile with the most "
             "vertices."
         )
-    advice = "map vertex `row`, matrix[row] and result[row] to tile row * tiles // rows."
+    advice = "distribute the rows over the tiles as evenly as in 00.3 or 02.1."
     if len(on) != TILES and not on[TILES:].any():
         why = (
             f"on {TILES} tiles the rows are even, but here only {TILES} of the tiles have vertices."
@@ -418,8 +418,9 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         return ""
     rows, cols, pieces, tiles = sizes
     return (
-        f"Your four parts for {rows} rows and {cols} columns, with {pieces} pieces per row, on "
-        f"{tiles} tiles, with Graphcore's guess as prices: {'; '.join(message)}."
+        f"Another product shows which part is wrong. For {rows} rows and {cols} columns, with "
+        f"{pieces} pieces per row, on {tiles} tiles, with Graphcore's guess as prices, your four "
+        f"parts are: {'; '.join(message)}."
     )
 
 
@@ -798,7 +799,8 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
             next_step=IN_FOUR,
             bars=bars,
         )
-    within = f"{description}; its fullest tile holds {number(peak_bytes)} bytes of {number(limit)}"
+    held = f"its fullest tile holds {number(peak_bytes)} bytes of {number(limit)}"
+    within = f"four sizes; below, {description}: {held}"
     return Passed(within, bars, report, bound=least_cycles(report, 1))
 
 

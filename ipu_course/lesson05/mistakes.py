@@ -584,7 +584,7 @@ def one_per_row(graph, matrix, vector, result):
 # clause: Estimate the tile cycles
 # why:  this uses the mean number of pieces per tile, but a superstep takes as long as its fullest
 #   tile.
-# next: round rows * pieces / tiles and rows / tiles up: -(-a // b).
+# next: count the pieces and the rows of the fullest tile: round up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -701,7 +701,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: the whole vector
 # why:  every tile receives the whole vector here, but it needs only the columns of its pieces.
-# next: multiply the length of a piece by the number of parts: the tile's pieces / rows, rounded up.
+# next: multiply the length of a piece by the number of parts that the fullest tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -718,7 +718,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 # %% 05.2: a part for each piece
 # why:  each piece receives its own part of the vector, but pieces of the same columns share one
 #   part.
-# next: multiply the length of a piece by the number of parts: the tile's pieces / rows, rounded up.
+# next: count a part once for all pieces of the tile that share it.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -735,7 +735,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 # %% 05.2: one part for every tile
 # why:  every tile receives one part of the vector, but a tile with more than `rows` pieces needs
 #   several.
-# next: multiply the length of a piece by the number of parts: the tile's pieces / rows, rounded up.
+# next: multiply the length of a piece by the number of parts that the fullest tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -971,8 +971,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: one round of sums
 # why:  part 4 counts one round of six workers, but a tile with more than six rows needs several.
-# next: multiply part 4 by its rounds: 6 * up(summed, 6) * add(pieces), where `summed` is the number
-#   of rows on the fullest tile.
+# next: multiply part 4 by its rounds of six workers, as in part 2.
 def planned(rows, cols, pieces, tiles, dot, add):
     def up(a, b):
         return -(-a // b)
@@ -1187,7 +1186,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: three pieces
-# clause: choose the number yourself
+# clause: your function chooses the number of pieces
 # not yet: in the last round some workers are idle
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1741,21 +1740,21 @@ def frugal(graph, a, b, prog):
 # %% 05.5: one panel at most
 # clause: in all panels they need
 # why:  this assumes that all weights fit into one panel, but larger weights need several panels.
-# next: count the panels as k / deep, rounded up, times n / wide, rounded up.
+# next: count the panels in depth and in width.
 def filled(k, n, deep, wide):
     return min(1, k * n / (deep * wide))
 
 
 # %% 05.5: one panel
 # why:  this share can be above 1, since it divides by the places of only one panel.
-# next: count the panels as k / deep, rounded up, times n / wide, rounded up.
+# next: count the panels in depth and in width.
 def filled(k, n, deep, wide):
     return k * n / (deep * wide)
 
 
 # %% 05.5: the first panel alone
 # why:  this counts only the first panel, and leaves out the weights in the others.
-# next: count the panels as k / deep, rounded up, times n / wide, rounded up.
+# next: count the panels in depth and in width.
 def filled(k, n, deep, wide):
     return min(k, deep) * min(n, wide) / (deep * wide)
 
@@ -1844,7 +1843,7 @@ def filled(k, n, deep, wide):
 # %% 05.5: rounded to the nearest
 # why:  the number of panels is rounded to the nearest integer, but a panel that is partly used
 #   counts as a whole panel.
-# next: round up: -(-k // deep) and -(-n // wide).
+# next: round both numbers of panels up.
 def filled(k, n, deep, wide):
     return k * n / (max(1, round(k / deep)) * max(1, round(n / wide)) * deep * wide)
 
@@ -2053,7 +2052,7 @@ def two_halves(graph, row, vector, halves):
 # clause: which part of a does a piece need
 # why:  each quarter of the rows of `a` needs all of `b`, so the tiles need nearly as much memory as
 #   before.
-# next: choose the split in which a piece needs only a quarter of `a` and a quarter of `b`.
+# next: choose a split in which a piece does not need all of `b`.
 which = "rows"
 
 
@@ -2061,6 +2060,5 @@ which = "rows"
 # clause: Which of the three keeps both limits?
 # why:  this saves memory, but it is slow: each of 13 tiles gets four columns, for a unit that is 16
 #   columns wide.
-# next: choose the split in which a piece keeps all columns of `b`, but needs only a quarter of its
-#   rows.
+# next: choose a split that leaves the blocks as wide as they are.
 which = "columns"

@@ -98,12 +98,12 @@ def test_a_bound_by_hand() -> None:
 
 def test_how_near_an_answer_comes_is_said() -> None:
     bound = Bound(76, "modelled cycles", "one sync")
-    assert bound.said(100) == "any answer needs at least 76 modelled cycles: one sync."
+    assert bound.said(100) == "" and not bound.is_near(100)
     assert bound.said(79.8) == (
-        "any answer needs at least 76 modelled cycles, and yours needs 5 % more: one sync."
+        "any answer needs at least 76 modelled cycles: one sync. Yours needs 5 % more."
     )
-    assert bound.said(76) == "this is the best that this machine can do: one sync."
-    assert "%" not in Bound(0, "bytes", "nothing").said(8)
+    assert bound.said(76) == "this is the lowest possible number of modelled cycles: one sync."
+    assert Bound(0, "bytes", "nothing").said(8) == ""
     assert bound.refuses(75.9) and not bound.refuses(76)
 
 
@@ -133,7 +133,8 @@ def test_passing_shows_the_budget_the_bound_and_one_more_thought() -> None:
     )
     # 9,257 cycles of jobs are 712.1 on each of 13 tiles.
     assert (
-        "any answer needs at least 713 modelled cycles, and yours needs 0.7 % more: all" in text
+        "any answer needs at least 713 modelled cycles: all 9,257 cycles of work" in text
+        and "13 tiles. Yours needs 0.7 % more." in text
         and "further: " in text
     )
     html = verdict._repr_html_()
@@ -153,10 +154,13 @@ def test_a_program_is_measured_against_the_machine(
     names_of: Callable[[str], Names], solution: Any
 ) -> None:
     """Two syncs of 100, 13 numbers to 13 tiles at 4 bytes a cycle, 26 additions."""
-    text = " ".join(repr(check("01.4", *solution("01.4"))).split())
+    bound = find_exercise("01.4", "check").judge(*solution("01.4")).bound
+    assert bound is not None
     assert make_target("ipu2", tiles_per_ipu=13).internal_sync_cycles == 100
-    assert "2 syncs (200), 52 bytes to exchange (1), 26 floating-point operations (1)." in text
-    assert "any answer needs at least 202 modelled cycles: 2 syncs" in text
+    assert bound.why == "2 syncs (200), 52 bytes to exchange (1), 26 floating-point operations (1)"
+    assert bound.least == 202
+    text = repr(check("01.4", *solution("01.4")))
+    assert "machine:" not in text  # 372 cycles are too far above 202 for a comparison
 
 
 def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(

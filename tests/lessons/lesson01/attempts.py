@@ -156,7 +156,7 @@ def emptiest(load):
 
 
 # %% 01.2: a heap
-# passed: the closest call
+# passed: the list with the tightest budget
 def balance(jobs, tiles):
     import heapq
     heap = [(0, tile) for tile in range(tiles)]
@@ -169,7 +169,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: numpy
-# passed: the closest call
+# passed: the list with the tightest budget
 def balance(jobs, tiles):
     import numpy as np
     load, placed = np.zeros(tiles), np.zeros(len(jobs), int)
@@ -180,7 +180,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: numpy's numbers in a list
-# passed: the closest call
+# passed: the list with the tightest budget
 def balance(jobs, tiles):
     import numpy as np
     load, placed = np.zeros(tiles), [None] * len(jobs)

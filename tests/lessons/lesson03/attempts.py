@@ -146,7 +146,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the largest of the first row
-# not yet: subtract the largest number of each row before exp
+# not yet: subtract one number from each row before exp
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
     powers = popops.exp(graph, popops.sub(graph, x, largest[0], program), program)

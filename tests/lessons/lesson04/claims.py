@@ -2,7 +2,11 @@
 
 import re
 
+import numpy as np
 from printed import whole
+
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, observe
+from ipu_teach.program import Execute, Sequence
 
 
 def _cycles(output: str, pattern: str) -> int:
@@ -78,3 +82,65 @@ def the_estimate_is_right(outputs: dict[str, str]) -> None:
     estimate = _cycles(outputs["code-45"], r"times 6: ([\d,]+)")
     assert estimate == _cycles(outputs["code-45"], r"engine: +([\d,]+)")
     assert "7 of 600 numbers" in outputs["code-45"]
+
+
+class _Largest(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):  # type: ignore[no-untyped-def]
+        self.out = np.max(self.x)
+
+
+class _PrefixFrom(Vertex):
+    before: Input[Vector[FLOAT]]
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):  # type: ignore[no-untyped-def]
+        best = -np.inf
+        for i in range(len(self.before)):
+            best = np.maximum(best, self.before[i])
+        for i in range(len(self.x)):
+            if self.x[i] > best:
+                best = self.x[i]
+            self.out[i] = best
+
+
+class _PrefixByMaximum(_PrefixFrom):
+    def compute(self):  # type: ignore[no-untyped-def]
+        best = -np.inf
+        for i in range(len(self.before)):
+            best = np.maximum(best, self.before[i])
+        for i in range(len(self.x)):
+            best = np.maximum(best, self.x[i])
+            self.out[i] = best
+
+
+def _in_six(prefix_from: type[Vertex]) -> float:
+    """Return the modelled cycles of the reference answer of 04.2 with these codelets."""
+    device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
+    graph = Graph(device)
+    x, out = (graph.add_variable(FLOAT, (600,), name) for name in ("x", "out"))
+    maxima = graph.add_variable(FLOAT, (6,), "maxima")
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    vertices = []
+    for k in range(6):
+        piece = slice(100 * k, 100 * k + 100)
+        vertices.append(graph.add_vertex(largest, _Largest, x=x[piece], out=maxima[k]))
+        fields = {"before": maxima[:k], "x": x[piece], "out": out[piece]}
+        vertices.append(graph.add_vertex(prefix, prefix_from, fields))
+    for part in (x, out, maxima, *vertices):
+        graph.set_tile_mapping(part, 0)
+    graph.set_initial_value(x, np.random.default_rng(4).integers(0, 9999, 600))
+    engine = Engine(graph, Sequence(Execute(largest), Execute(prefix)))
+    engine.load_and_run(device)
+    return engine.report.total_cycles
+
+
+def one_instruction_for_each_maximum(outputs: dict[str, str]) -> None:
+    """`Largest` takes 112 worker cycles for 100 numbers. `in_six` takes 3,368 cycles in place of
+    4,586. * With both changes, `in_six` takes 2,762 cycles."""
+    assert observe(_Largest, x=np.arange(100.0)).cycles == 112
+    assert _cycles(outputs["code-25"], r"in_six +([\d,]+)") == 4_586
+    assert (_in_six(_PrefixFrom), _in_six(_PrefixByMaximum)) == (3_368, 2_762)

@@ -89,7 +89,7 @@ def rows_on_a_tile(outputs: dict[str, str]) -> None:
 
 
 def most_of_the_second_round(outputs: dict[str, str]) -> None:
-    """A split saves most of that second round and most of the exchange, but no more."""
+    """A split saves most of that second round and a part of the exchange, but no more."""
     whole, split = (_numbers(row)[1] for row in outputs["code-32"].splitlines()[:2])
     second_round, exchange = 6 * 2_012, 1_000
     assert 0.5 < (whole - split) / (second_round + exchange) < 1
