@@ -309,7 +309,7 @@ RECIPES = (DOCS / "recipes.md").read_text(encoding="utf-8").split("\n## ")[1:]
 def test_a_recipe_is_one_screen_and_names_files_that_exist(recipe: str) -> None:
     """`NN` is a lesson's number, and what is called NAME is the reader's own."""
     named = re.findall(r"\b(?:ipu_teach|tests|docs|notebooks)/[\w./*-]+|README\.md", recipe)
-    assert len(recipe.splitlines()) <= 35 and len({*named}) >= 5 and "*Tried " in recipe
+    assert len(recipe.splitlines()) <= 35 and len({*named}) >= 5 and "*We tried " in recipe
     for name in named:
         assert any(ROOT.glob(name.rstrip(".").replace("NN", "01").replace("NAME", "*"))), name
 
