@@ -18,25 +18,25 @@ import ipu_teach
 PAGE = Path(__file__).with_name("poplar.md")
 HEAD = """# Poplar's names and ours
 
-This page lists the names of Poplar, and for each of them the name in this kit and the differences.
-Start with [coming-from-poplar.md](coming-from-poplar.md); the names of the libraries are in
+This page lists the names of Poplar. For each of them it has the name in this kit and the
+differences. Start with [coming-from-poplar.md](coming-from-poplar.md). The names of PopLibs are in
 [poplibs.md](poplibs.md).
 
 * Names are Poplar's in snake_case. Enums and dtypes keep their spelling. A getter without arguments
   is a property.
-* Python names begin below `ipu_teach`, so `program.Copy` in the table means
+* Python names are relative to `ipu_teach`. For example, `program.Copy` in the table means
   `from ipu_teach.program import Copy`.
-* If the last column is empty, you will notice no difference. Otherwise, the name in the second
-  column is the subject of each of its statements.
-* If the kit does not have a name, the second column says "not here", and the last one says what to
-  use instead.
+* If the last column is empty, you will notice no difference. Otherwise, the statements in the last
+  column are about the name in the second column.
+* If the kit does not have a name, the second column says "not here", and the last column says what
+  to use instead.
 
 `docs/make_poplar_table.py` makes this page.
 """
 LIBRARIES_PAGE = Path(__file__).with_name("poplibs.md")
 LIBRARIES_HEAD = """# PopLibs' functions and ours
 
-This page lists the functions of PopLibs, and for each of them the function in this kit and the
+This page lists the functions of PopLibs. For each of them it has the function in this kit and the
 differences.
 
 Names are PopLibs' in snake_case. `poplibs.popops.add` in the table means
@@ -51,12 +51,12 @@ These differences from PopLibs apply to all functions:
 * Options are a dict with PopLibs' names, or with the same names in snake_case, as in
   `options={"accumType.interTile": "half"}`. An option that the call does not know is an error that
   names the option that you may have meant. Some options choose between implementations. If the kit
-  has only one of them, it accepts the option without any effect.
+  has only one implementation, it accepts the option without any effect.
 * Where C++ requires a constant tensor, you may pass a number.
-* Integers wrap around.
+* Integers that overflow wrap around.
 * A HALF result is the exact result, rounded once. Sums of HALF are accumulated in FLOAT.
-* Cycles are those of PopLibs' estimators, as far as they are published. The docstring of a
-  vertex mentions a figure that is an assumption.
+* Cycles are those of PopLibs' estimators, if they are published. If the cycles of a vertex are an
+  assumption, the docstring of the vertex says so.
 
 If the kit does not have a function, the second column says "not here", and the last one says what
 to use instead. `docs/make_poplar_table.py` makes this page from the modules in `docs/poplibs_rows`.

@@ -80,9 +80,13 @@ EMBEDDINGS = (
     (100_000, 200, 1_440, (77_080, 154_767), (71_448, 155_289)),
     (100_000, 200, 11_520, (161_452, 1_154_069), (145_112, 1_151_828)),
 )
-PLANS = "PopLibs' plan is not published; ours is the cheapest by its estimates of vertices"
+PLANS = (
+    "PopLibs' plan is not published; the kit's plan is the cheapest by PopLibs' "
+    "estimates of vertices"
+)
 PIECES = (
-    "a column's rows lie on each tile in pieces of 4 halves, which ours first puts side by side, "
+    "on each tile, the rows of a column are in pieces of 4 halves, and the kit first "
+    "makes them contiguous, "
     "1,854 cycles"
 )
 TWICE = (

@@ -226,7 +226,7 @@ def _memory_rates() -> list[Row]:
             6,
             modelled=ipu1.num_worker_contexts,
             tolerance=0,
-            why="what a worker loads is there at its next turn",
+            why="data that a worker loads is available at its next instruction",
         ),
         CITADEL.row(
             "GC2: memory bandwidth, reads (TB/s)",
@@ -240,7 +240,8 @@ def _memory_rates() -> list[Row]:
             45,
             modelled=memory_rate(ipu1, 12) / 1e12,
             tolerance=0.05,
-            why="a nominal figure, perhaps for another clock; ours is for 1.6 GHz",
+            why="a nominal figure, perhaps for another clock frequency; the modelled "
+            "figure is for 1.6 GHz",
         ),
         BLAKE.row(
             "GC200: memory bandwidth (TB/s)",
@@ -288,17 +289,17 @@ UNMODELLED = [
     ).unmodelled(
         "C2 board, one IPU: sync of a float stencil (cycles)",
         117,
-        "how many syncs the figure counts is not stated",
+        "the source does not say how many syncs the figure includes",
     ),
     MEASURED.unmodelled(
         "Citadel: slow-down of the exchange under load (%)",
         24,
-        "the pattern that was measured is not described where we could read it",
+        "the sources that we could read do not describe the measured pattern",
     ),
     Source(SILICON, "BabelStream, pull request 70").unmodelled(
         "BabelStream: largest array on one GC2 (elements)",
         16_185_000,
-        "what lies beside the three arrays on a tile is not known",
+        "it is not known what else is on a tile next to the three arrays",
     ),
     MEASURED.unmodelled(
         "random numbers, GC2 against a V100 (times)",

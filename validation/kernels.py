@@ -245,7 +245,8 @@ def _transforms() -> list[Row]:
         return num_vectors * 28 / cycles
 
     register_reason = (
-        "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
+        "the chip's compiler keeps a part of the matrix in registers; the model loads "
+        "this part for every vector"
     )
     return [
         EXPLORER.row(
@@ -278,7 +279,10 @@ def _triads() -> list[Row]:
     elements_per_second = (
         6 * num_elements / triad_cycles * chip.num_tiles * chip.tile_clock_frequency
     )
-    pipeline_reason = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
+    pipeline_reason = (
+        "two loads, a store and f32v2axpy in one cycle; the model reaches "
+        "this limit except for the start of the vertex"
+    )
     return [
         SIMEHAA.row(
             "triad, GC200, assembly (TFLOP/s)",

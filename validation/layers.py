@@ -32,14 +32,19 @@ from validation.row import PROGRAMS, TOLERANCES, Row
 LayerLine = dict[str, str]  # A line of `layers.csv`: the text in each column.
 FIELDS = ("stride", "lower", "upper")
 PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
-PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
+PRODUCTS = (
+    "the modelled cycles are those of the products only, without PopLibs' "
+    "rearrangements and its update of the weights"
+)
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
 LEARNING_RATE = 0.5  # The learning rate in PopLibs' tool.
 # The kinds of layers for which the model does not reproduce the figures, each with the reason.
 KNOWN_NOT_TO_HOLD = {
-    "depthwise": "PopLibs takes ConvPartialVerticalMac (poplin/ConvPlan.cpp), ours are products",
-    "small": "PopLibs plans the three passes together (poplin/ConvPlan.cpp), ours are apart",
+    "depthwise": "PopLibs uses ConvPartialVerticalMac (poplin/ConvPlan.cpp), and the kit "
+    "uses products",
+    "small": "PopLibs plans the three passes together (poplin/ConvPlan.cpp), and the kit "
+    "plans each pass by itself",
 }
 # The name of a layer that fits on no tile, because its input gradient has patches of 100,000
 # elements.

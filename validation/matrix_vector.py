@@ -40,7 +40,7 @@ def planner() -> list[Row]:
             143,
             modelled=best.exchange,
             tolerance=0,
-            why="fixed exchange_bytes_per_cycle: only 4 gives it",
+            why="this figure fixed exchange_bytes_per_cycle: only the value 4 gives it",
             calibrates=True,
         ),
         source.row(
@@ -89,14 +89,14 @@ def _phases(report: Report) -> list[Row]:
             3_801.8,
             modelled=float(report.compute_cycles_per_tile.mean()),
             tolerance=0.005,
-            why="which vertex goes to which worker is not documented",
+            why="it is not documented which worker runs which vertex",
         ),
         ON_MODEL.row(
             f"compute excluding idle threads ({UNIT})",
             3_717.6,
             modelled=float(report.active_cycles_per_tile.mean()),
             tolerance=0.001,
-            why="a vertex or two more on some tiles than in the tutorial",
+            why="some tiles have one or two vertices more than in the tutorial",
         ),
         ON_MODEL.row(
             f"exchange ({UNIT})",
@@ -177,8 +177,8 @@ def on_the_chip() -> list[Row]:
             modelled=float(report.compute_cycles_per_tile.mean()),
             tolerance=0.05,
             why=(
-                "counted from the loop: two loads, a product and a sum an element; what surrounds "
-                "the compiler's loop is guessed"
+                "counted from the loop: two loads, a product and a sum for each element; "
+                "the work before and after the compiler's loop is a guess"
             ),
         ),
         CHIP.row(
@@ -192,11 +192,12 @@ def on_the_chip() -> list[Row]:
         CHIP.unmodelled(
             f"sync ({UNIT})",
             135_849.6,
-            "the tiles wait for the host, of which the kit has no model",
+            "the tiles wait for the host, and the kit has no model of the host",
         ),
         CHIP.unmodelled(
             "total (cycles)",
             25_444_984,
-            "nine tenths are the host's preparation of the streams, of which the kit has no model",
+            "nine tenths of the time are the host's preparation of the streams, and the "
+            "kit has no model of it",
         ),
     ]

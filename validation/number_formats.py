@@ -130,7 +130,7 @@ def generators() -> list[Row]:
             128,
             modelled=_agreeing(generator.advance(start, 2**64), jumped),
             tolerance=0,
-            why="our jump raises a matrix to that power instead",
+            why="the kit raises a matrix to this power instead",
         ),
         VIGNA.row(
             "xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)",

@@ -56,7 +56,7 @@ def transfers() -> list[Row]:
     """Return the row for overlapped transfers: in how many rounds of a loop they overlap."""
     name = f"a loop of {ROUNDS} rounds with I/O tiles: rounds whose transfers overlap"
     published = "graphcore/examples, PopXL tutorial 6, overlapped I/O: N - 2 of N"
-    why = "the first round has nothing to store yet, and the last nothing more to load"
+    why = "the first round stores nothing, and the last round loads nothing"
     return [
         Row(name, MODEL, published, published=ROUNDS - 2, modelled=rounds(), tolerance=0, why=why)
     ]

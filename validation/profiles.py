@@ -26,7 +26,7 @@ TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, scre
 LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_profiling, README")
 ROUNDED = "printed with two or three digits"
 # The reason why figures of a product are not modelled, and the kit's own figure.
-PLAN = "PopLibs' plan of the products is not published; ours comes to {:,} "
+PLAN = "PopLibs' plan of the products is not published; the kit's plan has {:,} "
 
 
 def halos() -> list[Row]:
@@ -73,7 +73,8 @@ def halos() -> list[Row]:
             21_010,
             modelled=report.total_cycles,
             tolerance=0.02,
-            why="what the exchange lacks; the sync, 16 % of it, fixed a constant",
+            why="the model of the exchange is incomplete; the sync is 16 % of the "
+            "figure, and fixed a constant",
         ),
         *_zeroing(),
     ]
@@ -82,8 +83,8 @@ def halos() -> list[Row]:
 def _zeroing() -> list[Row]:
     """Return the rows of the vertices of the halo exchange that write zeros."""
     reason = (
-        "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
-        "of 2023"
+        "in 2020, the year of the profile, zeroing had an estimator of its own; the kit "
+        "uses the estimator of PopLibs' Fill of 2023"
     )
     return [
         LBM.row(
@@ -171,8 +172,8 @@ def _work_of_products(report: Report) -> list[Row]:
             34_655,
             modelled=report.total_cycles,
             tolerance=0.15,
-            why="PopLibs' plan is not published: ours computes less, exchanges more, and has no "
-            "compute sets that rearrange",
+            why="PopLibs' plan is not published: the kit's plan computes less, exchanges "
+            "more, and has no compute sets that rearrange",
         ),
         TUT4.unmodelled(
             "product m4 (cycles of all tiles)",
@@ -200,23 +201,24 @@ def _memory_of_products(report: Report) -> list[Row]:
         TUT4.unmodelled(
             "variables (bytes)",
             6_624_000,
-            PLAN.format(categories["Variables"]) + "bytes, as it holds more partial sums",
+            PLAN.format(categories["Variables"]) + "bytes, because it stores more partial sums",
         ),
         TUT4.unmodelled(
             "all memory but gaps (bytes)",
             59_894_241,
-            PLAN.format(sum(categories.values())) + "bytes, as it holds more partial sums",
+            PLAN.format(sum(categories.values())) + "bytes, because it stores more partial sums",
         ),
         TUT4.unmodelled(
             "all memory with gaps (bytes)",
             307_309_104,
-            "Poplar reserves parts of memory for some data, which leaves gaps; ours lie between "
+            "Poplar reserves parts of memory for some data, which leaves gaps; the kit "
+            "has gaps only between "
             f"variables: {gaps:,}",
         ),
         TUT4.unmodelled(
             "non-interleaved memory (bytes)",
             50_934_241,
-            PLAN.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
+            PLAN.format(regions["Non-interleaved"]) + "bytes in this memory, which is all its data",
         ),
         TUT4.unmodelled(
             "interleaved memory (bytes)",
@@ -230,7 +232,8 @@ def _memory_of_products(report: Report) -> list[Row]:
         TUT4.unmodelled(
             "constants (bytes)",
             99_000,
-            f"what they are is not published; ours comes to {categories['Constants']:,} bytes",
+            "it is not published which constants these are; "
+            f"the kit has {categories['Constants']:,} bytes",
         ),
         TUT4.unmodelled(
             "tiles that are used", 1_400, PLAN.format(tiles_in_use) + "tiles with vertices"
@@ -246,7 +249,7 @@ def _memory_of_products(report: Report) -> list[Row]:
 def _control_data(report: Report) -> list[Row]:
     """Return the rows of the data that is always live and belongs to no tensor of the program."""
     pointer_reason = (
-        "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
+        "Poplar packs the fields of a vertex in its own way; the kit stores edge pointers, "
         f"{report.memory.by_category()['Edge pointers']:,} bytes"
     )
     return [
@@ -260,7 +263,7 @@ def _control_data(report: Report) -> list[Row]:
                 "hostExchangePacketHeader",
                 12.1,
                 "kB",
-                "ours begins and ends without the host: no matrix is streamed",
+                "the kit's program begins and ends without the host, because it streams no matrix",
             ),
             ("copyDescriptor", 3.1, "kB", "the kit's copies have none"),
             ("controlId", 8, "bytes", "the kit has none: its host knows which program runs"),
@@ -310,7 +313,7 @@ def two_operations() -> list[Row]:
         source.unmodelled(
             "middle of a StreamCopy (cycles)",
             1_513,
-            "the host's latency is not modelled, its rate is",
+            "the model has the host's rate, but not its latency",
         ),
     ]
 
@@ -371,8 +374,8 @@ def buffers() -> list[Row]:
         (", flushed: parts of other stream copies", 6),
     )
     reason = (
-        "blocks follow from the steps of a run here: nothing is recorded besides, so no buffer "
-        "fills and none is flushed"
+        "the kit computes blocks from the steps of a run: it records nothing else, so no "
+        "buffer is filled or flushed"
     )
     return [
         LIGHT.row(

@@ -24,8 +24,8 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 # The reason why cycles of an exchange differ from those of a published profile.
 UNPUBLISHED_SCHEDULE = (
-    "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
-    "between senders"
+    "Poplar's schedule of sends is not published; the model has a perfect schedule, "
+    "without collisions between senders"
 )
 
 

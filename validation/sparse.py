@@ -31,12 +31,12 @@ COLUMNS = 64, 256, 1024, 4096, 8192
 PUBLISHED = ((HALF, 16, 4.9, 1.9), (HALF, 1, 0.7, 0.4), (FLOAT, 16, 5.6, 3.8), (FLOAT, 1, 1.4, 0.9))
 FASTER = (
     "the plan's cost is PopLibs' own model, whose source says that its estimate of reductions is "
-    "off; the chip has real patterns, and exchanges that two tiles of a bus hold up"
+    "off; on the chip, patterns are real, and two tiles that share a bus delay exchanges"
 )
 STEPS = (
-    "PopLibs' vertices on our cut, at n = {:,}; buckets go round {} times for a drawn pattern. Its "
-    "own partitions have subgroups that are looked through, and sums exchanged in each phase, for "
-    "which the kit has no formula"
+    "PopLibs' vertices with the kit's partition, at n = {:,}; for a random pattern, the "
+    "buckets are passed on {} times. PopLibs' own partitions search subgroups and "
+    "exchange sums in each phase, and the kit has no formula for this"
 )
 
 
@@ -119,7 +119,10 @@ def rows() -> list[Row]:
         rows_built.append(
             SOURCE.row(name, dynamic, modelled=ratio, tolerance=within, why=why, explained=True)
         )
-    read = "read off the chart, where sparse overtakes dense"
+    read = (
+        "read from the chart, at the point where the sparse product becomes faster "
+        "than the dense one"
+    )
     halves = [1 / 2**i for i in range(2, 7)]
     name = "HALF, the largest of 1/4, 1/8 … 1/64 at which static single values overtake dense"
     won = max(d for d in halves if static_ratio(4096, 1, d, HALF) > 1)
@@ -136,9 +139,10 @@ def rows() -> list[Row]:
     ]
     near = sum(0.5 <= r <= 2 for r in fit)
     why = (
-        f"the fit holds within a factor of two, its authors say; so it does for {near} of our "
-        f"{len(fit)} cases, from {min(fit):.2f} to {max(fit):.2f} times the fit: no plan of ours "
-        "meets what makes the chip slower at high densities"
+        f"the authors say that their fit is right within a factor of two; this is true "
+        f"for {near} of our "
+        f"{len(fit)} cases, from {min(fit):.2f} to {max(fit):.2f} times the fit. The "
+        "model does not include what makes the chip slower at high densities"
     )
     name = "HALF, static: speed-up over 0.0013 m^0.59 d^-0.54 b^0.5, the median of m, d and b"
     rows_built.append(

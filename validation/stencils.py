@@ -54,8 +54,8 @@ def halos() -> list[Row]:
         report.sync_cycles_per_tile,
     )
     schedule_reason = (
-        "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
-        "between senders"
+        "Poplar's schedule of sends is not published; the model has a perfect schedule, "
+        "without collisions between senders"
     )
     sync_reason = (
         "a handful of steps, each with the sync that the halo exchange above fixed, and waiting"
@@ -79,7 +79,7 @@ def halos() -> list[Row]:
         )
     ]
     in_sequence = (
-        "Poplar runs many of its copies one after the other, by a rule that is not published"
+        "Poplar runs many of these copies one after another, and its rule for this is not published"
     )
     return rows + [
         LBM.unmodelled(f"halo exchange, {name}, ipu1 model: total (cycles)", published, in_sequence)
@@ -108,7 +108,8 @@ def copies() -> list[Row]:
         reason = (
             FIXED
             if "column" in name
-            else "by the constants that the columns fixed; what it moves is our guess"
+            else "computed with the constants that the rows for columns fixed; the data "
+            "that it moves is our guess"
         )
         subject = f"poplar_rt::{name}, ipu1 model (worker cycles)"
         rows.append(
@@ -175,7 +176,8 @@ def blurs() -> list[Row]:
             1_173,
             modelled=cost.exchange_duration,
             tolerance=WITHIN,
-            why="how the image was cut into blocks is not published; ours are nearly square",
+            why="it is not published how the image was divided into blocks; the blocks "
+            "of the kit are nearly square",
         )
     )
     return rows

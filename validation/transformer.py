@@ -40,8 +40,8 @@ def products() -> list[Row]:
             shape = (f"{groups} x " if groups > 1 else "") + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
             blocks = plan.group_blocks, plan.row_blocks, plan.inner_blocks, plan.column_blocks
             why = (
-                "PopLibs' plan is not published; ours has {} x {} x {} x {} blocks of groups, "
-                "rows, inner and columns"
+                "PopLibs' plan is not published; the kit's plan has {} x {} x {} x {} blocks "
+                "of groups, rows, inner and columns"
             )
             name_of = (
                 f"transformer, {name}, {shape} {'half' if dtype is HALF else 'F143'}: multiplying "
