@@ -979,8 +979,7 @@ def all_reduce(graph, parts, program):
 # why:  at this n, the first method is not faster yet.
 # next: return the next whole number.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, 1000 * more // less)
+    return max(0, 1000 * (one[0] - other[0]) // (other[1] - one[1]))
 
 
 # %% 10.6: rounded down, and below 0
@@ -1002,8 +1001,7 @@ def from_where(one, other):
 #   method is not faster there.
 # next: round down, and add 1.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, -(-1000 * more // less))
+    return max(0, -(1000 * (other[0] - one[0]) // (other[1] - one[1])))
 
 
 # %% 10.6: in thousands
@@ -1011,8 +1009,7 @@ def from_where(one, other):
 # why:  this is n in thousands of numbers.
 # next: multiply by 1,000: the second value of a pair is the cost of 1,000 numbers.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, more // less + 1)
+    return max(0, (one[0] - other[0]) // (other[1] - one[1]) + 1)
 
 
 # %% 10.6: in thousands, and below 0
@@ -1020,8 +1017,7 @@ def from_where(one, other):
 # next: multiply by 1,000, since the second value of a pair is the cost of 1,000 numbers, and return
 #   at least 0.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return more // less + 1
+    return (one[0] - other[0]) // (other[1] - one[1]) + 1
 
 
 # %% 10.6: below 0
@@ -1029,8 +1025,7 @@ def from_where(one, other):
 # why:  if the first method is always faster, this is negative, but n is at least 0.
 # next: return max(0, …).
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return 1000 * more // less + 1
+    return 1000 * (one[0] - other[0]) // (other[1] - one[1]) + 1
 
 
 # %% 10.6: the fixed part alone
@@ -1053,8 +1048,7 @@ def from_where(one, other):
 # why:  this is not a whole number, but n must be one.
 # next: round down, and add 1.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, 1000 * more / less)
+    return max(0, 1000 * (one[0] - other[0]) / (other[1] - one[1]))
 
 
 # %% 10.7: each for itself

@@ -100,7 +100,7 @@ def not_even_twice(outputs: dict[str, str]) -> None:
 
 
 def the_link_is_the_rest(outputs: dict[str, str]) -> None:
-    """30 times 26,068, which is 782,040, in `why`: the time in which these steps use the link"""
+    """`why` shows 26,068 cycles on the link for each of these steps, so 782,040 for all of them."""
     assert "host exchange is 26,068 of them" in outputs["asked-as-in-06"]
     assert 30 * 26068 == 782040
 
