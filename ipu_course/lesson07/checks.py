@@ -886,7 +886,7 @@ def _bytes(answer: Callable[..., Program]) -> Passed:
         advice = "fetch the batch once, as UNSIGNED_CHAR, and convert it on the tiles."
         raise NotYet(
             fault,
-            f"{number(worst)} B per pixel from the host",
+            f"the program fetches {number(worst)} bytes per pixel from the host",
             why=why,
             next_step=advice,
             bars=bars,
@@ -1084,7 +1084,7 @@ def _read_ahead(answer: Feeds) -> Passed:
         f"{counted(wide, 'transfer')} may be ready ahead, but a read takes {worst[2]} steps: the "
         "ready batches run out."
     )
-    advice = "make buffering_depth at least as large as reader.steps."
+    advice = "work out how many batches the device uses during a read, and make the buffer as deep."
     if has_default_prefetch:
         why = "the callback has no prefetch, so the device waits for each batch."
         advice = "write a method prefetch(self, array)."

@@ -258,7 +258,7 @@ def loss_gradients(images, labels, weights, bias):
 
 # %% 07.1: the right digit alone turned round
 # why:  the sign is wrong at the right digit. The error there is p - 1, which is negative.
-# next: write errors[np.arange(len(labels)), labels] -= 1.
+# next: subtract 1 at the right digit of each image.
 def loss_gradients(images, labels, weights, bias):
     scores = images @ weights + bias
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -270,7 +270,7 @@ def loss_gradients(images, labels, weights, bias):
 
 # %% 07.1: labels taken off all scores
 # why:  the label itself is subtracted from all ten errors of an image.
-# next: subtract 1 only at the right digit: errors[np.arange(len(labels)), labels] -= 1.
+# next: subtract 1 only at the right digit of each image.
 def loss_gradients(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
     p = p / p.sum(axis=1, keepdims=True) - labels[:, None]

@@ -185,7 +185,7 @@ def patches(x, k, stride=1):
 # %% 07b.1: one window too few
 # clause: a row for each window
 # why:  the last window of each row and column is missing.
-# next: use (size - k) // stride + 1 windows in each dimension.
+# next: count the windows of each dimension with windows(size, k, stride, 0).
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = (rows - k) // stride, (columns - k) // stride
@@ -200,7 +200,7 @@ def patches(x, k, stride=1):
 # %% 07b.1: the positions divided by the stride
 # why:  the positions for a stride of 1 are divided by the stride, rounded down. The last window is
 #   missing where they do not come out even.
-# next: use (size - k) // stride + 1: the first window, and one more for each step.
+# next: count the windows of each dimension with windows(size, k, stride, 0).
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
     down, across = (rows - k + 1) // stride, (columns - k + 1) // stride
@@ -596,7 +596,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.3: on another tile
-# clause: The check measures the cycles of a layer of 32 channels on 512 tiles
+# clause: The check measures the cycles of a smaller layer on 512 tiles
 # not yet: are on tile 256
 def padded(graph, x, p):
     for axis in (1, 2):
@@ -773,6 +773,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: a share of the window for each
+# clause: Compute the backward pass of a pooling in plain numpy
 # why:  the gradient is divided by k * k, the size of the window, but only the largest elements
 #   share it.
 # next: divide by the number of elements that equal the largest.
@@ -962,7 +963,7 @@ def busy(places, ins, outs, groups):
 # %% 07b.5: the share of all groups, divided
 # why:  this is the share for all groups together, divided by the groups, but each group fills its
 #   own panels.
-# next: compute the share of one group: deep = places * ins // groups, wide = outs // groups.
+# next: compute the share of one group, from its own depth and width.
 def busy(places, ins, outs, groups):
     k, n = places * ins, outs
     return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16)) / groups
@@ -970,7 +971,7 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: outs of all groups
 # why:  the width has the outs of all groups, but the depth has the ins of one group.
-# next: use the width outs // groups.
+# next: use only the output channels of one group as the width.
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs
     return k * n / ((-(-k // 16) * 16) * (-(-n // 16) * 16))
@@ -1013,7 +1014,7 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: the kernel in the width
 # why:  the positions of the kernel are part of the width here, but they belong to the depth.
-# next: use the depth places * ins // groups and the width outs // groups.
+# next: count the positions of the kernel in the depth, and only output channels in the width.
 def busy(places, ins, outs, groups):
     k, n = ins // groups, places * outs // groups
     return k * n / (16 * -(-k // 16) * 16 * -(-n // 16))
@@ -1367,7 +1368,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: divided by its own samples
 # clause: over **all samples
 # why:  the sums of all replicas are divided by the number of samples of one replica.
-# next: divide by replicas * x.shape[0].
+# next: divide by the number of samples of all replicas together.
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1381,7 +1382,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: divided by the replicas
 # why:  the sums are divided by the number of replicas, but each replica has x.shape[0] samples.
-# next: divide by replicas * x.shape[0].
+# next: divide by the number of samples of all replicas together.
 def statistics(graph, x, replicas, together, program):
     squared = popops.square(graph, x, program)
     total = together(popops.reduce(graph, x, [0], program), program)
@@ -1423,7 +1424,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: one less than there are
 # why:  the variance is divided by the number of samples minus 1, but it should be divided by all
 #   samples.
-# next: divide by replicas * x.shape[0].
+# next: divide by the number of samples of all replicas together.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)

@@ -122,7 +122,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: before it is computed, too
-# clause: before it is computed again
+# clause: no step in between computes it again
 # why:  this counts every input that a later step reads, even if a step computes it in between.
 # next: before you go to the step before it, remove the input that a forward or recompute step
 #   computes.
@@ -262,7 +262,7 @@ def price(layers, every):
 # %% 08.2: the last segment again
 # why:  the second number includes the last segment, but its inputs are still in memory when the
 #   backward pass begins.
-# next: count `every - 1` layers in each of the other `layers // every - 1` segments.
+# next: count the discarded inputs of all segments but the last.
 def price(layers, every):
     return layers // every + every - 1, layers - layers // every
 
@@ -270,7 +270,7 @@ def price(layers, every):
 # %% 08.2: the kept ones alone
 # why:  the first number has only the saved inputs, but all inputs of one segment are in memory,
 #   too.
-# next: add the other every - 1 inputs of one segment.
+# next: add the other inputs of one segment.
 def price(layers, every):
     return layers // every, (layers // every - 1) * (every - 1)
 
@@ -288,7 +288,7 @@ def price(layers, every):
 # clause: how many layers are recomputed
 # why:  the second number counts all layers of a segment, but its last layer computes the next saved
 #   input, so it is not recomputed.
-# next: count `every - 1` layers for each segment: one for each discarded input.
+# next: count one layer for each discarded input.
 def price(layers, every):
     return layers // every + every - 1, layers - every
 
@@ -296,7 +296,7 @@ def price(layers, every):
 # %% 08.2: from the kept one for each
 # why:  this recomputes the segment again for each discarded input, but one recomputation computes
 #   all of them.
-# next: count `every - 1` layers for each segment.
+# next: count each discarded input once.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, (segments - 1) * every * (every - 1) // 2
@@ -313,7 +313,7 @@ def price(layers, every):
 # %% 08.2: nothing subtracted for the first of a segment
 # why:  the first input of a segment is saved, but the first number counts it twice, and the second
 #   number recomputes one layer too many in each segment.
-# next: use every - 1 in both numbers.
+# next: write down the inputs of four layers with every second one saved, and count each input once.
 def price(layers, every):
     return layers // every + every, (layers // every - 1) * every
 
@@ -321,7 +321,7 @@ def price(layers, every):
 # %% 08.2: the kept one counted twice, and the last segment again
 # why:  the first number counts the first input of the segment twice, and the second number includes
 #   the last segment, which is still in memory.
-# next: use every - 1 in both numbers, and one segment less in the second one.
+# next: count each saved input once, and leave out the last segment in the second number.
 def price(layers, every):
     return layers // every + every, layers - layers // every
 
@@ -329,7 +329,7 @@ def price(layers, every):
 # %% 08.2: every layer again
 # why:  the second number counts all layers, but the last segment and the last layer of each other
 #   segment are not recomputed.
-# next: count `every - 1` layers in each of the other `layers // every - 1` segments.
+# next: count the discarded inputs of all segments but the last.
 def price(layers, every):
     return layers // every + every - 1, layers
 
@@ -359,7 +359,7 @@ def price(layers, every):
 
 # %% 08.2: two too few
 # why:  the first input of the segment is subtracted twice.
-# next: return layers // every + every - 1 as the first number.
+# next: subtract it once: it is both a saved input and an input of the segment.
 def price(layers, every):
     segments = layers // every
     return segments + every - 2, (segments - 1) * (every - 1)
@@ -368,7 +368,7 @@ def price(layers, every):
 # %% 08.2: one kept layer too many
 # why:  the second number subtracts the first layer of the last segment twice: it is a saved layer,
 #   too.
-# next: count `every - 1` layers in each of the other `layers // every - 1` segments.
+# next: count the discarded inputs of all segments but the last.
 def price(layers, every):
     segments = layers // every
     return segments + every - 1, layers - segments - every
@@ -413,7 +413,7 @@ def schedule(layers, keep):
 
 # %% 08.3: from the very first
 # why:  this recomputes from layer 0 on, although later inputs are saved.
-# next: begin to recompute at the segment's own saved layer, `start`.
+# next: begin to recompute at the segment's own saved layer.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -454,7 +454,7 @@ def schedule(layers, keep):
 # %% 08.3: forward through a segment
 # why:  within a segment, the backward steps go from its first layer to its last, but the gradient
 #   comes from the last layer.
-# next: add the backward steps in the order of reversed(range(start, end)).
+# next: add the backward steps of a segment from its last layer to its first.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -482,7 +482,7 @@ def schedule(layers, keep):
 # %% 08.3: as they come in keep
 # clause: An input is discarded
 # why:  the saved layers are taken in the order of `keep`, which need not be sorted.
-# next: use sorted(keep).
+# next: put the layers of `keep` into increasing order.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = [0, *(i for i in keep if i)]
@@ -496,7 +496,7 @@ def schedule(layers, keep):
 # %% 08.3: one too many
 # why:  the last layer of a segment is recomputed, too, but it computes the next saved input, which
 #   is not needed any more.
-# next: recompute only the layers `start` to `end - 2`: range(start, end - 1).
+# next: end with the layer that computes the last discarded input of the segment.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -509,7 +509,7 @@ def schedule(layers, keep):
 
 # %% 08.3: one too few
 # why:  the input of a segment's last layer is not recomputed.
-# next: recompute layer end - 2, too: it computes the input of layer end - 1.
+# next: recompute one layer more: the one that computes the input of the segment's last layer.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})

@@ -294,8 +294,8 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
             why = "only one layer's weights are in memory, but they are mapped to few tiles."
             advice = "spread the weights over the tiles: poputil.map_tensor_linearly(graph, w)."
         expected = (
-            f"the same number of bytes for {many} layers as for {few}, and less than for two "
-            "layers' weights"
+            f"the same number of bytes for {many} layers as for {few}, and fewer than the weights "
+            "of two layers"
         )
         raise NotYet(
             runs[many].trial.tried,

@@ -35,7 +35,7 @@ def all_gather(graph, shards, program):
 # clause: first all micro-batches of layer 0
 # why:  this puts all rows of a micro-batch side by side, but all rows of a layer should be side by
 #   side.
-# next: return layer * batches + batch.
+# next: write down the rows of layers 0, 1 and 2 for three micro-batches, and count them.
 def row_of(layer, batch, batches):
     return batch * batches + layer
 
@@ -43,7 +43,7 @@ def row_of(layer, batch, batches):
 # %% 09.w1: added up
 # clause: there are `batches` micro-batches
 # why:  each earlier layer has `batches` rows, but this skips only one row for it.
-# next: return layer * batches + batch.
+# next: write down the rows of layers 0, 1 and 2 for three micro-batches, and count them.
 def row_of(layer, batch, batches):
     return layer + batch
 
@@ -555,6 +555,7 @@ def by_turns(load, work, layers):
 
 
 # %% 09.w2: a turn for each layer
+# clause: Nothing is loaded while the last layer computes.
 # why:  this counts one phase too many: the last layer overlaps with no load.
 # next: add one load, then `layers - 1` phases of max(load, work), then the work of the last layer.
 def by_turns(load, work, layers):
@@ -570,7 +571,7 @@ def by_turns(load, work, layers):
 
 
 # %% 09.w2: each load as early as it can
-# clause: Each load after the first starts together with the previous layer.
+# clause: both start at the same time
 # why:  here both IPUs load at the start, and then each loads again as soon as its layer is done. In
 #   this exercise, each load after the first starts together with the previous layer.
 # next: count max(load, work) from the start of one layer to the start of the next.
@@ -811,7 +812,7 @@ def factor(load, work):
 # %% 09.4: always one more
 # clause: the smallest factor that hides
 # why:  if `load` is an exact multiple of `work`, this is one micro-batch too many.
-# next: use -(-load // work), which leaves a whole number unchanged.
+# next: round load / work up, so that a whole number stays unchanged.
 def factor(load, work):
     return load // work + 1
 
@@ -883,14 +884,14 @@ def shard_of(numbers, replicas):
 # clause: how many padding elements are there
 # why:  the length is right, but the second number should be the padding: the elements that have no
 #   number.
-# next: return length * replicas - numbers as the padding.
+# next: count the elements of all shards together, and subtract the numbers.
 def shard_of(numbers, replicas):
     return -(-numbers // replicas), numbers % replicas
 
 
 # %% 09.w3: one more, always
 # why:  if the numbers divide evenly, each shard is one element too long.
-# next: use -(-numbers // replicas), which leaves a whole number unchanged.
+# next: round numbers / replicas up, so that a whole number stays unchanged.
 def shard_of(numbers, replicas):
     held = numbers // replicas + 1
     return held, held * replicas - numbers
@@ -917,7 +918,7 @@ def shard_of(numbers, replicas):
 # %% 09.w3: the padding of one shard
 # clause: in all
 # why:  this is the padding if only one shard had padding, but several shards can have it.
-# next: return length * replicas - numbers as the padding.
+# next: count the elements of all shards together, and subtract the numbers.
 def shard_of(numbers, replicas):
     length = -(-numbers // replicas)
     return length, -numbers % length
@@ -926,7 +927,7 @@ def shard_of(numbers, replicas):
 # %% 09.w3: a length without its remainder
 # why:  length - numbers % length is the padding of one shard only, and it is `length`, not 0, if no
 #   shard needs padding.
-# next: return length * replicas - numbers as the padding.
+# next: count the elements of all shards together, and subtract the numbers.
 def shard_of(numbers, replicas):
     length = -(-numbers // replicas)
     return length, length - numbers % length
@@ -935,7 +936,7 @@ def shard_of(numbers, replicas):
 # %% 09.w3: as many as there are replicas
 # why:  if `numbers` is a multiple of `replicas`, this adds a padding of `replicas` elements, but no
 #   padding is needed.
-# next: return length * replicas - numbers as the padding.
+# next: count the elements of all shards together, and subtract the numbers.
 def shard_of(numbers, replicas):
     return -(-numbers // replicas), replicas - numbers % replicas
 

@@ -35,7 +35,7 @@ def send(program, sent, received):
 # %% 10.1: one tick too many
 # clause: from the first to the last tick in which a stage is busy
 # why:  the last tick has no busy stage.
-# next: return `batches + stages - 1` ticks, with numbers from 0.
+# next: end with the tick in which the last stage has the last micro-batch.
 def table(stages, batches):
     ticks = range(batches + stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
@@ -44,7 +44,7 @@ def table(stages, batches):
 # %% 10.1: no way down
 # why:  the table ends when the last micro-batch enters, but this one still has to go through the
 #   other stages.
-# next: return `batches + stages - 1` ticks.
+# next: end with the tick in which the last stage has the last micro-batch.
 def table(stages, batches):
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in range(batches)]
 
@@ -129,7 +129,8 @@ def table(stages, batches):
 
 # %% 10.1: as many ticks as steps of work
 # why:  this has `batches * stages` ticks, as if only one stage worked at a time.
-# next: return `batches + stages - 1` ticks, since the stages work at the same time.
+# next: end with the tick in which the last stage has the last micro-batch: the stages work at the
+#   same time.
 def table(stages, batches):
     ticks = range(batches * stages)
     return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
@@ -703,7 +704,7 @@ def stored(ticks, stages):
 # clause: Which chunk does a position send
 # why:  this counts up, but a position sends on the chunk from the position before it, so the number
 #   goes down.
-# next: return (place - k) % many.
+# next: write down the chunks that positions 0 and 1 send in rounds 0 to 2, on a ring of 4.
 def chunk_sent(place, k, many):
     return (place + k) % many
 
@@ -711,7 +712,7 @@ def chunk_sent(place, k, many):
 # %% 10.w2: not round
 # clause: position 0 comes after the last one
 # why:  this can return a negative number, but the chunk numbers wrap around.
-# next: return (place - k) % many.
+# next: write down the chunks that positions 0 and 1 send in rounds 0 to 2, on a ring of 4.
 def chunk_sent(place, k, many):
     return place - k
 
@@ -720,7 +721,7 @@ def chunk_sent(place, k, many):
 # clause: it sends the chunk that it received in the round before
 # why:  a position sends its own chunk only in round 0; later it sends the chunk that it has
 #   received.
-# next: return (place - k) % many.
+# next: write down the chunks that positions 0 and 1 send in rounds 0 to 2, on a ring of 4.
 def chunk_sent(place, k, many):
     return place
 
@@ -728,7 +729,7 @@ def chunk_sent(place, k, many):
 # %% 10.w2: one round late
 # clause: In round 0, the IPU at position p of the ring sends its chunk p.
 # why:  in round 0 position p should send chunk p, but here the number is off by 1.
-# next: return (place - k) % many.
+# next: write down the chunks that positions 0 and 1 send in rounds 0 to 2, on a ring of 4.
 def chunk_sent(place, k, many):
     return (place - k - 1) % many
 
@@ -736,7 +737,7 @@ def chunk_sent(place, k, many):
 # %% 10.w2: round once only
 # why:  this goes round the ring once only. In a later round the number is still negative, but the
 #   chunk numbers wrap around again.
-# next: return (place - k) % many.
+# next: write down the chunks that positions 0 and 1 send in rounds 0 to 2, on a ring of 4.
 def chunk_sent(place, k, many):
     return place - k if place >= k else place - k + many
 
@@ -976,10 +977,23 @@ def all_reduce(graph, parts, program):
 # %% 10.6: rounded down
 # clause: **fewer** cycles
 # why:  at this n, the first method is not faster yet.
-# next: return the next whole number: round down, and add 1.
+# next: return the next whole number.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, 1000 * more // less)
+    return max(0, 1000 * (one[0] - other[0]) // (other[1] - one[1]))
+
+
+# %% 10.6: rounded down, and below 0
+# why:  at this n, the first method is not faster yet; and n may not be negative.
+# next: return the next whole number, and at least 0.
+def from_where(one, other):
+    return 1000 * (one[0] - other[0]) // (other[1] - one[1])
+
+
+# %% 10.6: rounded up, and 1 added
+# why:  if both methods cost the same between two whole numbers, this returns one number too many.
+# next: round down before you add 1.
+def from_where(one, other):
+    return max(0, 1 - 1000 * (other[0] - one[0]) // (other[1] - one[1]))
 
 
 # %% 10.6: rounded up
@@ -987,8 +1001,7 @@ def from_where(one, other):
 #   method is not faster there.
 # next: round down, and add 1.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, -(-1000 * more // less))
+    return max(0, -(1000 * (other[0] - one[0]) // (other[1] - one[1])))
 
 
 # %% 10.6: in thousands
@@ -996,8 +1009,7 @@ def from_where(one, other):
 # why:  this is n in thousands of numbers.
 # next: multiply by 1,000: the second value of a pair is the cost of 1,000 numbers.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, more // less + 1)
+    return max(0, (one[0] - other[0]) // (other[1] - one[1]) + 1)
 
 
 # %% 10.6: in thousands, and below 0
@@ -1005,8 +1017,7 @@ def from_where(one, other):
 # next: multiply by 1,000, since the second value of a pair is the cost of 1,000 numbers, and return
 #   at least 0.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return more // less + 1
+    return (one[0] - other[0]) // (other[1] - one[1]) + 1
 
 
 # %% 10.6: below 0
@@ -1014,8 +1025,7 @@ def from_where(one, other):
 # why:  if the first method is always faster, this is negative, but n is at least 0.
 # next: return max(0, …).
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return 1000 * more // less + 1
+    return 1000 * (one[0] - other[0]) // (other[1] - one[1]) + 1
 
 
 # %% 10.6: the fixed part alone
@@ -1038,8 +1048,7 @@ def from_where(one, other):
 # why:  this is not a whole number, but n must be one.
 # next: round down, and add 1.
 def from_where(one, other):
-    more, less = one[0] - other[0], other[1] - one[1]
-    return max(0, 1000 * more / less)
+    return max(0, 1000 * (one[0] - other[0]) / (other[1] - one[1]))
 
 
 # %% 10.7: each for itself
@@ -1092,7 +1101,7 @@ def step(graph, w, x, t, rate, program):
 # %% 10.7: its own samples alone
 # clause: over all samples of all replicas
 # why:  the sum of all gradients is divided by the samples of one replica, so the step is too large.
-# next: divide by the samples of all replicas: graph.get_replication_factor() * x.shape[0].
+# next: divide by the number of samples of all replicas together.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1166,7 +1175,7 @@ def step(graph, w, x, t, rate, program):
 # %% 10.7: never divided
 # clause: rate times the mean gradient
 # why:  this uses the sum of the gradients, but the exercise asks for the mean over all samples.
-# next: divide by the samples of all replicas: graph.get_replication_factor() * x.shape[0].
+# next: divide by the number of samples of all replicas together.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -1193,7 +1202,7 @@ def step(graph, w, x, t, rate, program):
 # clause: rate times the mean gradient
 # why:  the gradient is divided by samples times outputs, but it should be divided by the samples
 #   only.
-# next: divide by the samples of all replicas: graph.get_replication_factor() * x.shape[0].
+# next: divide by the number of samples of all replicas together.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)

@@ -21,6 +21,18 @@ def only_the_host_steps_copy(outputs: dict[str, str]) -> None:
     assert differences[0] > 0 and differences[1:] == [0, 0]
 
 
+def the_copies_of_a_step(outputs: dict[str, str]) -> None:
+    """These have 5,760 bytes"""
+    total = re.search(r"(\d+) bytes live on all tiles, \['picture'\]", outputs["code-13"])
+    assert total is not None and int(total[1]) - 4 * 13 * 2000 == 5760
+
+
+def code_and_stacks_are_in_the_picture(outputs: dict[str, str]) -> None:
+    """The picture `show.liveness` counts 57,136 bytes as always live, and these are 6,000."""
+    assert "57,136 of them always live" in outputs["code-08"]
+    assert "\n6,000 bytes always live" in outputs["code-21"]
+
+
 def a_fifth_of_the_memory(outputs: dict[str, str]) -> None:
     """The fullest tile needs about a fifth of the memory now."""
     before, after = re.findall(r"needs most, ([\d,]+) bytes", outputs["code-29"])[:2]

@@ -97,3 +97,22 @@ def not_even_twice(outputs: dict[str, str]) -> None:
     epochs = _epochs(outputs)
     assert 1 < epochs[13, "FLOAT"][0] / epochs[1472, "FLOAT"][0] < 2
     assert round(1472 / 13) == 113
+
+
+def the_link_is_the_rest(outputs: dict[str, str]) -> None:
+    """`why` shows 26,068 cycles on the link for each of these steps, so 782,040 for all of them."""
+    assert "host exchange is 26,068 of them" in outputs["asked-as-in-06"]
+    assert 30 * 26068 == 782040
+
+
+def most_of_the_time_on_many_tiles(outputs: dict[str, str]) -> None:
+    """With bytes, they are 4.1 times as fast, instead of 2.6."""
+    epochs = _epochs(outputs)
+    assert epochs[1472, "FLOAT"][3] > epochs[1472, "FLOAT"][0] / 2
+    assert round(epochs[13, "bytes"][0] / epochs[1472, "bytes"][0], 1) == 2.6
+
+
+def eleven_waits(outputs: dict[str, str]) -> None:
+    """In 96 steps it waits 11 times, for 55 steps in total, and 55 / (96 + 55) is 36 %."""
+    assert "waiting 36% of the time" in outputs["code-59"]
+    assert round(100 * 55 / (96 + 55)) == 36

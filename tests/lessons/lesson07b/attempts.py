@@ -562,18 +562,6 @@ def padded(graph, x, p):
     return x
 
 
-# %% 07b.4: whole numbers for slopes
-# clause: Compute the backward pass of a pooling in plain numpy
-# not yet: x has whole numbers
-def pool_back(x, dy, k, stride):
-    dx = np.zeros_like(x)
-    for i, j in np.ndindex(*dy.shape):
-        part = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
-        top = x[part] == x[part].max()
-        dx[part] = dx[part] + top * dy[i, j] / top.sum()
-    return dx
-
-
 # %% 07b.7: a generator of both
 # not yet: return mean, variance
 def statistics(graph, x, replicas, together, program):

@@ -32,8 +32,27 @@ def fewer_than_half_as_many(outputs: dict[str, str]) -> None:
 
 
 def the_pooling_takes_most(outputs: dict[str, str]) -> None:
-    """The next cell shows which part of a step takes the most cycles: the backward pass of the pooling"""
-    assert "pool_input_gradient/SumPooling" in outputs["c61"] and "pieces" in outputs["c61"]
+    """The backward pass of the pooling takes more cycles than any other part, about a ninth of them."""
+    total, part = re.findall(r"([\d,]+) modelled cycles: ([\d,]+) of them", outputs["c61"])[0]
+    assert round(100 * whole(part) / whole(total)) == 11
+    assert "pool_input_gradient/SumPooling" in outputs["c61"]
+
+
+def small_pieces(outputs: dict[str, str]) -> None:
+    """Most of its time goes into moving small pieces of memory, of two FLOATs each on average."""
+    moving, pieces, size = re.findall(
+        r"([\d,]+) of them on moving ([\d,]+) pieces, ([\d,]+) bytes", outputs["c61"]
+    )[0]
+    (taken,) = re.findall(r"compute is ([\d,]+) of them", outputs["c61"])
+    assert whole(moving) > whole(taken) / 2 and round(whole(size) / whole(pieces) / 4) == 2
+
+
+def groups_of_64_cost_more(outputs: dict[str, str]) -> None:
+    """but there are four times as many multiplications, and they take 2.5 times the cycles of groups
+    of 16."""
+    rows = re.findall(r"^ +(\d+) +\d+% +([\d,]+) +([\d,]+)$", outputs["c34"], re.MULTILINE)
+    table = {int(n): [whole(x) for x in row] for n, *row in rows}
+    assert table[64][0] == 4 * table[16][0] and round(table[64][1] / table[16][1], 1) == 2.5
 
 
 def the_mean_is_too_small(outputs: dict[str, str]) -> None:

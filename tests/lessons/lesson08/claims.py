@@ -23,8 +23,8 @@ def backward_is_larger(outputs: dict[str, str]) -> None:
 
 
 def every_fourth_is_the_lowest(outputs: dict[str, str]) -> None:
-    """with every fourth input saved, at most 7 inputs are in memory. Saving more, or fewer, needs more
-    memory."""
+    """with every fourth input saved, at most 7 inputs are in memory. The other four spacings need
+    more memory."""
     rows = re.findall(r"every +(\d+): at most +(\d+)", outputs["code-20"])
     peaks = {int(every): int(peak) for every, peak in rows}
     assert peaks.pop(4) == 7 and min(peaks.values()) > 7 and {1, 2, 8, 16} == peaks.keys()

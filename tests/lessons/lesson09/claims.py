@@ -55,3 +55,17 @@ def alternating_takes_three_steps(outputs: dict[str, str]) -> None:
 def a_third_of_the_rate(outputs: dict[str, str]) -> None:
     """At a third of our transfer rate, what is the smallest factor that hides a load"""
     assert "a load of 12,138 cycles: factor 2" in outputs["code-35"]
+
+
+def sync_and_exchange_change_nothing(outputs: dict[str, str]) -> None:
+    """(Its sync and exchange take a few hundred cycles more, which changes nothing at these rates.)"""
+    loads = sorted(load for load, _ in _rows(outputs).values())
+    assert not any(6711 - 1000 < load < 6711 for load in loads)
+
+
+def a_quarter_with_shards(outputs: dict[str, str]) -> None:
+    """With shards, it is a quarter of that."""
+    shards, whole_state = re.findall(
+        r"([\d,]+) bytes to .*; ([\d,]+) if whole", outputs["code-45"]
+    )[0]
+    assert 4 * whole(shards) == whole(whole_state) == 4 * 2 * 52_000 * 4

@@ -42,3 +42,16 @@ def replicas_pay_with_many_samples(outputs: dict[str, str]) -> None:
     """That pays if the work is large compared with the communication."""
     rows = [whole_numbers(row) for row in re.findall(r"\d+ samples: .*", outputs["c53"])]
     assert [four < one for _, one, four in rows] == [False, False, False, True]
+
+
+def most_of_a_step_is_communication(outputs: dict[str, str]) -> None:
+    """On one replica, a step with 256 samples takes 3.7 times as long as a step with 32. On four
+    replicas it takes only 1.4 times as long"""
+    rows = [whole_numbers(row) for row in re.findall(r"\d+ samples: .*", outputs["c53"])]
+    (_, one_32, four_32), *_, (_, one_256, four_256) = rows
+    assert round(one_256 / one_32, 1) == 3.7 and round(four_256 / four_32, 1) == 1.4
+
+
+def seven_five_three_and_one(outputs: dict[str, str]) -> None:
+    """Your `stored` returned 7, 5, 3 and 1: it also counts the micro-batch at work."""
+    assert "grouped: stages hold [7, 5, 3, 1]" in outputs["c28"]
