@@ -17,16 +17,23 @@ import re
 import shutil
 import sys
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import MockFinder
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.nodes import make_refnode
 
 ROOT = Path(__file__).resolve().parents[2]
+if find_spec("torch") is None:
+    # The reference has the PyTorch front end, too, so a mock of torch serves the whole build.
+    sys.meta_path.insert(0, MockFinder(["torch"]))
+    import_module("torch").__version__ = "2.13"  # the oldest version that the front end accepts
 sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / "tests" / "lessons")]
 
 import names  # noqa: E402
@@ -56,7 +63,6 @@ CODE = {"url": "../_modules/{{path}}.html#{{fragment}}"}
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
 
 autodoc_typehints = "none"  # The docstrings have shapes, dtypes and units.
-autodoc_mock_imports = ["torch"]  # torch may not be installed.
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "not_here"}
 toc_object_entries_show_parents = "hide"
