@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from pathlib import Path
 
 import torch
 
@@ -12,7 +11,6 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import is_own, is_torchs
 from ipu_teach.graph.source import in_words
 
-_DISTRIBUTIONS = str(Path(torch.distributions.__file__).parent)
 _KEPT = (
     "keep all elements, and set the others to 0: torch.where(mask, x, 0). Divide their sum by "
     "mask.sum() for a mean, and write x = torch.where(mask, y, x) instead of x[mask] = y[mask]."
@@ -105,7 +103,7 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
 def _checked_distribution(error: Exception) -> str:
     """Return the class of the torch.distributions object that raised an error, or ""."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        is_inside = frame.f_code.co_filename.startswith(_DISTRIBUTIONS)
+        is_inside = frame.f_globals.get("__name__", "").startswith("torch.distributions.")
         if is_inside and isinstance(frame.f_locals.get("self"), torch.distributions.Distribution):
             return type(frame.f_locals["self"]).__name__
     return ""
