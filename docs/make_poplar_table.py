@@ -18,16 +18,16 @@ import ipu_teach
 PAGE = Path(__file__).with_name("poplar.md")
 HEAD = """# Poplar's names and ours
 
-This page lists the names of Poplar. For each of them it has the name in this kit and the
-differences. Start with [coming-from-poplar.md](coming-from-poplar.md). The names of PopLibs are in
+This page lists the names of Poplar. For each name it has the name in this kit and the differences.
+Start with [coming-from-poplar.md](coming-from-poplar.md). The names of PopLibs are in
 [poplibs.md](poplibs.md).
 
 * Names are Poplar's in snake_case. Enums and dtypes keep their spelling. A getter without arguments
   is a property.
 * Python names are relative to `ipu_teach`. For example, `program.Copy` in the table means
   `from ipu_teach.program import Copy`.
-* If the last column is empty, you will notice no difference. Otherwise, the statements in the last
-  column are about the name in the second column.
+* If the last column is empty, there is no difference. Otherwise, the last column describes how the
+  name in the second column differs from Poplar.
 * If the kit does not have a name, the second column says "not here", and the last column says what
   to use instead.
 
@@ -36,30 +36,30 @@ differences. Start with [coming-from-poplar.md](coming-from-poplar.md). The name
 LIBRARIES_PAGE = Path(__file__).with_name("poplibs.md")
 LIBRARIES_HEAD = """# PopLibs' functions and ours
 
-This page lists the functions of PopLibs. For each of them it has the function in this kit and the
+This page lists the functions of PopLibs. For each function it has the function in this kit and the
 differences.
 
 Names are PopLibs' in snake_case. `poplibs.popops.add` in the table means
 `from ipu_teach.poplibs import popops`, and then `popops.add`. Every call has the form
-`fn(graph, inputs…, prog, debug_context="name")`. It appends programs to the Sequence `prog`, and
-maps the tensors that it makes, but it runs nothing. In a profile, its compute sets have the name
-`debug_context`. Wrong arguments raise `PoplibsError` at the call.
+`fn(graph, inputs…, prog, debug_context="name")`. A call appends programs to the Sequence
+`prog`, and maps the tensors that it makes. A call runs nothing. In a profile, the compute sets of
+the call have the name `debug_context`. Wrong arguments raise `PoplibsError` at the call.
 
 These differences from PopLibs apply to all functions:
 
 * You do not have to load anything before the first call.
 * Options are a dict with PopLibs' names, or with the same names in snake_case, as in
-  `options={"accumType.interTile": "half"}`. An option that the call does not know is an error that
-  names the option that you may have meant. Some options choose between implementations. If the kit
-  has only one implementation, it accepts the option without any effect.
+  `options={"accumType.interTile": "half"}`. If you pass an unknown option, the error
+  suggests a similar option. Some options choose between implementations. If the kit has only one
+  implementation, such an option has no effect.
 * Where C++ requires a constant tensor, you may pass a number.
 * Integers that overflow wrap around.
 * A HALF result is the exact result, rounded once. Sums of HALF are accumulated in FLOAT.
-* Cycles are those of PopLibs' estimators, if they are published. If the cycles of a vertex are an
-  assumption, the docstring of the vertex says so.
+* The cycles of a vertex are those of PopLibs' estimator, if the estimator is published. If the
+  cycles of a vertex are an assumption, the docstring of the vertex says so.
 
-If the kit does not have a function, the second column says "not here", and the last one says what
-to use instead. `docs/make_poplar_table.py` makes this page from the modules in `docs/poplibs_rows`.
+If the kit does not have a function, the second column says "not here", and the last column says
+what to use instead. `docs/make_poplar_table.py` makes this page from the modules in `docs/poplibs_rows`.
 """
 
 

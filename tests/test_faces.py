@@ -210,7 +210,7 @@ def test_the_page_says_what_its_code_does(capsys: pytest.CaptureFixture[str]) ->
         (program,) = report.compilation.programs
         found = {
             "loss of the first batch": f"{losses[column][0]:.6f}",
-            "loss of the last": f"{losses[column][-1]:.6f}",
+            "loss of the last batch": f"{losses[column][-1]:.6f}",
             "compute sets of a step": str(sum(n.kind == "Execute" for n in program.leaves())),
             "modelled cycles of 40 steps": f"{report.total_cycles:,}",
         }
