@@ -29,7 +29,8 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Draws every frame of the middle of the run; returns milliseconds per frame.
+# A JavaScript function that draws every frame of the middle of the run, and returns the
+# milliseconds per frame.
 DRAW_ALL = """() => {
   const player = document.querySelector(".ipu-live").ipuPlayer;
   const begin = performance.now();

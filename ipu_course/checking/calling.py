@@ -153,7 +153,8 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     return None
 
 
-# Errors of calls whose argument has no items: (a pattern in the message, why, the next step).
+# For calls whose argument is empty: (pattern of the error message, why the call fails, what to do
+# next).
 OF_NOTHING = (
     (
         r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",

@@ -243,7 +243,8 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # On Windows, and before the handler is installed.
+    # On Windows, and before the handler is installed, Ctrl-C raises this exception.
+    except KeyboardInterrupt:
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:

@@ -84,7 +84,8 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[object], name: str
         )
     except Broken as found:
         return Found(Kind.ERROR, found.rows_in(name))
-    except InvalidPerfEstimateError as error:  # cycles() of the learner's vertices raised it.
+    # The learner's method cycles() raised the error.
+    except InvalidPerfEstimateError as error:
         return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     bound = passed.bound

@@ -40,8 +40,10 @@ _shared: dict[str, Shared | None] = {}  # What share() states about the answers 
 
 DONE = ("solved", "with help", "given")  # A further attempt does not change these states.
 MOST_REASONS = 8  # The maximum number of reasons for refusals that are stored for an exercise.
-IN_THE_GAP = "in place of the gap"  # The heading of the hint that is code.
-LONGEST_REASON = 160  # The maximum number of characters of a stored reason.
+# The heading of the hint that shows code.
+IN_THE_GAP = "in place of the gap"
+# The maximum number of characters of a stored reason.
+LONGEST_REASON = 160
 SIGNS = {
     Kind.PASSED: "✓",
     Kind.NOT_YET: "✗",

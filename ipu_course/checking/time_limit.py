@@ -67,8 +67,8 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# PyObject_Size calls __len__. If __len__ raises an error, PyObject_Size returns -1, as a pending
-# function must.
+# PyObject_Size calls __len__, so the pending call runs Python code. If __len__ raises an error,
+# PyObject_Size returns -1, as Py_AddPendingCall requires.
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
@@ -214,8 +214,8 @@ def half_is_over() -> bool:
     return (waited if _is_asleep(worked, queued, waited) else worked) > LIMIT / 2
 
 
-# `Meanwhile` has the objects to which names are bound during a block: {(module or class, name):
-# object}.
+# An owner is a module or class that has names. `Meanwhile` contains the objects of these names
+# during a block: {(owner, name): object}.
 Owner = ModuleType | type
 Meanwhile = Mapping[tuple[Owner, str], object]
 

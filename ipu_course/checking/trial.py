@@ -358,8 +358,9 @@ class Trial:
     # 0 means that rounds are not counted.
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
-    agree: Callable[[Ran, Ran], bool] = equal  # This returns whether two runs have equal results.
-    # This returns all trials of the exercise, including this one.
+    # A function that returns whether two runs have equal results.
+    agree: Callable[[Ran, Ran], bool] = equal
+    # A function that returns all trials of the exercise, including this one.
     beside: Callable[[], Sequence[Trial]] = tuple
 
     def build(self, answer: Answer) -> Ran:
@@ -587,7 +588,8 @@ class Ran:
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
     again: Ran | None = None
-    rounds: int = 0  # The rounds in the current run of loops whose end the device decides.
+    # The number of iterations in the current run, over all loops whose end the device decides.
+    rounds: int = 0
 
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.

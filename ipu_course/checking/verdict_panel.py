@@ -179,7 +179,7 @@ class Panel:
             first = f"  {label + ':':{width}} "
             later = " " * (width + 3)
             for part in text.splitlines() or [""]:
-                # An indented line is code, and a line that begins with "|" is a bar: not wrapped.
+                # Code (an indented line) and bars (a line that begins with "|") are not wrapped.
                 lines.append(
                     first + part if part.startswith((" ", "|")) else _filled(part, first, later)
                 )

@@ -44,8 +44,11 @@ BYTES_PER_CYCLE = 4
 SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
 ByTile = Sequence[int]
-Superstep = tuple[list[int], list[int], list[int], int]  # work, bytes in, bytes out, sync cycles
-Places = Callable[..., Sequence[int]]  # returns the tile of each job
+# (work, bytes received, bytes sent, sync cycles); the first three are lists with a number for each
+# tile
+Superstep = tuple[list[int], list[int], list[int], int]
+# a function that returns the tile of each job
+Places = Callable[..., Sequence[int]]
 
 
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
@@ -534,7 +537,8 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
     tensors = {
         name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
     }
-    # The tensor is written just before the run, which overwrites initial values of an answer.
+    # The tensor is written just before the run. This overwrites initial values that an answer may
+    # have set.
     tensors["readings"] = replace(tensors["readings"], given=[values])
     trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
     try:

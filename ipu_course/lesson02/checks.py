@@ -43,7 +43,7 @@ from ipu_teach.types import Array
 
 # If the device decides when a loop ends, the check stops it as endless after this many rounds.
 MOST_ROUNDS = 1000
-# maps the tensor b so that a and b need no exchange
+# A function that maps the tensor b so that a and b need no exchange.
 MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]
 
 
@@ -920,7 +920,7 @@ def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Arra
         engine.write_tensor("set target", -later)
         engine.run()
     where = difference(engine.read_tensor("check target"), later, 0)
-    # A program that fills `source` itself overwrites the values `later`.
+    # If a program fills `source` itself, it overwrites the values `later`.
     if where and any(
         difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
     ):

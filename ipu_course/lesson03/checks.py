@@ -28,7 +28,9 @@ from ipu_teach.types import Array, DType
 
 # The budget, as a multiple of a good answer's cost. An answer with expr.Square costs 10 % more.
 SLACK = 1.15
-MOST_SETS = 4  # Mean and variance need partial sums, their totals, and a step for each result.
+# Four compute sets are enough for the mean and the variance: one for partial sums, one for totals,
+# and one for each result.
+MOST_SETS = 4
 BY_HAND = "calculate a small row by hand, and compare it with what each call returns."
 ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
 
@@ -527,7 +529,8 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
 
 # --- 03.5 -----------------------------------------------------------------------------------------
 
-SEEDS = (7, 11), (7, 5), (2024, 11)  # One number differs between the first seed and each other one.
+# Each of the later pairs differs from the first pair in one number.
+SEEDS = (7, 11), (7, 5), (2024, 11)
 HALF_A_ROW = "half a row further"
 
 

@@ -39,7 +39,8 @@ from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
 Price = Callable[[int], int]  # returns the worker cycles of a vertex for a number of elements
-Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
+# (rows, columns, pieces, tiles, price of a dot product, price of a sum)
+Plan = tuple[int, int, int, int, Price, Price]
 LATENCY = 69  # The cycles until the first element of an exchange arrives (see docs/model.md).
 
 

@@ -72,8 +72,10 @@ from ipu_teach.report.host_trace import (
 from ipu_teach.types import Array, DType
 
 FLOAT_BYTES = 4
-Peak = tuple[int, int, list[str]]  # the fullest tile, the fullest step, the largest live variables
-Split = tuple[int, int]  # bytes that are always live, and the most bytes of the others
+# (index of the fullest tile, index of the fullest step, names of the largest live variables)
+Peak = tuple[int, int, list[str]]
+# (bytes that are always live, maximum of the other live bytes over all steps)
+Split = tuple[int, int]
 Parted = TypeVar("Parted", bound=tuple[object, ...])
 
 
@@ -668,8 +670,11 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-OVERTAKING = 10  # The pair whose variable is larger than another one in FLOAT, and smaller in HALF.
-AS_MANY = 5  # The pair whose variable is on other tiles, but on the same number of tiles.
+# The index of the pair in which a variable is larger than another one in FLOAT, but smaller in
+# HALF.
+OVERTAKING = 10
+# The index of the pair in which a variable moves to other tiles, but not to more or fewer tiles.
+AS_MANY = 5
 
 
 @dataclass(frozen=True)
@@ -952,7 +957,7 @@ class Disc:
     """
 
     def __init__(self, rows: Array) -> None:
-        # For each read: the rows that it returned, and the requested number of rows.
+        # For each read: (the rows that it returned, the requested number of rows).
         log = self._log = list[tuple[range, int]]()
         places = range(len(rows))
 
@@ -983,7 +988,8 @@ class Disc:
         return EACH_READ * self.reads + EACH_ROW * sum(len(places) for places, _ in self._log)
 
 
-Feed = Callable[[Disc], Iterable[Array]]  # yields the rows of a disc
+# a function that yields the rows of a disc
+Feed = Callable[[Disc], Iterable[Array]]
 
 
 def on_the_clock(feed: Feed, disc: Disc) -> Report:

@@ -523,7 +523,8 @@ class _Trained:
 
 def _train(answer: Callable[..., float]) -> Passed:
     engine = _trainer(_digits(""))
-    lost: list[int] = []  # the epochs that were run before each load of the answer
+    # For each load of the answer: the number of epochs before it.
+    lost: list[int] = []
     load = engine.load
 
     def counted_load(device: Device | None = None) -> None:
@@ -1009,7 +1010,7 @@ class _Clock:
         return batch
 
 
-# returns a stream and the callback that fills it
+# A function that returns a stream and the callback that fills it.
 Feeds = Callable[..., tuple[DataStream, StreamCallback]]
 
 
@@ -1041,7 +1042,8 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
         engine.connect_stream_to_callback(stream.handle, callback)
         engine.run()
     _in_order(description, np.array(received), clock.batches)
-    if clock.ahead > MOST_READY + 1:  # The transfer in progress counts, too.
+    # The transfer in progress counts as ready, too.
+    if clock.ahead > MOST_READY + 1:
         actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
         why = f"batches in a list of your own need memory of the host, too: only {MOST_READY} fit."
         advice = "take one batch in each prefetch, and write it to the array."

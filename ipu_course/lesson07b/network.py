@@ -183,7 +183,8 @@ class Cnn:
         digits: list[int] = []
         for begin in range(0, len(images), BATCH):
             batch = images[begin : begin + BATCH]
-            blank = np.zeros((BATCH - len(batch), 14, 14), np.float32)  # The last may be short.
+            # The last batch may be smaller than BATCH.
+            blank = np.zeros((BATCH - len(batch), 14, 14), np.float32)
             self._run(2, images=np.concatenate([batch, blank])[:, None])
             digits += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
         return np.array(digits)
@@ -195,7 +196,8 @@ class Counted:
     def __init__(self, cnn: Cnn, steps: int) -> None:
         self.cnn, self.batch, self.keep, self.read = cnn, cnn.batch, cnn.keep, cnn.read
         self.losses = list[float]()
-        from tqdm import tqdm  # here, because Python in a browser has no tqdm
+        # Python in a browser has no tqdm, so this function imports it only when it runs.
+        from tqdm import tqdm
 
         self.bar = tqdm(total=steps, desc="step", mininterval=4)
 

@@ -186,8 +186,8 @@ def _deep(name: str, layers: int) -> Trial:
         runs=2 if layers < 8 else 1,
         ready=lambda run: _write(run.engine, "rows", weights),
         agree=_stops_alike,
-        # To find the mistake in an answer, a second trial is run: the first one here that differs.
-        # The trial with 8 layers comes before 5 and 3, because it tells more mistakes apart.
+        # A second trial helps to find the mistake in an answer. The trial with 8 layers comes
+        # before those with 5 and 3, because it distinguishes more mistakes.
         beside=lambda: _depths(name)[2::-1],
     )
 
@@ -212,8 +212,8 @@ def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
 # The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
-# layer adds: none, at most those of its weights, or more. The last one is for programs whose
-# variables for weights are as many for `many` layers as for `few`.
+# layer adds: none, at most those of its weights, or more. The last reason is for programs that have
+# as many variables for weights with `many` layers as with `few`.
 MORE_MEMORY = (
     "the weights of more than one layer are in memory, although only one layer computes.",
     "the weights share one variable, but each layer still has its own vertices and results.",

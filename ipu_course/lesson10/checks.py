@@ -87,8 +87,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
 # --- 10.2 -----------------------------------------------------------------------------------------
 
 LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
-# Here, three criteria give three different cuts: the smallest maximum of the sums, the smallest
-# difference between sums, and the smallest sum of squares.
+# For these costs, three criteria give three different cuts: the smallest maximum of the sums, the
+# smallest difference between sums, and the smallest sum of squares.
 UNLIKE = ([2, 12, 6, 3, 8, 5], 4)
 
 
@@ -153,7 +153,8 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     cases = [(LAYERS, 4), *drawn, UNLIKE, ([5, 2, 7], 1), ([4, 1, 3], 3)]
     results = [call(answer, list(costs), ipus) for costs, ipus in cases]
     cuts = _judged_cuts(answer, cases, results)
-    # Short chains, tried only if the others are right. Many of their layers cost the same.
+    # These are short chains in which many layers cost the same. They are tried only if the other
+    # cases are right.
     short = [(draw(1, 5, n).tolist(), ipus) for n in range(1, 8) for ipus in range(1, n + 1)]
     cuts += _judged_cuts(answer, short, call_all(answer, short))
     bars = Bars(least_slowest(tuple(LAYERS), 4), slowest(LAYERS, cuts[0]), "of the slowest")

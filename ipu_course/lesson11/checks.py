@@ -40,8 +40,9 @@ THROWS = 10_000  # The number of samples of each value.
 # A result may be off by this many standard deviations. A right answer is then refused about once in
 # 140,000 verdicts.
 SIGMAS = 5
-# ordinary values, then negative ones, subnormal halves, exact halves, and one that is just below a
-# power of two: the halves are closer to each other there than above it
+# These are ordinary values, negative values, subnormal halves, exact halves, and one value just
+# below a power of two. The halves below a power of two are closer to each other than those above
+# it.
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -501,9 +502,9 @@ def _operands() -> tuple[Operands, ...]:
         # On the device, the error of HALF is 0.0043 relative to the exact product, and 0.0048
         # relative to the product computed in float16. The limit is between these two errors.
         Operands("one large negative feature", *negative(), 0.0047),
-        # all results are negative, and HALF is too far off
+        # In this product, all results are negative, and the error of HALF is too large.
         Operands(strict, *negative(), 0.002),
-        # above the error relative to the mean result, and below 512 * 2**-17
+        # The limit is above the error relative to the mean result, and below 512 * 2**-17.
         Operands("numbers of both signs, and a looser limit", *both_signs(), 0.0035),
     )
 
@@ -542,7 +543,8 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
     refused = refusing("11.5", chooses_alike)
     yours = best = 0
-    slower = []  # the products for which HALF is enough, and FLOAT was chosen
+    # The products for which the answer chose FLOAT, although HALF is enough.
+    slower = []
     for product, learner_run in zip(_operands(), actual, strict=True):
         m, k = product.a.shape
         n = product.b.shape[1]
@@ -631,7 +633,8 @@ class Descent:
         before = len(self.casts)
         self.now = w
 
-        # `call` copies arguments; it leaves a plain function as it is, but not a bound method.
+        # `call` copies its arguments, also a bound method, but not a plain function. So this is a
+        # plain function.
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 

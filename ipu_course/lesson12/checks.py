@@ -37,8 +37,10 @@ from ipu_teach.poplibs.popsparse.static_plan import expected
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-Bands = Callable[[list[int], int], Sequence[int]]  # returns the first row of each tile
-# returns the product for each pattern; None for a pattern with more blocks than the budget
+# a function that returns the first row of each tile
+Bands = Callable[[list[int], int], Sequence[int]]
+# A function that returns the product for each pattern, or None for a pattern with more blocks than
+# the budget.
 Multiplies = Callable[..., list[Array | None]]
 Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients, blocks to move
 
@@ -158,7 +160,8 @@ def least(counts: Sequence[int], parts: int) -> int:
 def _bands(answer: Bands) -> Passed:
     _, yours, budget, actual = _judged_bands(answer, _patterns())
     draw = np.random.default_rng(1212)
-    # Short patterns, tried only if the others are right. Some rows have no blocks.
+    # These are short patterns, some with rows without blocks. They are tried only if the other
+    # cases are right.
     short = [
         ("", [*draw.integers(0, 6, rows - 1).tolist(), 3], parts)
         for rows in range(1, 8)

@@ -25,9 +25,11 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
 
-# lowers an operation, called with (low, x, slope), or its gradient, called with (low, x, slope, g)
+# A function that lowers an operation, called with (low, x, slope), or its gradient, called with
+# (low, x, slope, g).
 Lowers = Callable[..., Tensor]
-# batch, iterations, rate and both weights of a run; None for a value that was not written
+# (batch, iterations, rate, first weight, second weight) of a run, with None for a value that was
+# not written.
 State = tuple[float | None, ...]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
@@ -78,7 +80,8 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
     drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
-    drawn += [("EveryN", 3, 1, 5, 2, True)]  # n divides neither 5 nor 10, and 10 // 3 is 3
+    # With n = 3, n divides neither 5 nor 10, and 10 // 3 is 3.
+    drawn += [("EveryN", 3, 1, 5, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     more = product(MODES, (1, 2, 3, 5), (1, 2), (1, 2, 3, 6, 7), (1, 3), (True, False))

@@ -86,7 +86,7 @@ class _Merger:
         self.kept: list[Step] = []
         # The index in `kept` of each new step, by the numbers of the old steps that it merges.
         self._numbers: dict[tuple[int, ...], int] = {}
-        # The tuple (bytes read, bytes written) of each compute set, by the number of its step.
+        # For each compute set, by the number of its step: (bytes read, bytes written).
         self._bytes: dict[int, tuple[Extent, ...]] = {}
         self._buffers: dict[str, int] = {}  # A number for each remote buffer, by its handle.
 

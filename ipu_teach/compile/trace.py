@@ -938,7 +938,7 @@ def _join(trace: Trace, fn: Function, args: Arguments, kwargs: Options) -> Trace
     values = list(args[0])
     for value in values:
         operand(value)
-    # full_like keeps the memory order of the axes, on which the order of numpy's sums depends.
+    # full_like keeps the memory order of the axes, because the order of numpy's sums depends on it.
     samples = [np.asarray(sample_of(sample)) for sample in values]
     owner = fn(
         [

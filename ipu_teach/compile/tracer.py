@@ -221,8 +221,8 @@ def _print_nothing(*values: Value, **options: Value) -> None:
 
 _ONE_AT_A_TIME = threading.RLock()
 # The maximum number of traces of one codelet. A random number that is drawn during a trace may
-# belong to another thread. If each of these traces sees a draw, the codelet is assumed to draw the
-# numbers.
+# belong to another thread. The codelet is assumed to draw random numbers only if every one of these
+# traces sees a draw.
 MOST_TRACES = 8
 
 

@@ -88,7 +88,7 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     del ipu
     packet = position // packet_bytes
     num_packets = (position + (end - begin) - 1) // packet_bytes - packet + 1
-    # From here on, `position` is relative to the address of each piece.
+    # From this line on, `position` is relative to the address of each piece.
     position -= begin
     begin, end, owner, distance, packet = (
         np.repeat(column, num_packets) for column in (begin, end, owner, position, packet)

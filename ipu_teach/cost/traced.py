@@ -125,8 +125,8 @@ _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 # other name is an operation.
 _UPDATE = "move move move multiply fused"  # the instructions of m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
-# Householder's reflections: of a column and an element below it (`_BELOW`), of a column to its
-# right (`_BESIDE`), or of both (`_REFLECTION`).
+# The instructions of Householder's reflections: `_BELOW` for a column and an element below it,
+# `_BESIDE` for a column to its right, and `_REFLECTION` for both.
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
@@ -398,7 +398,7 @@ class Tally:
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
                         for factor in product.args
                     )
-                # For single numbers, the only such instruction is f32mac, for FLOAT.
+                # For single numbers, the only fused instruction is f32mac, for FLOAT.
                 return bool(result_dtype.itemsize >= 4)
         return False
 

@@ -399,7 +399,7 @@ class Machine(BoundSteps):
         # vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # Scalar loops mark the bytes that they store in this array. If reads are not checked,
+        # In this array, scalar loops mark the bytes that they store. If reads are not checked,
         # nothing reads the array.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)

@@ -210,8 +210,9 @@ class MappingLog:
         if len(starts):
             view_starts = np.cumsum(lengths) - lengths
             element_bytes = tensor.dtype.size
-            # `TileMap.split` divides intervals where the tile changes. Here, each run of the view
-            # takes the place of a tile, so it divides the pieces where the view is not contiguous.
+            # `TileMap.split` divides intervals where the tile changes. This call uses the
+            # contiguous runs of the view in place of tiles, so it divides the pieces where the view
+            # is not contiguous.
             interval, part_begins, part_ends, run_of_part = TileMap(
                 view_starts, np.arange(len(view_starts))
             ).split(begin, end)

@@ -238,7 +238,8 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
         and source.dtype == stream.dtype.numpy
         and source.flags.c_contiguous
     ):
-        # The array is not copied, so each transfer sends the values that the array has then.
+        # The array is not copied, so each transfer sends the values that the array has at that
+        # time.
         values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 

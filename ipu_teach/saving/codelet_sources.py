@@ -156,7 +156,8 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
             if isinstance(function, FunctionType):
                 try:
                     lines = dedent(inspect.getsource(function)).splitlines()
-                except (OSError, TypeError, IndentationError):  # for example, code that `exec` ran
+                # The source is not available, for example if `exec` ran it.
+                except (OSError, TypeError, IndentationError):
                     return None
                 texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()

@@ -19,7 +19,8 @@ from ipu_teach.show.scene import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-MOST_MESSAGES = 64  # All messages of an exchange with at most this many are drawn.
+# If an exchange has at most this many messages, all of them are drawn.
+MOST_MESSAGES = 64
 MOST_OF_ONE = 64  # If there are more messages, at most this many of one cell are drawn.
 SIDE = 264.0  # The side of the square with the tiles.
 

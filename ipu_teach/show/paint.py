@@ -315,7 +315,7 @@ def pixels_in_turn(spent: Array) -> Array:
     owed_pixels = np.zeros(spent.shape[:2])
     for column in range(columns):
         owed_pixels += spent[:, :, column]
-        # A pixel never gets a code that has no time in it.
+        # A pixel only shows codes that take some of its time.
         backlog = np.where(spent[:, :, column] > 0, owed_pixels, -np.inf)
         pixels[:, column] = np.argmax(backlog, axis=1)
         owed_pixels[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)

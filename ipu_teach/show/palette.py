@@ -43,7 +43,8 @@ COMPUTE = Code("compute", "C", "#d55e00", "#e8792b", pattern="")
 LINKS = Code("exchange between IPUs", "L", "#0072b2", "#2a8fd0", pattern="x")
 HOST = Code("host exchange", "H", "#cc79a7", "#d48fb6", pattern="|")
 STREAMING = Code("streaming memory", "M", "#117733", "#3fae62", pattern=".")
-PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # Their names are the kinds of phases.
+# The name of each of these codes is a kind of phase.
+PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # The states of a tile.
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # The state for each kind of phase.
 
@@ -109,8 +110,8 @@ MEMORY = {
     "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", pattern="|"),
 }
 
-# These are for the share of a tile's memory that is in use: five steps, and more than the limit. A
-# fuller tile is darker on a light page, and lighter on a dark page.
+# These colours show the share of a tile's memory that is in use: five steps, and one for more than
+# the limit. A fuller tile is darker on a light page, and lighter on a dark page.
 FILL = (
     *(
         Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, pattern="")
@@ -147,8 +148,8 @@ NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", pattern="x")
 PAPER = Code("nothing", "", "#ffffff", "#14171a", pattern="")
 BYTES = Code("bytes of the tiles, sorted", "", "#6b7a8f", "#8fa0b8", pattern="", listed=True)
 
-# These are for numbers from the lowest to the highest: numbers below zero are blue, and numbers
-# above zero are brown. The codes after them are for elements without a number.
+# These colours show numbers from the lowest to the highest: numbers below zero are blue, and
+# numbers above zero are brown. The codes after them are for elements without a number.
 BELOW, NEAR_ZERO, ABOVE = (
     tuple(Code("", "", light, dark, pattern="", listed=True) for light, dark in colours)
     for colours in (

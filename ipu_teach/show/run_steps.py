@@ -129,8 +129,9 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # `lasts` has the cycles by which each frame makes the run longer. A step that overlaps
-        # another one makes the run longer by fewer cycles than its own; its last frames get them.
+        # `lasts` contains the cycles by which each frame makes the run longer. If a step overlaps
+        # another step, it makes the run longer by fewer cycles than it takes. The last frames of
+        # the step get these cycles.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0

@@ -69,7 +69,8 @@ class Calls(Functions):
             "a call with *",
         )
         bound: list[Value] = []
-        if isinstance(f, tuple):  # A call of an array's method is (function, array).
+        # For a call of an array's method, `f` is (function, array).
+        if isinstance(f, tuple):
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):

@@ -241,12 +241,14 @@ class Functions(ArrayFunctions):
         slots, tag = self.dispatch(nums, make)
         depends_on_data = any(argument.data for argument in nums)
         bound = nums[0].bound if function in (abs, int) else None
-        if function is int and FLOATS & nums[0].alts.keys():  # Only integers have bounds.
+        # The bounds of a float argument are not known.
+        if function is int and FLOATS & nums[0].alts.keys():
             bound = None
         if is_ufunc:
             self.priced(name, slots, depends_on_data)
         elif function is bool:
-            pass  # bool() is free.
+            # bool() costs no cycles.
+            pass
         elif isinstance(function, type):
             self.spend(data=depends_on_data)
         else:

@@ -57,7 +57,7 @@ class Loops(Statements):
             None,
         )
         # The loop may have been translated before with variables of the same types and bounds. The
-        # translation then begins with the result of that time.
+        # translation then begins with the result of the earlier translation.
         if cached is not None:
             entry_state = _with_known(cached, state_before)
         was_parted = scope.parted

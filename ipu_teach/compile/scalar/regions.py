@@ -36,7 +36,8 @@ from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.types import Array
 
-# The mark of a stored element, by its size in bytes. The lowest bit of each byte is set.
+# For each size of an element in bytes: the integer in which the lowest bit of each byte is 1. This
+# integer marks a stored element.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 MOST_NUMBERS = 1 << 12  # A table of constants has at most this number of elements.
 

@@ -170,8 +170,7 @@ class Chunk(Operations):
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
         """Append the call that copies a region of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        # It is True if the rows of all vertices are next to each other and no vertices share the
-        # region.
+        # Whether the rows of all vertices are next to each other and no vertices share the region.
         runs_down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
         if root in self.placement.column and not runs_down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))

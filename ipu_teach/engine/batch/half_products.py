@@ -22,8 +22,8 @@ LONG = 16  # An innermost axis of at least this length is worth the start of a l
 # The copies of one block take at most this number of bytes, which fit a core's second-level cache.
 BLOCK_BYTES = 512 * 1024
 
-# The subscripts for einsum, by method: "columns" or "vertices" are the innermost axis of the
-# copies.
+# The subscripts for einsum, by method. A method is named after the innermost axis of the copies:
+# "columns" or "vertices".
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 

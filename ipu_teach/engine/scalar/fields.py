@@ -153,7 +153,7 @@ class Fields:
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
-        # If workers share a vertex, a mark has a bit for each worker.
+        # If workers share a vertex, the integer that marks an element has a bit for each worker.
         mark_dtype: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, mark_dtype) for name in code.marked}
         self.reads = (

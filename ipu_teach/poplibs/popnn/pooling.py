@@ -649,7 +649,8 @@ def _shared_gradients(
     first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    # A share of a gradient stays FLOAT. Only the sum of all shares is rounded to the dtype of dy.
+    # If a gradient is the sum of several partial gradients, these stay FLOAT. Only their sum is
+    # rounded to the dtype of dy.
     dtype = dy.dtype if is_first_only else FLOAT
     num_places = prod(params.kernel)
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")

@@ -99,7 +99,8 @@ def reduced(
     result: Array
     if across:
         result = ufunc.accumulate(x, axis=1)[:, -1]
-    elif x.shape[1] == 1 and len(x):  # np.add.reduce would not add first to last in this case.
+    # For a single column, np.add.reduce would not add the rows from first to last.
+    elif x.shape[1] == 1 and len(x):
         result = ufunc.accumulate(x, axis=0)[-1]
     else:
         result = ufunc.reduce(x, axis=0)

@@ -443,7 +443,8 @@ class Layer(Recorded):
         )
 
 
-_owners: list[Layer] = []  # The layers of one's own whose `call` runs, innermost last.
+# The user-defined layers whose `call` is running, innermost last.
+_owners: list[Layer] = []
 
 
 def _flat(structure: Argument) -> Iterator[Argument]:
