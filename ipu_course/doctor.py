@@ -16,10 +16,11 @@ from ipu_course.lab import folder_in_work, homes
 from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
-DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
+# A row is (verdict, subject, details). The verdict is "ok", "note" or "FIX".
+DoctorRow = tuple[str, str, str]
 # The course runs without these packages. The texts are added to the note that one is missing.
 SPARED = {"numba": "; loops over elements run slower without it"}
-# These wheels have no GPU libraries, which would take 5 GB.
+# The wheels at this address have no GPU libraries. Those libraries would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 

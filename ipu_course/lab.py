@@ -116,5 +116,6 @@ def become(command: list[str], env: dict[str, str]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # JupyterLab got Ctrl-C, too, and asks whether it should stop.
+        # JupyterLab also gets Ctrl-C, and asks whether it should stop.
+        except KeyboardInterrupt:
             continue

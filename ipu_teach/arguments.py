@@ -215,7 +215,8 @@ def kind_of(hint: Hint) -> Kind | None:
     """Return the check for an annotation, or None if such annotations are not checked."""
     try:
         return _kind_of(hint)
-    except TypeError:  # The hint cannot be hashed, such as a Literal that contains a list.
+    # A hint such as a Literal that contains a list cannot be hashed.
+    except TypeError:
         return None
 
 

@@ -337,7 +337,7 @@ def missing(
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     public_names = [known_name for known_name in known if not known_name.startswith("_")]
-    # Poplar's methods, such as getShape(), are properties of this kit, such as shape.
+    # Poplar's methods such as getShape() are properties of this kit, such as `shape`.
     getter = re.sub("^get_?(?=.)", "", name)
     # With a lower similarity than 0.7, many unrelated names would match.
     suggestion = did_you_mean(name, public_names, 0.7)
@@ -361,7 +361,7 @@ class WithoutSome:
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    # The methods are hidden from type checkers, which must still report unknown names.
+    # Type checkers must still report unknown names, so the methods are hidden from them.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:

@@ -133,7 +133,8 @@ SYSTEMS = {
     )
 }
 DEFAULT_SYSTEMS = ("linux", "macos", "windows")
-EVERYWHERE = 56  # megabytes of wheels that all systems share, as measured
+# The megabytes of wheels that all systems share, as measured.
+EVERYWHERE = 56
 
 
 @dataclass(frozen=True)

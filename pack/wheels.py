@@ -16,7 +16,8 @@ import run
 from pack.targets import PATCHES, PackError, Target, answers_to
 
 SUMS = "SHA256SUMS"
-ANY = "any"  # the folder of the wheels that every system can install
+# The folder of the wheels that every system can install.
+ANY = "any"
 
 
 def digest_of(path: Path) -> str:

@@ -24,7 +24,8 @@ if len(os.fsencode(FOLDER)) > 45:
         f"{FOLDER} is too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder"
     )
 FOLDER.mkdir(parents=True, exist_ok=True)
-FOLDER.chmod(0o700)  # the hub's database and secrets are as sensitive as a password
+# The hub's database and secrets are as sensitive as a password.
+FOLDER.chmod(0o700)
 
 
 def told(name, least):
@@ -112,7 +113,8 @@ c.Spawner.environment = {
     **threads,
 }
 c.Spawner.mem_limit = "2G"  # RoomSpawner enforces this limit; every lesson needs less.
-c.Spawner.cpu_limit = 1  # reported to the server; only spawners with control groups can enforce it
+# The server only gets to know this limit. Only spawners with control groups can enforce it.
+c.Spawner.cpu_limit = 1
 c.Spawner.start_timeout = 300  # If a whole class logs in at once, the last server starts late.
 c.Spawner.http_timeout = 300
 

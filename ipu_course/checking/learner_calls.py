@@ -32,7 +32,7 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.verdicts import Kind, Passed
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 
-# These dicts have the name of an exercise as key. They last as long as the kernel.
+# The keys of these dicts are names of exercises. The dicts last as long as the kernel.
 _passed: dict[str, Any] = {}  # The learner's answers that passed.
 _handed_out: dict[str, Any] = {}  # The reference answers that given() returned.
 _shared: dict[str, Shared | None] = {}  # What share() states about the answers that passed.

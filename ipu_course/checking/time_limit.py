@@ -44,8 +44,8 @@ BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0, 0.0))
 # If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
 # seconds.
 AGAIN = (0.7, 0.5)
-# An answer sleeps if the processor time and the time in the queue for a processor are together less
-# than this share of the wall-clock time.
+# An answer counts as asleep if its processor time and its time in the queue for a processor are
+# together less than this fraction of the wall-clock time.
 ASLEEP = 0.1
 # If an answer catches every exception, `Stopped` is raised as often as possible for this many
 # seconds.
@@ -122,7 +122,8 @@ class _Watch:
         while not self.gate.acquire(timeout=PAUSE if fault else 0):
             end = perf_counter() + BURST
             while not self.done and perf_counter() < end:
-                while _add_pending_call(_length_of, self) == 0:  # stop when the queue is full
+                # The loop stops when the queue is full.
+                while _add_pending_call(_length_of, self) == 0:
                     pass
                 sleep(1e-3)
             if not fault and not self.done:
@@ -319,7 +320,8 @@ def as_it_was() -> Iterator[None]:
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
     try:
-        of_shell["ask_exit"] = _leave  # exit() in a notebook calls ask_exit()
+        # In a notebook, exit() calls ask_exit().
+        of_shell["ask_exit"] = _leave
         yield
     finally:
         if ask_exit is None:

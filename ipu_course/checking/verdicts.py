@@ -32,7 +32,7 @@ class Kind(Enum):
     NOT_ATTEMPTED = "not attempted"
     ERROR = "error in the answer"
     UNJUDGED = "not judged"
-    # The learner passed the reference answer to check(), which does not count as solving.
+    # The learner passed the reference answer to check(). This does not count as solving.
     SHOWN = "shown, not solved"
 
 

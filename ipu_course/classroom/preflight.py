@@ -248,8 +248,8 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # The server has its own process group, so that Ctrl-C reaches only this program, which
-            # stops it.
+            # The server has its own process group, so that Ctrl-C reaches only this program. This
+            # program then stops the server.
             process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
@@ -321,7 +321,7 @@ class Rehearsal:
         began = time.monotonic()
         with open(log, "wb") as file:
             try:
-                # Predictions made here must not be stored as the learner's.
+                # Predictions made during this check must not be stored as the learner's.
                 env = dict(os.environ, IPU_TEACH_WORK=str(self.scratch))
                 manager.start_kernel(env=env, cwd=str(self.scratch), stdout=file, stderr=file)
             except OSError as error:

@@ -44,10 +44,10 @@ BYTES_PER_CYCLE = 4
 SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
 ByTile = Sequence[int]
-# (work, bytes received, bytes sent, sync cycles); the first three are lists with a number for each
-# tile
+# A superstep is (work, bytes received, bytes sent, sync cycles). The first three are lists with a
+# number for each tile.
 Superstep = tuple[list[int], list[int], list[int], int]
-# a function that returns the tile of each job
+# A function that returns the tile of each job.
 Places = Callable[..., Sequence[int]]
 
 
@@ -291,7 +291,8 @@ def _job_lists() -> list[tuple[list[int], int]]:
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
-        (sorted(_distinct(draw, 200, 40)), TILES),  # sorted, so the longest jobs come last
+        # The jobs are sorted, so the longest ones come last.
+        (sorted(_distinct(draw, 200, 40)), TILES),
         (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
         ([7], TILES),

@@ -96,7 +96,8 @@ def _linear(answer: Maps) -> Passed:
     return Passed(description, evidence=mappings[:named])
 
 
-TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+# For each tile: the (begin, end) of its pieces.
+TileMapping = list[list[tuple[int, int]]]
 Maps = Callable[[Graph, Tensor, int], EllipsisType | None]
 
 

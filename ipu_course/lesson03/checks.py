@@ -375,7 +375,8 @@ def _refuse_several_sets(description: str, report: Report) -> None:
 def _fused(answer: Callable[..., Tensor]) -> Passed:
     runs = {}
     tolerance = LENGTHS.tolerance
-    for per_tile in (100, 1, 7):  # elements per tile
+    # The number of elements per tile.
+    for per_tile in (100, 1, 7):
         shape = (TILES, per_tile) if per_tile > 1 else (5, 1)
         description = f"{counted(shape[0] * per_tile, 'arrow')}, on {shape[0]} tiles"
         inputs = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
@@ -594,7 +595,8 @@ def _refuse_fixed_masks(description: str, masks: list[Array], actual: list[Array
 
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
-    rows = 2 * TILES  # Two rows share a tile, and they need independent random numbers, too.
+    # Two rows share a tile, but must still get independent random numbers.
+    rows = 2 * TILES
     for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = (
             f"{shape[0]} x {shape[1]} numbers, each of which stays with probability {keep}"

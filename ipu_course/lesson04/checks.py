@@ -818,7 +818,7 @@ def _survives(answer: Test, codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# (elements of a row, how many of them are a new maximum)
+# Each item is (number of elements in a row, how many of them are a new maximum).
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
@@ -852,7 +852,8 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     for case in LENGTHS:
         message = call(answer, *case)
         value = plain(message)
-        if value is None or not -1e300 < value < 1e300:  # nan, inf, or larger than every float
+        # The value is NaN, infinite, or larger than every float.
+        if value is None or not -1e300 < value < 1e300:
             words = returned(message, ", which is no number")
             raise NotYet(
                 call_text(answer, case),

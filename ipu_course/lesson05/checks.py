@@ -38,8 +38,9 @@ from ipu_teach.report import ComputeSetProfile
 from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
-Price = Callable[[int], int]  # returns the worker cycles of a vertex for a number of elements
-# (rows, columns, pieces, tiles, price of a dot product, price of a sum)
+# A function of a number of elements that returns the worker cycles of a vertex.
+Price = Callable[[int], int]
+# A plan is (rows, columns, pieces, tiles, price of a dot product, price of a sum).
 Plan = tuple[int, int, int, int, Price, Price]
 LATENCY = 69  # The cycles until the first element of an exchange arrives (see docs/model.md).
 
@@ -292,7 +293,8 @@ def plan_cycles(
     def busiest(vertices: int) -> int:
         return max(len(range(worker, vertices, WORKERS)) for worker in range(WORKERS))
 
-    columns = len(range(0, max(dealt), rows))  # pieces of the vector that the fullest tile needs
+    # The number of pieces of the vector that the fullest tile needs.
+    columns = len(range(0, max(dealt), rows))
     multiply = WORKERS * busiest(max(dealt)) * dot(longest)
     return (
         multiply
@@ -536,7 +538,8 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
     return sorted(lengths)
 
 
-Reason = tuple[bool, str, str]  # (whether the reason applies, why, next step)
+# (whether the reason applies, the reason, the next step)
+Reason = tuple[bool, str, str]
 
 
 def _too_late(run: Ran) -> tuple[str, str]:

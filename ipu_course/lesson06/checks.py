@@ -699,7 +699,8 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-COUNTED = (  # (why, next step)
+# Each item is (reason, next step).
+COUNTED = (
     "one variable is on other tiles than before. The number of its tiles is the same, so that "
     "number does not show it.",
     'print compare(before, after).of("variables"): the note of this variable says what changed.',
@@ -946,7 +947,8 @@ WORK = 5_500  # The modelled cycles that a worker thread takes for a row.
 EACH_READ = 100e-6  # The seconds that a read of no rows would take.
 EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
 AT_ONCE = 256  # The maximum number of rows in a read.
-STARVED = 0.05  # The device may wait for this share of the time at most.
+# The device may wait for at most this fraction of the time.
+STARVED = 0.05
 
 
 class Disc:
@@ -988,7 +990,7 @@ class Disc:
         return EACH_READ * self.reads + EACH_ROW * sum(len(places) for places, _ in self._log)
 
 
-# a function that yields the rows of a disc
+# A function that yields the rows of a disc.
 Feed = Callable[[Disc], Iterable[Array]]
 
 
@@ -1332,7 +1334,8 @@ def _refuse_other_machine(
         )
 
 
-LAYOUTS = ((OTHER, TILES), (OTHER, CHANNELS), (2 * TILES, CHANNELS), (20, 30))  # tiles, channels
+# Each item is (number of tiles, number of channels).
+LAYOUTS = ((OTHER, TILES), (OTHER, CHANNELS), (2 * TILES, CHANNELS), (20, 30))
 
 
 def _tiles_of_channels(

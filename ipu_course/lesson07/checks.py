@@ -55,7 +55,8 @@ RATE = 0.1
 
 # Gradients are differences over this change of a weight, with a relative error of at most 1e-9.
 STEP = 1e-5
-SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
+# (images, labels, weights, bias)
+SlopeCase = tuple[Array, Array, Array, Array]
 TwoSlopes = tuple[Array, Array]
 
 
@@ -769,7 +770,8 @@ def _share_of(description: str, result: float, per_cent: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-ROUNDING = 1e-6  # The allowed error of a pixel, which is computed by one operation in FLOAT.
+# The allowed error of a pixel. A single operation in FLOAT computes the pixel.
+ROUNDING = 1e-6
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -970,9 +972,12 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-EXPOSED = 0.05  # The device may wait for this share of the time at most.
-MOST_READY = 16  # The maximum number of ready transfers, which limits the host's memory.
-# (number of batches that a read returns, number of training steps that the next read lasts)
+# The device may wait for at most this fraction of the time.
+EXPOSED = 0.05
+# The maximum number of ready transfers. It limits the memory that the host needs.
+MOST_READY = 16
+# Each item is (number of batches that a read returns, number of training steps that the next read
+# lasts).
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 

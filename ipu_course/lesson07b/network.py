@@ -30,9 +30,12 @@ def variable(graph: Graph, shape: int | Many[int], value: float | Array, name: s
 class Block:
     """The variables of a 3 x 3 convolution with batch norm and a 2 x 2 pooling."""
 
-    statistics: tuple[Tensor, Tensor]  # the mean and 1 / standard deviation of the last batch
-    saved: tuple[Tensor, Tensor, Tensor, Tensor]  # values that the backward pass needs
-    grads: tuple[tuple[Tensor, Tensor], ...]  # parameters and their gradients
+    # (mean, 1 / standard deviation) of the last batch
+    statistics: tuple[Tensor, Tensor]
+    # The values that the backward pass needs.
+    saved: tuple[Tensor, Tensor, Tensor, Tensor]
+    # Each item is (parameter, its gradient).
+    grads: tuple[tuple[Tensor, Tensor], ...]
 
     def __init__(
         self, graph: Graph, size: int, ins: int, outs: int, random: np.random.Generator

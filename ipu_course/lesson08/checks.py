@@ -234,7 +234,8 @@ def follow(
     forward = 0
     why = ""
     for place, (kind, layer) in enumerate(steps):
-        output = layer + 1  # the layer that reads the output of `layer`
+        # The layer that reads the output of `layer`.
+        output = layer + 1
         if layer not in inputs:
             gone = "is not computed yet" if layer > forward else "was discarded and not recomputed"
             why = f"this step reads the input of layer {layer}, but that input {gone}."
@@ -432,10 +433,9 @@ def _judged_place(
     return bars
 
 
-Chain = TypeVar(
-    "Chain", bound=int | list[int]
-)  # the number of layers, or the sizes of their inputs
-# a function that returns the layers whose inputs are saved
+# A chain is given by its number of layers, or by the sizes of the layers' inputs.
+Chain = TypeVar("Chain", bound=int | list[int])
+# A function that returns the layers whose inputs are saved.
 Saves = Callable[..., list[int]]
 
 
@@ -479,7 +479,8 @@ def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> l
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# The chain has LAYERS layers, of which ROOM inputs fit in memory, with NUMBERS elements per tile.
+# The chain has LAYERS layers with NUMBERS elements per tile. Only ROOM of their inputs fit in
+# memory.
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500

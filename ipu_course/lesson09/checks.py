@@ -311,7 +311,8 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-Event = tuple[str, int, int]  # ("load", "compute" or "cross", row, IPU)
+# (operation, row, IPU); the operation is "load", "compute" or "cross"
+Event = tuple[str, int, int]
 
 
 class TwoIPUs:
@@ -387,7 +388,7 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
     For a right program, return ("", "").
     """
     weights: list[int | None] = [None, None]
-    # the rows of weights that the inputs have passed through
+    # For the inputs on each IPU: the rows of weights that they have passed through.
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
     returned_value: list[tuple[int, ...] | None] = [None, None]
     done = set[int]()
@@ -496,7 +497,8 @@ def _order(
 
     returned_value = call_made(in_a_list, description, *steps, layers)
     program = one_program(returned_value, description)
-    list(all_of(program))  # raises an error for a program that contains itself
+    # all_of() raises an error for a program that contains itself.
+    list(all_of(program))
     return machine, program, list(machine.events(program))
 
 
@@ -642,7 +644,8 @@ def _momentum(answer: Callable[..., None]) -> Passed:
 # --- 09.6 -----------------------------------------------------------------------------------------
 
 BUFFERS = ("rows", "more")
-Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
+# A transfer is (operation, source, destination). The operation is a load, a store or a cross.
+Transfer = tuple[str, str, str]
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:

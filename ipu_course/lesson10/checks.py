@@ -54,7 +54,8 @@ from ipu_teach.show.ring import bytes_between_ipus
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-Schedule = list[list[tuple[str, int, int]]]  # for each tick, (kind, stage, micro-batch)
+# For each tick: its operations as (kind, stage, micro-batch).
+Schedule = list[list[tuple[str, int, int]]]
 LINK = "bytes over the busiest link"
 
 # --- 10.1 -----------------------------------------------------------------------------------------
@@ -118,7 +119,8 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     raise AssertionError
 
 
-Cut = tuple[tuple[list[int], int], list[int]]  # costs and IPUs; the first layer of each IPU
+# ((costs of the layers, number of IPUs), first layer of each IPU)
+Cut = tuple[tuple[list[int], int], list[int]]
 
 
 def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) -> bool:
@@ -451,7 +453,8 @@ def in_reverse() -> Schedule:
     The forward passes are in the order of the micro-batches; micro-batch 0 has the last backward
     pass.
     """
-    forward = ((0, 1, 5), (1, 2, 6))  # for each stage, the tick of each micro-batch
+    # For each stage: the tick of each micro-batch.
+    forward = ((0, 1, 5), (1, 2, 6))
     backward = ((9, 4, 8), (8, 3, 7))
     ticks: Schedule = [[] for _ in range(10)]
     for kind, times in ((FORWARD, forward), (BACKWARD, backward)):

@@ -32,7 +32,8 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # format: (number of mantissa bits, exponent bias)
+# For each format: (number of mantissa bits, exponent bias).
+BITS = {F143: (3, 8), F152: (2, 16)}
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
@@ -592,7 +593,7 @@ class _Wrong(NotYet):
     """Raised if a tensor is converted to 8 bits in a wrong way; it ends the training."""
 
 
-# (w, x, t, rate, function that converts a tensor to 8 bits) -> the new w
+# A function of (w, x, t, rate, function that converts a tensor to 8 bits). It returns the new w.
 Update = Callable[..., Array]
 
 
@@ -611,7 +612,8 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
-        self.now = self.w  # the weights at the beginning of the current step
+        # The weights at the beginning of the current step.
+        self.now = self.w
         self.weights = list[Array]()
         self.casts = list[tuple[str, QuarterFormat, int]]()
         self.last: tuple[Array, QuarterFormat] | None = None
@@ -840,9 +842,8 @@ def _in_eight_bits(answer: Update) -> Passed:
     )
 
 
-NUMBERS = {
-    form.grid.mantissa_bits: numbers(form) for form in QuarterFormat
-}  # mantissa bits -> numbers
+# The numbers of a format, by its number of mantissa bits.
+NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}
 
 
 LESSON = lesson(

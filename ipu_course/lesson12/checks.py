@@ -37,12 +37,13 @@ from ipu_teach.poplibs.popsparse.static_plan import expected
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# a function that returns the first row of each tile
+# A function that returns the first row of each tile.
 Bands = Callable[[list[int], int], Sequence[int]]
 # A function that returns the product for each pattern, or None for a pattern with more blocks than
 # the budget.
 Multiplies = Callable[..., list[Array | None]]
-Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients, blocks to move
+# (present blocks, weights, gradients, number of blocks to move)
+Regrowth = tuple[Array, Array, Array, int]
 
 # --- 12.1 -----------------------------------------------------------------------------------------
 
@@ -582,7 +583,8 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
 # --- 12.6 -----------------------------------------------------------------------------------------
 
 
-LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that move)
+# Each layer is (rows, columns, length of a block, blocks present, blocks that move).
+LAYERS = (
     *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
     *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
     *((rows, rows + 1, 1 + rows % 2, rows, moved) for rows in (1, 2, 3, 4) for moved in (0, 1)),

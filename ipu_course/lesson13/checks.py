@@ -70,9 +70,8 @@ def back_of(
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
-    samples_kept = [
-        (m, r) for m in every.get(mode, [0]) for r in range(replicas)
-    ]  # In the mode "Sum", each replica returns one result.
+    # In the mode "Sum", each replica returns one result.
+    samples_kept = [(m, r) for m in every.get(mode, [0]) for r in range(replicas)]
     return batch * len(samples_kept), len(samples_kept)
 
 
@@ -541,7 +540,8 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
 
 def _recompiled(answer: Callable[..., StandIn]) -> Passed:
     description = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
-    needed = set()  # the programs that the calls so far need
+    # The programs that the calls have needed so far.
+    needed = set()
 
     def watched(*arguments: object) -> StandIn:
         run = answer(*arguments)

@@ -20,7 +20,8 @@ from ipu_teach.types import Array
 # Errors must not show the codelets of this module, because some are answers of lesson 15.
 add_library(__name__)
 
-Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
+# An edge is (variable, its side, other variable, side of the other variable).
+Edge = tuple[int, int, int, int]
 
 
 class Belief(Vertex):

@@ -84,7 +84,8 @@ class _Merger:
         self.graph = graph
         self.steps = steps
         self.kept: list[Step] = []
-        # The index in `kept` of each new step, by the numbers of the old steps that it merges.
+        # The key has the indices of the old steps that a new step merges. The value is the index of
+        # the new step in `kept`.
         self._numbers: dict[tuple[int, ...], int] = {}
         # For each compute set, by the number of its step: (bytes read, bytes written).
         self._bytes: dict[int, tuple[Extent, ...]] = {}

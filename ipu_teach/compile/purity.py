@@ -268,7 +268,7 @@ def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
     """Yield the outer names that a function rebinds, after `global` or `nonlocal`."""
-    # Test the bytes first, which is quick: few functions assign outer variables.
+    # Testing the bytes first is quick, and few functions assign outer variables.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (
             instruction.opname != "STORE_DEREF" or instruction.argval in outer_names

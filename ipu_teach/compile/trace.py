@@ -591,7 +591,7 @@ class Traced(NDArrayOperatorsMixin):
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
         # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
-        # the sample, whose values have no meaning.
+        # the sample, because its values have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
@@ -674,7 +674,8 @@ class Traced(NDArrayOperatorsMixin):
 
     # Methods that numpy calls for operators and functions
 
-    # `**` has its own code for numbers and for small exponents, whose bits differ from np.power's.
+    # `**` has its own code for numbers and for small exponents. Its bits differ from those of
+    # np.power.
     def __pow__(self, other: Value) -> Traced:
         return self._power(self, other)
 

@@ -162,7 +162,8 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
     begin, end, owner, landed = (
         column[is_elsewhere] for column in (pieces.begin, pieces.end, pieces.owner, pieces.landed)
     )
-    del pieces  # This frees the columns, which take 100 MB for a tensor with millions of pieces.
+    # Free the columns: they take 100 MB for a tensor with millions of pieces.
+    del pieces
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
     exchanged = moved(graph.target, owner, landed, end - begin)

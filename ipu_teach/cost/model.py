@@ -364,8 +364,8 @@ class CostModel:
         searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                # Vertices of poprand, which run in bulk, are reproducible: they use the random
-                # number generators of their tile.
+                # Vertices of poprand run in bulk. They are reproducible, because they use the
+                # random number generators of their tile.
                 if group.is_bulk or not group.trace.stopped:
                     continue
                 codelet = group.table.codelet

@@ -256,7 +256,8 @@ class Tally:
         self.charges: list[tuple[str, Op, int]] = []
         self.loops = 0  # The number of completed loops over vectors.
         self.loaded: set[Any] = set()  # The regions that the current loop has loaded.
-        self.made: dict[int, int] = {}  # The number of the loop that computes each temporary array.
+        # For each temporary array: the index of the loop that computes it.
+        self.made: dict[int, int] = {}
         self.written: set[int] = set()  # The temporary arrays that were written to memory.
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
         known = {n for n, f in trace.codelet.fields.items() if f.kind == "state" and not f.depth}
@@ -523,8 +524,8 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
-        # The tile is done when its slowest worker is done. Each worker issues one instruction in as
-        # many cycles as there are workers.
+        # The tile is done when its slowest worker is done. With n workers, each worker issues one
+        # instruction in n cycles.
         modelled = (
             len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
             + start_cycles

@@ -215,7 +215,8 @@ class CupyBackend(Backend):
         return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Operand) -> Operand:
-        # Python numbers stay unchanged: in CuPy, too, they take the dtype of the other operand.
+        # Python numbers stay unchanged, because CuPy, like numpy, gives them the dtype of the other
+        # operand.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Array) -> Array:

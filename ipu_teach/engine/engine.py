@@ -546,8 +546,8 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        # The machine's costs include the steps whose cycles depend on data, which its runs have
-        # measured.
+        # For steps whose cycles depend on data, the machine's costs include the cycles that its
+        # runs have measured.
         cost = self._machine.cost
         looped = self._machine.looped
         profile = (

@@ -380,7 +380,7 @@ class Machine(BoundSteps):
         checks = mode.checks_reads
         note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # The numbers of the steps of the current run, in order.
+        # The indices of the steps of the current run, in order of execution.
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds = feeds

@@ -113,8 +113,8 @@ class Layout:
             bounds = _strided_extent(self.shape, self.strides)
         if bounds is not None:
             return bounds
-        # With return_counts, numpy sorts. Without it, numpy uses a hash table, which is 15 times
-        # slower on a million positions.
+        # With return_counts, numpy sorts. Otherwise it would use a hash table, and take 15 times as
+        # long on a million positions.
         return _runs(np.unique(self.positions, return_counts=True)[0])
 
     @cached_property

@@ -147,7 +147,7 @@ class Tiles:
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
-                # Most intervals are tuples of two ints, which need no conversion.
+                # Most intervals are tuples of two ints, and need no conversion.
                 is_plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 bounds = interval if is_plain else as_shape(interval)
                 if (
@@ -265,7 +265,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
     The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
     """
-    # Fast path for small tensors, which are frequent: they are on a single tile.
+    # Fast path for small tensors. They are frequent, and are on a single tile.
     if len(tile) == 1 and tile[0] >= 0:
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped_pieces = np.flatnonzero(tile >= 0)

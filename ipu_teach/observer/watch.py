@@ -327,7 +327,7 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
     report: Callable[[Array], None] | None = None
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        # If this array is a view of `parent`, assignments to it are reported, too.
+        # If this array is a view of `parent`, assignments to the view are also reported.
         if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):
             self.report = parent.report
 

@@ -118,8 +118,8 @@ class _GraphFunction:
         self._graph = graph
         self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # `_models` contains a tensor for each argument, whose shape and dtype the tensors of a call
-        # must have. It contains None for an argument that an inlined function creates.
+        # For each argument, `_models` contains a tensor with the shape and dtype that the tensors
+        # of a call must have. It contains None for an argument that an inlined function creates.
         self._models: list[Tensor | None]
         argument_names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(argument_names, signature, strict=True):

@@ -176,9 +176,8 @@ def _skew(report: Report) -> Iterator[Insight]:
     bytes_held = report.memory.held_per_tile
     mean_bytes = float(bytes_held.mean())
     skew = float(bytes_held.max()) / mean_bytes if mean_bytes else 1.0
-    needs_advice = (
-        skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
-    )  # If the average tile is full already, an even mapping would not help.
+    # If the average tile is full already, an even mapping would not help.
+    needs_advice = skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
     advice = "map the variables evenly, for example with poputil.map_tensor_linearly."
     yield Insight(

@@ -25,7 +25,8 @@ from ipu_teach.types import ALL, DType, dtype_named
 # The value of a plain constant of a vertex class.
 Constant: TypeAlias = bool | int | float | str | np.ufunc | type[DType] | None
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
-FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # (name, kind, dtype, depth) of each field
+# Each field is (name, kind, dtype, depth).
+FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))
 
 
 def described(codelet: type[Vertex]) -> dict[str, Json]:

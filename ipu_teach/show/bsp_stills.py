@@ -56,7 +56,8 @@ class Stills:
         self.report = phases.report
         self.phases = phases
         self.cells = cells
-        self.lanes = lanes  # Drawing k of a stretch belongs to the mark with the name `lanes[k]`.
+        # `lanes[k]` is the name of the mark in which drawing k of a stretch is shown.
+        self.lanes = lanes
 
     def of(self, stretch: Segment, drawing: int) -> list[Still]:
         """Return a still for each frame of a stretch.

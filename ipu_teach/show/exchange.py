@@ -26,7 +26,8 @@ from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, T
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_BINS = 64  # The maximum number of rows and columns. With more tiles, several share a row.
+# The maximum number of rows and columns. With more tiles, several tiles share a row.
+MOST_BINS = 64
 MOST_EXCHANGES = 40
 USUAL = 0.95  # The fraction of pairs that must fit the pattern "neighbours" or "shift".
 # The codes of the view `exchange`. The codes 1 to 5 stand for ranges of bytes.

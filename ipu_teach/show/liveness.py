@@ -47,11 +47,13 @@ CODES = (
     replace(palette.FIRST, name="first report (a)"),
     replace(palette.SECOND, name="second report (b)"),
 )
-# These are the indices in `CODES` of the colours of the first and the second report.
+# The next two constants are the indices in `CODES` of the colours of the first and the second
+# report.
 ONE = 3
 TWO = 4
 
-MOST_STEPS = 2000  # If there are more steps, several share a column of the axis.
+# If there are more steps than this, several steps share a column of the axis.
+MOST_STEPS = 2000
 MOMENTS = 300  # An axis of cycles has this many columns.
 AXES = STEPS, CYCLES = ("steps", "cycles")
 MOST_LANES = 12  # At most this many variables have a lane.

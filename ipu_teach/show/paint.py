@@ -344,7 +344,8 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     to_x, to_y = (
         (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
     )
-    if folded:  # A border marks the sender, and a dot marks each receiver, instead of arrows.
+    # Instead of arrows, a border marks the sender, and a dot marks each receiver.
+    if folded:
         yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
         dot_radius = cells.side * 0.15
         yield from (

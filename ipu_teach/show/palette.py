@@ -51,8 +51,8 @@ STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # The state for e
 # Teal and lilac are for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", pattern="")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", pattern="/")
-# These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles,
-# which also have their numbers.
+# These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles.
+# The tiles also have their numbers.
 HUES = tuple(
     Code(f"hue {i}", "", light, dark, pattern=pattern)
     for i, (light, dark, pattern) in enumerate(
@@ -68,7 +68,7 @@ HUES = tuple(
     )
 )
 # Up to fourteen tiles each have a combination of colour and pattern. More tiles are divided into
-# ranges, whose colours are from dark to light.
+# ranges, with colours from dark to light.
 TILES = (
     *HUES,
     *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)),
@@ -92,8 +92,9 @@ def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
     ), tiles_per_range
 
 
-# These are the parts of a tile's memory: always live variables, other variables, gaps between
-# variables, and the other categories. They have no letters, as their names are next to their lanes.
+# These colours are for the parts of a tile's memory: always live variables, other variables, gaps
+# between variables, and the other categories. They have no letters, because the names of the parts
+# are next to their lanes.
 VARIABLES = Code("variables, always live", "", "#00796b", "#26a69a", pattern="")
 COMING = Code("variables that come and go", "", "#80cbc4", "#5aa69e", pattern="x")
 GAPS = Code("gaps", "", "#e4e7ea", "#5a626c", pattern="/")
@@ -161,8 +162,8 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-# In `show.run`, the cells of a tensor have a border in one of these colours, which no other code of
-# that view has.
+# In `show.run`, the cells of a tensor have a border in one of these colours. No other code of that
+# view has them.
 RIMS = tuple(
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (

@@ -116,7 +116,7 @@ class RecordedSteps:
         All supersteps that are shown change at most `max_frames` cells together, except that the
         first superstep is always shown.
         """
-        # This maps the position of a step to the number of cells that it changes.
+        # For each step, by its position: the number of cells that the step changes.
         changing: Counter[int] = Counter()
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)

@@ -130,8 +130,8 @@ class Expressions(Lists):
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # This is not an error yet: if the vertex never reaches the expression, the plain vertex
-        # loop raises nothing.
+        # No error is raised yet: if the vertex never reaches the expression, the plain vertex loop
+        # raises none.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 

@@ -175,7 +175,7 @@ CALLED |= {
     if hasattr(math, name)
 }
 MOST_ARGUMENTS = 3  # A function in CALLED has at most this number of arguments.
-# These functions return integers.
+# These functions return integers. The values are numpy's names for them.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
 # For each of Python's functions: the numpy function whose cost the model uses.
 NUMPYS = {

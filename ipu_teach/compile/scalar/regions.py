@@ -54,7 +54,7 @@ class Regions(Indices):
         readable = declared.kind != "output" or declared.depth > 0
         sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
         rows = f"f_{name}_t" if name in self.lists else ""
-        # `free` is True for a constant of the vertex, on which work costs nothing.
+        # `free` is True for a constant of the vertex, because work on it costs nothing.
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         return Arr(
             buf=f"f_{name}",

@@ -106,7 +106,8 @@ class Writer:
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # The number of each loop, by (place, prefix of the scope's variables, the loop's flag).
+        # The index of each loop. The key is (position in the source, prefix of the scope's
+        # variables, the loop's flag).
         self.heads: dict[tuple[Spot, str, str], int] = {}
         # Whether the code computes whole fields or arrays at once.
         self.vectors = False

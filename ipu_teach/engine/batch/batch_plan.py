@@ -31,7 +31,7 @@ from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
 
-# The temporaries of one chunk take this number of bytes, which fit a core's second-level cache.
+# The temporaries of one chunk take this number of bytes. They fit a core's second-level cache.
 CHUNK_BYTES = 768 * 1024
 # If the values of a vertex are single numbers, a chunk has at least this number of vertices. In
 # smaller chunks, numpy's calls would cost more than the work that they do.

@@ -54,8 +54,7 @@ class Chunk(Operations):
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
-        # The numbers of the store ops for which the stored value was computed directly in its
-        # target.
+        # The indices of the store ops whose stored value was computed directly in its target.
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
             if op.kind == "region":

@@ -17,9 +17,9 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
-# A region that vertices share is copied once per step if it has at most this size.
+# A region that vertices share is copied once per step if it has at most this number of bytes.
 PACK_BYTES = 64 * 1024 * 1024
-# Rows of more elements are summed as fast in place as after a copy to a buffer.
+# Rows of more elements than this are summed as fast in place as after a copy to a buffer.
 SHORT_ROW = 8
 
 

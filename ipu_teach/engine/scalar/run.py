@@ -45,7 +45,7 @@ FIRST_LOOK = 0.002  # After this number of seconds, the remaining time can be es
 PATIENCE = 1.0
 CHECK = 0.05  # The time between two checks for an interruption, in seconds.
 PIECE = 1024  # The first call of a compiled loop runs this number of vertices.
-# This is "python" or "compiled" to override the measurement; see `chosen`.
+# The value "python" or "compiled" overrides the measurement; see `chosen`.
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
@@ -124,9 +124,8 @@ class ScalarRun:
             name for name, place in self.fields.places.items() if place.unit
         )
         self.text = compiled_text(group.scalar, site.target, unit_stride_fields, self.number <= 8)
-        self.arguments: list[
-            int | Array
-        ] = []  # These are the arguments of the compiled loop, except the first two.
+        # The arguments of the compiled loop, except the first two.
+        self.arguments: list[int | Array] = []
 
     def run(self) -> None:
         """Run `compute()` of every vertex."""

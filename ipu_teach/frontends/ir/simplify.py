@@ -26,7 +26,7 @@ __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
 # Equal operations of these kinds are never merged: they return random numbers, print, make a copy
-# that is needed, or contain a graph, which cannot be compared.
+# that is needed, or contain a graph. Graphs cannot be compared.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 

@@ -71,7 +71,8 @@ class Compiled(Network):
         self._config = ipu.current_config()
         self.training_options = _TrainingOptions(accumulation=1, schedule="", off_chip=False)
         self._runs: dict[Key, Run] = {}
-        self._current_run: Run | None = None  # the run whose device has the weights, if any
+        # The run whose device has the weights, or None.
+        self._current_run: Run | None = None
         self.other_state: dict[str, Array] = {}
         self.compiles: list[str] = []
         self._steps: int | None = None

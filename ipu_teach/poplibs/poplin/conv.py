@@ -235,7 +235,8 @@ def create_input(
     :raises PoplibsError: if no plan fits on a tile.
     :raises InvalidOptionError: if an option is invalid.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # This checks the options even if no plan uses them.
+    # This call checks the options even if no plan uses them.
+    wish_of(options, None, MEMORY_PROPORTION)
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)

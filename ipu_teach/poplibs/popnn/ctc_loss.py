@@ -134,7 +134,8 @@ class CTCAlpha(Vertex):
     def compute(self) -> None:
         position = np.arange(len(self.out)) + self.first
         first_label = self.first // 2
-        # A label before the first one is a copy of the first one, but position 1 is a start anyway.
+        # The label before the first label is a copy of the first label, so a path cannot skip to it.
+        # Position 1 needs no skip, because a path may start there.
         classes = _classes(position, self.labels[1:], first_label, self.blank)
         label_before = _classes(position, self.labels, first_label, self.blank)
         may_skip = (position % 2 == 1) & (classes != label_before)

@@ -504,8 +504,8 @@ class _Call:
         if gathered:
             places_inside = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        # Equal blocks cost the same number of cycles, which is computed once. The key contains a
-        # block's sizes and which elements of its windows are inside the field.
+        # Equal blocks cost the same number of cycles, so the cycles are computed once. The key
+        # contains a block's sizes and which elements of its windows are inside the field.
         estimates: dict[tuple[int | bytes, ...], int] = {}
         for block_number, (tile, ranges) in enumerate(self.blocks):
             block_begin, block_end = self.ends[block_number : block_number + 2].tolist()

@@ -49,7 +49,7 @@ _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
 _STRIDED = ("ADD", "MAX", "MIN", "LOG_ADD")
 _FEW = ("ADD", "SQUARE_ADD", "MAX", "MIN")
 WORKERS = 6  # The number of workers of a tile.
-# Workers divide the rows if there are at most FEW columns, and LONG rows or more for each column.
+# Workers divide the rows if there are at most FEW columns, and at least LONG rows for each column.
 FEW = 8
 LONG = 32
 

@@ -221,9 +221,8 @@ def update_rows(
     if is_summed_first:
         matrix = parts.reshape((num_parts, rows.num_elements))
         result = flat_rows = rows.flatten()
-        if (
-            is_unplanned
-        ):  # The rows are moved to the tiles of the sums, and back after the addition.
+        # The rows are moved to the tiles of the sums, and back after the addition.
+        if is_unplanned:
             result = laying.linear(graph, rows.dtype, flat_rows.shape, f"{name}/rows")
             prog.add(Copy(flat_rows, result))
         step_name = f"{name}/multiUpdateAdd/Reduce"
