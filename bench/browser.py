@@ -163,7 +163,8 @@ def milliseconds_a_frame() -> float:
         opened = browser.new_page()
         opened.set_content(page(whole_chip()))
         opened.wait_for_selector(".ipu-live")
-        opened.evaluate(DRAW_ALL)  # The first round also draws the parts that are cached later.
+        # This first call also draws the parts that later calls read from a cache.
+        opened.evaluate(DRAW_ALL)
         taken = [float(opened.evaluate(DRAW_ALL)) for _ in range(ROUNDS)]
         browser.close()
     return median(taken)

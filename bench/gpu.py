@@ -36,7 +36,8 @@ MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
 # A tile's part of a picture has 8 x 8 pixels.
 SIDE = 8
 
-# The number of IPUs, and how many rows and columns their tiles form together.
+# A tuple of the number of IPUs, and the numbers of rows and columns of the grid that all their
+# tiles form.
 Tiles = tuple[int, int, int]
 
 # For each workload, by name: the two `Work` objects whose times are compared in a row.

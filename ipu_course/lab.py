@@ -100,8 +100,8 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
     # A JupyterHub sets the server's address and authenticates users.
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
-        # Kernels use sockets instead of ports. When a class begins, many kernels start, and one may
-        # take a port that another one has just found to be free.
+        # Kernels use sockets instead of ports. When a class begins, many kernels start, and one
+        # kernel may take a port that another kernel has just found to be free.
         options.append("--KernelManager.transport=ipc")
         # The path of a socket may have at most 107 characters, so use a short folder.
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))

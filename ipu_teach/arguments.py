@@ -257,7 +257,7 @@ def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    # DType itself cannot be compared: its module imports this module.
+    # The class DType cannot be imported for a comparison, because its module imports this module.
     if base.__name__ == "DType":
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)

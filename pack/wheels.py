@@ -154,7 +154,8 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     output = "\n".join(output_lines)
     if status == 0:
         return None
-    # The last entry of UNREACHED also matches a missing wheel, which is handled below.
+    # The last entry of UNREACHED also matches a missing wheel, but a missing wheel is handled
+    # below.
     meaning_and_advice = run.unreached(output, run.UNREACHED[:-1])
     if meaning_and_advice:
         raise PackError(

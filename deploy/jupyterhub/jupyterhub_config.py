@@ -83,7 +83,7 @@ c.SharedPasswordAuthenticator.user_password = told("IPU_TEACH_HUB_PASSWORD", 8)
 c.SharedPasswordAuthenticator.admin_password = told("IPU_TEACH_HUB_ADMIN_PASSWORD", 32)
 c.Authenticator.admin_users = {"instructor"}
 c.Authenticator.allow_all = True
-# The name becomes the name of a folder.
+# A learner's name becomes the name of a folder, so only these characters are allowed.
 c.Authenticator.username_pattern = r"^[a-z][a-z0-9_-]{0,31}$"
 # The log-in page shows this text, because it reports an invalid name as a wrong password.
 c.JupyterHub.template_vars = {

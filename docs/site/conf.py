@@ -43,7 +43,8 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 include_patterns = ["*.md", "docs/**", "notebooks/index.ipynb", "notebooks/solutions/*.ipynb"]
 exclude_patterns = [".*", "CODE_OF_CONDUCT.md", "SECURITY.md", "**/__pycache__", "**/.*"]
 default_role = "py:obj"
-# The glossary skips a heading level, and several types have the same name.
+# These warnings are expected: the glossary skips a heading level, and several types have the same
+# name.
 suppress_warnings = ["myst.header", "ref.python"]
 
 nb_execution_mode = "off"

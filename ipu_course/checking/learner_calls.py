@@ -53,7 +53,7 @@ SIGNS = {
     Kind.SHOWN: "→",
 }
 
-# The background of the heading if the answer passed. The heading is readable on it on dark and on
+# The background of the heading if the answer passed. It keeps the heading readable on dark and on
 # light pages.
 WASH = "#1a985030"
 # The colours of a verdict's left edge. They are visible on light and on dark pages.

@@ -40,7 +40,8 @@ from ipu_teach.graph.layouts import is_whole
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-Order = str | Sequence[str | int]  # The letters of lines, or their numbers from 1 on.
+# An order of lines: their letters, or their numbers from 1 on.
+Order = str | Sequence[str | int]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
 LEAST = 3  # The minimum number of lines in an answer; a shorter answer has no puzzle.

@@ -352,7 +352,8 @@ class Trial:
     runs: int = 1
     tiles: int = TILES
     ipus: int = 1
-    replicas: int = 1  # The number of replicas of the graph. Each has its own copy of a tensor.
+    # The number of replicas of the graph. Each replica has its own copy of a tensor.
+    replicas: int = 1
     options: EngineOptions = field(default_factory=EngineOptions)
     # If the device decides when a loop ends, the run is stopped as endless after this many rounds.
     # 0 means that rounds are not counted.
@@ -661,7 +662,8 @@ class Ran:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, StreamIn):  # An iterator ends, but an array would be repeated.
+                # The stream gets an iterator, because it would repeat an array at its end.
+                if isinstance(kind, StreamIn):
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )

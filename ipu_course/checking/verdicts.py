@@ -21,7 +21,8 @@ from ipu_course.checking.verdict_panel import Bars, Picture, number
 
 ORDINARY = "drawn"  # The names of ordinary cases have this prefix.
 MODELLED = "modelled cycles"
-MOST_DRAWN = 40_000  # The picture of a refusal is left out if it has more bytes.
+# If the picture of a refusal has more bytes than this, it is left out.
+MOST_DRAWN = 40_000
 
 
 class Kind(Enum):

@@ -78,7 +78,8 @@ def _linear(answer: Maps) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # A mistake was found for a smaller tensor; report that one.
+            # Report the mistake that was found for a smaller tensor.
+            if wrong:
                 break
             raise
         if result is ...:

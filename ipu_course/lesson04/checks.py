@@ -32,7 +32,8 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
-MANY = 600  # The number of elements in the row whose cycles count.
+# The number of elements in the row whose cycles are measured.
+MANY = 600
 # In such a short row, the remainder of the division by six matters most.
 FEW = 11
 NEAR = 0.1  # The allowed error, relative to the engine's cycles.
@@ -218,7 +219,7 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# A row of this length is divisible by six, so all ways to divide it give the same pieces. Mistakes
+# This length is divisible by six, so all ways to divide such a row give the same pieces. Mistakes
 # other than wrong pieces can then be recognised.
 EVEN = 30
 

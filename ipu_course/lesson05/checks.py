@@ -54,7 +54,8 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
-    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # All are odd, so none is 0.
+    # All numbers are odd, so none is 0.
+    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1
     matrix = Var(FLOAT, (rows, cols), given=[values])
     vector = Var(FLOAT, (cols,), linearly, given=[numbers])
     return Trial(

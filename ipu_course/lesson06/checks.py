@@ -432,7 +432,8 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
             for _, other in (*_split_cases()[:2], *_split_cases()[-3::2]):
-                with suppress(Exception):  # If the answer fails, this case is left out.
+                # A case in which the answer fails is left out.
+                with suppress(Exception):
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
@@ -666,7 +667,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-# SIDES has the second inputs of the steps; the first input is the readings.
+# The names of the second inputs of the steps. The first input of each step is the readings.
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
@@ -1026,7 +1027,8 @@ def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
-        # With this much work, the host keeps up if it reads many rows at once, but not row by row.
+        # With this much work per row, the host keeps up if it reads many rows at once, but not if
+        # it reads row by row.
         graph.set_perf_estimate(vertex, WORK)
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)

@@ -256,7 +256,8 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # The input's shape of the layer whose cycles are measured.
+# The shape of the input of the layer whose cycles are measured.
+WIDE = (4, 14, 14, 32)
 
 
 def layer_report(around: Answer, tiles: int = MANY, images: int = WIDE[0]) -> tuple[Report, Array]:
@@ -570,7 +571,7 @@ class _Substitute:
         self.steps = 0
         # The number of images in the last training step.
         self.last_batch = self.batch
-        # For each check of the accuracy: the fraction of all test images that was read.
+        # For each read of all test images: the fraction of right predictions.
         self.shares = list[float]()
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:

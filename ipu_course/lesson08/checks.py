@@ -484,7 +484,8 @@ def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> l
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-BESIDES = 9000  # The bytes of a tile's weights, code, stacks and gaps: fewer than two inputs.
+# The bytes of a tile's weights, code, stacks and gaps. They are fewer than those of two inputs.
+BESIDES = 9000
 # The bytes of a tile's memory. They are enough for ROOM inputs and the gradient.
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES
 

@@ -276,7 +276,7 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
     :raises NotYet: if they are more than for `few` layers, or than two layers would take.
     """
     peak = {n: int(runs[n].report.memory.held_per_tile.max()) for n in (few, many)}
-    # The budget is two layers, and 3 % for copies of the results.
+    # The budget is the bytes of two layers, and 3 % for copies of the results.
     bars = Bars(round(1.03 * one_layer(2)), peak[many], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[few] != peak[many]:
         report = runs[many].report
@@ -597,7 +597,8 @@ def _outside(run: Ran) -> tuple[Array, bool]:
 
 
 def _momentum(answer: Callable[..., None]) -> Passed:
-    for numbers in (29, 1040, 3):  # 29 / 4 is nearer to 7 than to 8
+    # 29 / 4 is nearer to 7 than to 8, so rounding and rounding up give different results.
+    for numbers in (29, 1040, 3):
         description = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
         trial = _training(description, numbers)
         run = trial.through(answer, "09.5")

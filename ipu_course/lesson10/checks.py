@@ -274,7 +274,8 @@ def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: 
     }
 
     def beside() -> Sequence[Trial]:
-        return _pipelines(name)[2:0:-1]  # 4 micro-batches distinguish more mistakes than 2
+        # The trials with 4 micro-batches distinguish more mistakes than those with 2.
+        return _pipelines(name)[2:0:-1]
 
     return Trial(description, tensors, form=form, ipus=stages, agree=_alike, beside=beside)
 

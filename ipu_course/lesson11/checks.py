@@ -529,7 +529,7 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
 
 def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     cases = [(p.a, p.b, p.error) for p in _operands()]
-    # Some known mistakes differ only with these errors.
+    # Only these allowed errors distinguish some of the known mistakes.
     more = [(p.a, p.b, error) for p, error in zip(_operands()[1:3], (0.0019, 0.003), strict=True)]
     actual = [call(answer, *case) for case in cases]
 

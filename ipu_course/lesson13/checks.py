@@ -469,8 +469,9 @@ def _lowering(answer: Lowers) -> Passed:
         x = _x(i)
         g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
+        # Adding 0.0 turns -0.0 into 0.0.
         wanted = {"the forward": x * factor + 0.0, "the gradient": g * factor + 0.0}
-        wanted |= {"x, afterwards": x}  # adding 0.0 turns -0.0 into 0.0
+        wanted |= {"x, afterwards": x}
         for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
             if where := difference(result, right.astype(np.float32)):
                 advice = (
@@ -503,7 +504,8 @@ class StandIn:
         self.held[name] = float(np.asarray(value).ravel()[0])
 
 
-# Each call has (batch, iterations, rate, w, v), and a text on what differs from the previous call.
+# Each call has (batch, iterations, rate, w, v), and a text that says what differs from the previous
+# call.
 CALLS = (
     ((16, 4, 0.5, 1.0, 5.0), "no program has been compiled yet"),
     ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),

@@ -122,7 +122,8 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the nodes of a Sequence, with one node for each group of independent copies."""
-        # Contains the compute set before the copies if it can absorb them, and is empty otherwise.
+        # This list contains the compute set before the copies if it can absorb them. Otherwise it
+        # is empty.
         absorbing: list[Node] = []
         num_visited = 0
         for copy_kind, nodes in groupby(children, self._kind):

@@ -311,8 +311,8 @@ class Trace:
             and not isinstance(value._sample, np.ndarray)
             and target.dtype.kind == "i"
         )
-        # numpy refuses a scalar that a signed integer element cannot hold; arrays and unsigned
-        # integers wrap around.
+        # If a signed integer element cannot contain a scalar, numpy raises an error. Arrays and
+        # unsigned integers wrap around.
         checked = (
             {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
         )
@@ -773,8 +773,8 @@ class Traced(NDArrayOperatorsMixin):
                 f"np.{ufunc.__name__}.reduce with {', '.join(rest)} cannot be traced"
             )
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # numpy performs a reduction that converts the dtype in several buffers. Only a separate
-        # call for each vertex gives the same bits.
+        # If a reduction converts the dtype, numpy divides it into several buffers. So only a
+        # separate call for each vertex gives the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}

@@ -55,7 +55,7 @@ HOST_LINKS = Codec(
 TRANSFERS = ("StreamCopy", "RemoteCopy")
 # Before a step of these types, tiles do not wait for each other.
 UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
-# The kinds of the steps in `UNSYNCED`, as `StepCost.kind` has them.
+# The values of `StepCost.kind` for the steps in `UNSYNCED`.
 UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
 
 

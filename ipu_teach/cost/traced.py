@@ -65,8 +65,8 @@ VERTEX_OVERHEAD = 5
 # In compiled code, `a @ b` takes four instructions for the elements of a data path: two loads, a
 # product and a sum.
 COMPILED_PRODUCT = 4
-# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take as many for a
-# region.
+# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take as many cycles
+# before a region.
 LOOP_START = 6
 # A worker's arithmetic registers have space for this number of data paths (of two words). They are
 # 16 words, without the pair that always reads as zero.

@@ -31,8 +31,9 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-# The average size of intervals, in bytes, from which it is faster to set the bits of each interval
-# separately. Up to this number of intervals, it is also faster to test each interval separately.
+# If intervals have at least this number of bytes on average, it is faster to set the bits of each
+# interval separately. Up to this number of intervals, it is also faster to test each interval
+# separately.
 LONG = 64
 
 Bytes = tuple[Array, Array]  # Intervals of memory in bytes: (starts, stops).

@@ -151,7 +151,7 @@ class Engine(WithoutSome):
             behaviour=control_bits(self._options),
             seed=int(self._options["prng.seed"] or 0),
         )
-        # If the program is out of memory, the engine has a report but cannot run.
+        # If the program does not fit into memory, the engine has a report but cannot run.
         if self._executable.out_of_memory is None:
             check_variables(self._executable.compiled, self._mode.checks_reads)
         self._compiled = self._executable.compiled

@@ -151,8 +151,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        # This error is ignored. Either compute() raises the same error later, or it raises none,
-        # because its integers may be larger than those of the generated code.
+        # Ignore the error: either compute() raises the same error later, or it raises none, because
+        # its integers may be larger than those of the generated code.
         except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)

@@ -231,8 +231,8 @@ def _operation(
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
         * target.vertex_code_bytes
     )
-    # If the cycles of a step depend on data, there is a compiled step for each measurement. All of
-    # them have the same code, so it is counted only for the compiled step that the programs
+    # If the cycles of a step depend on data, there is a compiled step for each measurement. These
+    # steps have the same code, so it is counted only for the compiled step that the programs
     # execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps

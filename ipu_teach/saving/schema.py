@@ -56,7 +56,8 @@ RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in CO
 Json: TypeAlias = Any
 # A value that a codec writes and reads. Each codec has its own type of values.
 Value: TypeAlias = Any
-Make: TypeAlias = Callable[..., Value]  # Builds a record from its fields.
+# A function that builds a record from its fields.
+Make: TypeAlias = Callable[..., Value]
 # A bound is a number, or the name under which `told` recorded a number or a list. For a list, the
 # bound is its length.
 Bound: TypeAlias = int | str

@@ -40,8 +40,8 @@ from ipu_teach.types import Array
 Pair = tuple[int, int]  # (sending IPU, receiving IPU)
 
 
-# `UNKNOWN` is the home of a byte whose sum no IPU completes, and `SEVERAL` is the home of a byte
-# with sums that several IPUs complete.
+# The home of a byte is the IPU that completes its sum. `UNKNOWN` means that no IPU completes it,
+# and `SEVERAL` means that several IPUs do.
 UNKNOWN, SEVERAL = -1, -2
 
 

@@ -200,7 +200,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return f"ring over IPUs {ring}", f"each IPU sends to {whom}"
     gaps = np.diff(everybody)
     distances, others = _usual(pairs[1] - pairs[0])
-    # These are distances on a circle of the tiles that take part.
+    # Distances are counted on a circle of the tiles that take part.
     steps, others_round = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
     if n > 2 and not others_round and pairs.shape[1] == n * len(steps) and not np.ptp(gaps):
         far = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in steps]

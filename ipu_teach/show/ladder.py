@@ -148,7 +148,8 @@ class Ladder:
             is_backward = link[0] > link[1]
             half_text = len(text) * LETTER / 2
             if self.busy[link] and 2 * half_text < NARROWER * (self._pitch - self._wide):
-                if width < height:  # The text of a rung is beside it, on the side of its direction.
+                # The text of a rung is beside the rung, on the side of its direction.
+                if width < height:
                     text_position = (
                         (x + width + 6 + half_text, y + height / 2 + 4)
                         if is_backward

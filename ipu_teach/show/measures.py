@@ -11,7 +11,8 @@ SMALLEST_LABEL = 13.0  # Cells and lanes that are smaller than this have no labe
 TWO_LINES = 2.6  # A cell this many times SMALLEST_LABEL high shows its name and its letter.
 # A mark with more items than this is drawn as a raster, with a pixel for each value.
 MOST_RECTANGLES = 64
-MOST_SPOKES = 24  # If a message has more receivers, they get dots instead of arrows.
+# If a message has more receivers than this, they get dots instead of arrows.
+MOST_SPOKES = 24
 TICK = 92.0  # The width for the name of a step below a curve.
 NAMED = 40.0  # A step that is narrower than this has no name above its lanes.
 BAR = 150.0  # The smallest width of a tree's column of bars.

@@ -251,7 +251,8 @@ def _lanes(
     if mark.heading:
         span_text = f"{number(drawing.span)} {drawing.unit}"
         needed = OF_HEADING * len(mark.heading + span_text) + 16
-        # The length is written where the lanes end. A long heading moves the length to the right.
+        # The text with the length is where the lanes end. A long heading moves this text to the
+        # right.
         drawn = mark.width * (drawing.span / full_span if full_span else 1)
         right = mark.x + min(mark.width, max(drawn, needed))
         first, _, rest = mark.heading.partition("; ")

@@ -175,9 +175,8 @@ RIMS = tuple(
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # Nested boxes above phases. No phase has these colours.
-    replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
-)
+# These colours are for the nested boxes above phases. No phase has them.
+NESTED = tuple(replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:]))
 
 # Each theme has colours for paper, ink, soft ink and lines. On the paper, both inks have a contrast
 # of more than 4.5 to 1.

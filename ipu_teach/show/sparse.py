@@ -289,7 +289,8 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
     shapes: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
-        # If squares are small, those of spilled blocks are drawn larger, because they are rare.
+        # The squares of spilled blocks are drawn larger if all squares are small, because spilled
+        # blocks are rare.
         grow = 0.3 if code > OWN and dx < SMALL else -0.06
         boxes = rectangles(
             (x - grow) * dx, (y - grow) * dy, (1 + 2 * grow) * dx, (1 + 2 * grow) * dy

@@ -61,7 +61,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     description = f"vertex {execution.number} of {label(execution.compute_set, 24)}"
     memory = _VertexMemory(recording, table, execution.row)
     _refuse_unknown(recording, table, memory.positions, description)
-    # The state of the vertex may depend on its earlier executions, so these are repeated first.
+    # The state of the vertex may depend on its earlier executions, so the earlier executions are
+    # repeated first.
     if any(declaration.kind == "state" for declaration in table.fields.values()):
         for earlier in execution.places[:-1]:
             memory.repeat(earlier)

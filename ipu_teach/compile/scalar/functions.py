@@ -147,9 +147,9 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# The numba code calls these functions of `math` directly. If the condition is false, the function
-# might raise an error, so the numba code stops. Some functions accept more arguments in Python.
-# Functions that are new in Python 3.11 are added if they exist.
+# The numba code calls these functions of `math` directly. The values are conditions. If a condition
+# is false, the function might raise an error, so the numba code stops. Some functions accept more
+# arguments in Python. Functions that are new in Python 3.11 are added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",

@@ -113,9 +113,9 @@ class Writer:
         self.vectors = False
         # The line and the text of source code that only the Python code can run, or "".
         self.uncompiled = ""
-        # For each loop, and whether it is in a branch that depends on data: pairs (state before the
-        # loop, state at the start of every iteration). A loop that is translated again starts with
-        # these states.
+        # The keys are (loop, whether it is in a branch that depends on data). The values are pairs
+        # (state before the loop, state at the start of every iteration). A loop that is translated
+        # again starts with these states.
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}

@@ -168,8 +168,8 @@ def place_group(site: Site) -> GroupPlacement:
                 continue
         placement.in_place.append(root)
     placement.strided = {root for root in placement.in_place if not regions[root].contiguous}
-    # If the layout does not matter, results get that of the strided region with the most axes:
-    # numpy then traverses all arrays row by row, across the boundaries between vertices.
+    # If the layout does not matter, results get the layout of the strided region with the most
+    # axes. numpy then traverses all arrays row by row, across the boundaries between vertices.
     if placement.strided and not placement.side_by_side and soft >= set(trace.roots):
         placement.model = max(placement.strided, key=lambda root: np.ndim(trace.samples[root]))
     return placement

@@ -145,8 +145,8 @@ class Fields:
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
-            # A sum reads memory from its lower end, whatever the sign of the stride. A copy gives
-            # the field the layout of a single vertex.
+            # A sum reads memory from the lower end, whatever the sign of the stride. A copy gives
+            # the field the layout that it has in a single vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place

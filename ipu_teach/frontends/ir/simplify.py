@@ -51,7 +51,8 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            ops_by_key.clear()  # Operations before and after a change of a variable differ.
+            # The same operation gives different results before and after a change of a variable.
+            ops_by_key.clear()
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             equal_op = ops_by_key.setdefault(_key(op), op)
             if equal_op is not op:

@@ -350,7 +350,7 @@ class Compiled(Network):
         text = counted(steps, "batch", "batches")
         if remainder:
             text += f" and {counted(remainder, 'sample')} more"
-        # Without its incomplete last batch, the data may still not fill complete runs.
+        # Even without its incomplete last batch, the data may not fill complete runs.
         drop = ""
         if remainder and batches and not batches % per_run:
             drop = ", or drop the incomplete last batch: "

@@ -143,7 +143,8 @@ def _bound(
     signature = _signature(cls.__init__)  # type: ignore[misc]
     try:
         bound = signature.bind(None, *args, **kwargs)
-    except TypeError:  # The constructor raises the error.
+    # Leave the error to the constructor, which is called with the same arguments.
+    except TypeError:
         return {}
     named: dict[str, Argument] = {}
     for name, value in [*bound.arguments.items()][1:]:

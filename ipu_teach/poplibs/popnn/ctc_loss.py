@@ -134,8 +134,8 @@ class CTCAlpha(Vertex):
     def compute(self) -> None:
         position = np.arange(len(self.out)) + self.first
         first_label = self.first // 2
-        # The label before the first label is a copy of the first label, so a path cannot skip to it.
-        # Position 1 needs no skip, because a path may start there.
+        # The label before the first label is a copy of the first label, so no path skips to the
+        # first label. Position 1 needs no skip, because a path may start there.
         classes = _classes(position, self.labels[1:], first_label, self.blank)
         label_before = _classes(position, self.labels, first_label, self.blank)
         may_skip = (position % 2 == 1) & (classes != label_before)

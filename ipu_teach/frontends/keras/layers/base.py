@@ -32,7 +32,7 @@ Size = Annotated[int, Between(1, 2**24)]
 POLICIES = {"float32": FLOAT, "mixed_float16": HALF}
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
-# The dtypes of a model's inputs, and the device's dtypes.
+# For each dtype of a model's input: the dtype on the device.
 INPUT_DTYPES: dict[str, type[DType]] = {"float32": FLOAT, "int32": INT, "int64": INT, "uint8": INT}
 InputDtype = Annotated[str, Among(INPUT_DTYPES)]
 
