@@ -243,7 +243,8 @@ def pod(num_ipus: int) -> None:
 
 
 GATHERS = 100  # The time of a compilation is compared with this many gathers of numpy.
-INPUTS = 8  # Inputs of each vertex.
+# The number of inputs of each vertex.
+INPUTS = 8
 
 
 def irregular() -> tuple[Work, Work]:

@@ -16,8 +16,10 @@ from ipu_teach.graph import Graph, Tensor, Vertex
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
 
-TILES = 1472  # Tiles of a chip.
-WORKERS = 6  # Workers of a tile.
+# The number of tiles of a chip.
+TILES = 1472
+# The number of workers of a tile.
+WORKERS = 6
 _blas = ThreadpoolController()
 
 

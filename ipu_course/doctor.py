@@ -120,7 +120,8 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # A damaged file must be repaired. If MNIST is missing, nothing needs to be done.
+            # If a file is damaged, it must be repaired. If MNIST is missing, nothing needs to be
+            # done.
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:

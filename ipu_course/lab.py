@@ -94,8 +94,8 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
     ]
     if os.name != "nt" and os.geteuid() == 0:
-        # In a container the user is root. The server listens only on this machine and needs a
-        # token.
+        # In a container the user is root. This is safe, because the server listens only on this
+        # machine and needs a token.
         options.append("--allow-root")
     # A JupyterHub sets the server's address and authenticates users.
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONGEST = 80  # The maximum number of characters of a value that an error quotes.
-# A line break in the text of an error, if the next line continues the sentence.
+# This matches a line break in the text of an error if the next line continues the sentence.
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
@@ -40,7 +40,8 @@ def shown(value: object) -> str:
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # A repr may fail, as for an integer of many thousand digits.
+    # A repr may raise an error, for example for an integer of many thousand digits.
+    except Exception:
         text = f"<{type(value).__name__}>"
     if isinstance(value, type) and text.startswith("<class "):
         text = text[8:-2].replace("__main__.", "")

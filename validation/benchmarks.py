@@ -72,9 +72,9 @@ POOLINGS = (
     ((17, 17), 768, 8, 10_688, 12_162),
     ((8, 8), 1_280, 1, 16_852, 12_351),
 )
-# The benchmarks look up rows of a table, and add the gradient of these rows to the table. Each
-# entry has the number of rows of the table, its number of columns, and the number of lookups. Then
-# follow (bytes of the fullest tile, cycles) on a GC2, and the same on a GC200.
+# The benchmarks look up rows of a table, and add the gradient of these rows to the table. Each item
+# is (number of rows of the table, number of columns, number of lookups), and then (bytes of the
+# fullest tile, cycles) for a GC2 and for a GC200.
 EMBEDDINGS = (
     (1_000, 200, 21_600, (63_108, 204_003), (59_600, 177_759)),
     (100_000, 200, 1_440, (77_080, 154_767), (71_448, 155_289)),

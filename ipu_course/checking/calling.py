@@ -221,7 +221,7 @@ class answering:
         trace: TracebackType | None,
     ) -> None:
         put_back()
-        # The exception may also be a SystemExit, which an answer raises by exit().
+        # An answer can call exit(). The exception is then a SystemExit.
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error

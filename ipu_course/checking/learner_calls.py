@@ -35,7 +35,8 @@ from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 # The keys of these dicts are names of exercises. The dicts last as long as the kernel.
 _passed: dict[str, Any] = {}  # The learner's answers that passed.
 _handed_out: dict[str, Any] = {}  # The reference answers that given() returned.
-_shared: dict[str, Shared | None] = {}  # What share() states about the answers that passed.
+# The results of share() for the answers that passed.
+_shared: dict[str, Shared | None] = {}
 
 
 DONE = ("solved", "with help", "given")  # A further attempt does not change these states.

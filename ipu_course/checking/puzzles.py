@@ -286,7 +286,8 @@ def widget(shuffled: Puzzle) -> Widget:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: traitlets.List[str] = traitlets.List().tag(sync=True)
-        # [the number of attempts, the indices of the lines in the order that was tried]
+        # The list has the number of attempts, and then the indices of the lines in the order that
+        # was tried.
         tried: traitlets.List[str] = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 

@@ -34,8 +34,8 @@ SENTENCES = 3  # The maximum number of sentences in a slide's text.
 # If a lesson has fewer pictures than this, printed outputs also get slides.
 FEW = 3
 HEADING = r"(?m)^#+ (.*)"
-# A sentence that begins like this is about the cell below the sentence, not about the picture above
-# it.
+# A sentence that begins with one of these words is about the cell below it, not about the picture
+# above it.
 AHEAD = r"\W*(Next|Below|(In )?[Tt]he next)\b"
 FEWEST = 6  # The minimum number of words before a sentence about the next cell.
 # The tag of the cell with the lesson's key insight. docs/workshop.md discusses these insights.

@@ -53,8 +53,8 @@ BURST = 0.2
 # The main thread runs undisturbed for this many seconds before `Stopped` is raised again.
 PAUSE = 0.5
 
-# The modules that checks use. Their names are restored after every call into an answer. The names
-# of other modules are restored after the check.
+# These are the modules that checks use. Their names are restored after every call into an answer.
+# The names of other modules are restored after the check.
 OFTEN = {
     "numpy",
     "builtins",

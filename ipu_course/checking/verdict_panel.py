@@ -14,7 +14,8 @@ from html import escape
 from textwrap import fill
 from typing import Protocol
 
-WIDTH = 100  # The number of characters in a line of the text form.
+# The number of characters in a line of the text form of the panel.
+WIDTH = 100
 BAR = 30  # The number of characters in a bar of the text form.
 
 FRAME = (

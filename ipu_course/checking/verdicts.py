@@ -19,7 +19,8 @@ from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, Picture, number
 
-ORDINARY = "drawn"  # The names of ordinary cases have this prefix.
+# The names of ordinary cases begin with this.
+ORDINARY = "drawn"
 MODELLED = "modelled cycles"
 # If the picture of a refusal has more bytes than this, it is left out.
 MOST_DRAWN = 40_000

@@ -37,7 +37,8 @@ from ipu_teach.errors import LessonError
 # A function that returns the command that opens a lesson, and the environment of the command.
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
-PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
+# JupyterLab tries the first five ports in this order, and then ports at random.
+PORTS = range(8888, 8938)
 HOST = "localhost"  # JupyterLab opens an address with this host.
 ROOM = 0.5  # The GB of disk that notebooks, MNIST and saved pages need.
 # Each wait has a limit of this many seconds. A first start from a slow disk takes half a minute.

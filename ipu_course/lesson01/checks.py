@@ -106,9 +106,9 @@ def _small_supersteps() -> list[Superstep]:
     return cases
 
 
-# Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
-# do. This is code and not a file of answers, because two or three of these mistakes often occur
-# together, and all 675 combinations are tried.
+# Each item is a common replacement for a part of the formula: (the wrong value, why it is wrong,
+# what to do). These are functions and not a file of answers, because two or three mistakes often
+# occur together, and all 675 combinations are tried.
 FormulaPart = tuple[Callable[..., float], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),

@@ -275,7 +275,7 @@ def _running_sum(answer: Callable[..., Program]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # The values are different whole numbers, and their sums are too large for HALF.
+        # The values are different whole numbers. Their sums are too large for HALF.
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         run = _sums(answer, values)

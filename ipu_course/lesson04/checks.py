@@ -78,7 +78,9 @@ def _rows_of_readings() -> dict[str, Array]:
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
         rows[:, 0] = -99.5, -100.25, -101.75
-        rows[2, -2] = 120.25  # The number farthest from 0 is not the smallest.
+        # In this row, the number with the largest absolute value is positive, so it is not the
+        # smallest.
+        rows[2, -2] = 120.25
     cases["all numbers are below 0"] = -np.abs(_drawn(draw, 3, 5))
     cases["the numbers have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
     far = -np.abs(_drawn(draw, 3, 5)) * np.float32(2) ** 110
@@ -249,8 +251,8 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
     reports = []
     for length in lengths:
         trial = _six(length, draw)
-        # Only the first trial is compared with known mistakes: each of them already gives a wrong
-        # result there.
+        # The known mistakes give wrong results at the first length, so only the first trial looks
+        # for them.
         known = length == lengths[0]
         trial_run = _through(answer, trial) if known else _through_short(answer, trial, length)
         reports.append(trial_run.report)

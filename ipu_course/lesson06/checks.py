@@ -99,7 +99,7 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
 TABLE = "palette"  # The name of the constant in each program.
-# With these seeds, each known mistake gives a different result; a test checks this.
+# With these seeds, each known mistake gives a different result. A test checks this.
 CLEAR = (401, 2762, 3302)
 
 
@@ -432,7 +432,7 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
             for _, other in (*_split_cases()[:2], *_split_cases()[-3::2]):
-                # A case in which the answer fails is left out.
+                # If the answer fails for this program, the program is left out.
                 with suppress(Exception):
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
@@ -1396,7 +1396,8 @@ def _why_late(report: Report) -> tuple[str, str]:
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
     )
-    # The text is a line of report.why(), and its pronouns refer to the lines before it.
+    # The text is a line of report.why(). Its pronouns refer to the lines before it, so they are
+    # replaced.
     pieces = pieces.replace("It spends", "A tile spends").replace(" of them ", " cycles ")
     why = (
         f"nothing is exchanged. {pieces} The readings of a channel are on the right tile, but not "

@@ -1006,7 +1006,8 @@ class _Clock:
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # The device has waited for the read to end.
+        # The device has waited until the read ended.
+        self.there_at = min(self.there_at, self.now)
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)

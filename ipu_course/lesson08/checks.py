@@ -459,7 +459,9 @@ def _kept_by(
 
 
 def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> list[int]:
-    """Return the layers whose inputs an answer saves, as a list. `description()` is the call.
+    """Return the layers whose inputs an answer saves, as a list of indices.
+
+    `saved` is the value that the answer returned, and `description()` returns the text of the call.
 
     :raises NotYet: if the answer did not return valid layers.
     """

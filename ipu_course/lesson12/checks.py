@@ -203,7 +203,7 @@ def _judged_bands(
                 fault,
                 wrong,
                 wanted,
-                "return the first row of each tile: one number for each tile.",
+                "return a list with the index of the first row of each tile.",
             )
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)

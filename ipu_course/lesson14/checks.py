@@ -115,9 +115,9 @@ def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _drawn_end(answer: Answer, trial: Trial, name: str, run: int = 0) -> View:
-    """Return a view of the tensor `name` at the end of an answer's first run.
+    """Return a view of the tensor `name` at the end of an answer's first or last run.
 
-    If `run` is not 0, it shows the end of the last run.
+    With `run` = 0, this is the first run. With any other number, it is the last run of the trial.
     """
     trial_run, recording = recorded(answer, trial, name, trial.runs if run else 1)
     report = trial_run.engine.report if run else trial_run.report
@@ -765,10 +765,11 @@ def _triangles(answer: type[Vertex]) -> Passed:
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
-Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
+# For each tile: its pieces, as (vertex, first edge, end).
+Pieces = list[list[tuple[int, int, int]]]
 # A tile may have this multiple of the mean number of edges, or the mean rounded up if that is more.
 FAIR = 1.1
-# A search step may take this multiple of the cycles that it takes with the pieces of `filled`.
+# A search step may take this multiple of the cycles that it takes if `filled` chooses the pieces.
 FEW = 1.6
 
 
@@ -1018,7 +1019,8 @@ def _judged_deals(
     return Bars(budget, yours, "modelled cycles"), actual
 
 
-# Each run has (ends, neighbours, distance, level, hit). Some mistakes show in one run only.
+# Each run has (ends, neighbours, distance, level, hit). Some mistakes are visible in a single run
+# only.
 LOOKS = (
     ([0, 3, 3, 5, 7, 8], [1, 4, 2, 1, 2, 0, 4, 3], [0, 1, 2, -1, 1], 1, [1, 0, 1, 1, 0]),
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),

@@ -58,7 +58,7 @@ class Snapshot:
         self._records: list[_Record] = []
         # This dict keeps the objects alive, so that no id is reused.
         self._visited: dict[int, object] = {}
-        # The objects that are the fewest steps away are visited first, so that the limit is not
+        # Objects that are the fewest steps away are visited first. Otherwise the limit could be
         # reached inside one large container before another object is visited.
         values_to_visit = deque(roots)
         while values_to_visit and len(self._visited) < _LIMIT:

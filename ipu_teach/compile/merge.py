@@ -89,7 +89,8 @@ class _Merger:
         self._numbers: dict[tuple[int, ...], int] = {}
         # For each compute set, by the number of its step: (bytes read, bytes written).
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        self._buffers: dict[str, int] = {}  # A number for each remote buffer, by its handle.
+        # A number that identifies each remote buffer, by the buffer's handle.
+        self._buffers: dict[str, int] = {}
 
     def node(self, node: Node) -> Node:
         """Return a copy of the node in which the copies below it are merged."""

@@ -37,7 +37,7 @@ from ipu_teach.types.rounding import AnyDType
 
 Sample: TypeAlias = Array | np.generic
 Value: TypeAlias = "Traced | ArrayLike"  # An argument of a traced function.
-# The arguments of any numpy function. numpy's protocols pass on whatever a codelet has written.
+# The arguments of any numpy function. They may be anything that a codelet passes to numpy.
 Arguments: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
 NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this object for a missing argument.
@@ -506,7 +506,7 @@ class Traced(NDArrayOperatorsMixin):
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        # The plain numbers that the value may be in some vertices; see `weak_scalars`.
+        # In some vertices, the value may be one of these plain numbers; see `weak_scalars`.
         self._weak = weak
 
     @property

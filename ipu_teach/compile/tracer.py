@@ -194,7 +194,8 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     # The replacements return what the original functions would return for a single vertex.
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
-    traced["print"] = _print_nothing  # The trace prints nothing; the vertices print when they run.
+    # The trace prints nothing, because the vertices print when they run.
+    traced["print"] = _print_nothing
     globals_ = {**traced, **globals_}
     cells = tuple(
         CellType(in_place_of(closure[name])) if name in closure else CellType()

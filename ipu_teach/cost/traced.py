@@ -131,8 +131,8 @@ _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
 # Elimination uses the largest element of each column as its pivot. Its update changes a square of
-# elements, not only half of it. So the innermost loop has twice the number of iterations that the
-# comment above states, minus the number of pairs of rows.
+# elements, not only half of it. So the innermost loop has twice as many iterations as `_LOOPS`
+# assumes, minus the number of pairs of rows.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",

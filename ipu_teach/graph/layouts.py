@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-# The key of an indexing, such as x[1, 2:5], as a hashable tuple. It has (index,) or
-# (start, stop, step) for each axis.
+# A hashable key for an index such as x[1, 2:5]. It has (index,) or (start, stop, step) for each
+# axis.
 Cuts = tuple[tuple[int | None, ...], ...]
 
 # The maximum number of elements or pieces that are listed one by one. Their positions take 2 GB.

@@ -200,8 +200,8 @@ class _GraphFunction:
             raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")}, but was
                 given {received}.
                 where: its signature is {list(self.signature)}
-                next:  give a list with a tensor for each argument; a created argument may be
-                None.""")
+                next:  give a list with a tensor for each argument. For an argument declared as
+                created(), the list may contain None.""")
         for number, (argument, body_tensor, tensor) in enumerate(
             zip(self.signature, self._models, args, strict=True)
         ):

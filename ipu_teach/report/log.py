@@ -20,7 +20,8 @@ from ipu_teach.types import Array
 # The log contains the order of at most this many steps, in 16 MB.
 MOST_STEPS = 2**22
 MOST_RUNS = 2**16  # The log has at most this many calls of Engine.run.
-MOST_ROWS = 2**20  # The log has at most this many row numbers of remote buffers.
+# The log stores at most this many indices of rows of remote buffers.
+MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True)

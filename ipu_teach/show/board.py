@@ -75,9 +75,10 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # Entry b is (column, row, number of IPU names above) of box b.
+        # For each box: (column, row, number of IPU names above it).
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # The keys are IPUs, and the values are their first boxes.
+        # For each IPU: its first box.
+        self.heads: dict[int, int] = {}
         down = -1
         along = board.across
         for box in range(len(board.tiles)):

@@ -59,9 +59,11 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
 
     `at` is where the picture rests: the number of a superstep of the run, or the name of a step. By
     default, it rests at the exchange in which the most bytes arrive during the run or, with several
-    IPUs, the most bytes from other IPUs. `largest` is the number of bytes of the darkest colour. By
-    default, and at least, it is the maximum of a square of the matrix. Pictures with the same value
-    of `largest` can be compared, unless it is below the maximum of one of them.
+    IPUs, the most bytes from other IPUs.
+
+    `largest` is the number of bytes that is drawn in the darkest colour. By default, and at least,
+    it is the maximum of a square of the matrix. Pictures with the same value of `largest` can be
+    compared, unless it is below the maximum of one of them.
 
     :raises InvalidOptionError: if `run` is neither a report nor a recording, if nothing has run, if
         no tile sends to another, if no frame shows `at`, or if `largest` is not a positive whole
@@ -71,7 +73,7 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
         raise InvalidOptionError(
             f"show.exchange() was given largest={shown(largest)}, which is not a positive whole "
             "number.",
-            next_step="give the number of bytes of the darkest colour, such as largest=1024.",
+            next_step="give the number of bytes for the darkest colour, such as largest=1024.",
         )
     source_report, texts = report_of(run, once=True)
     report = checked(source_report, "exchange")

@@ -362,7 +362,7 @@ class _Run:
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        # The values are (number of live variables with that name, their bytes), both
+        # For each name: (number of live variables with that name, their bytes), both
         # int64[columns].
         names: dict[str, tuple[Array, Array]] = {}
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
@@ -605,7 +605,8 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     picture has lanes.
     """
     texts = []
-    names: dict[str, str] = {}  # The keys are the names of steps, and the values "a" or "b".
+    # For each name of a step: "a" or "b".
+    names: dict[str, str] = {}
     spans = [
         (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0
     ]

@@ -671,13 +671,13 @@ def _tape_raster(
     width = before[end_frame] * scale
     columns = max(1, round(COLUMNS * width / mark.width))
     edge_cycles = np.linspace(0, before[end_frame], columns + 1)
-    # Entry e is the index in `run` of the frame that contains edge e.
+    # For each edge: the index in `run` of the frame that contains it.
     frame_of_edge = np.clip(
         np.searchsorted(before[first_frame : end_frame + 1], edge_cycles, "right") - 1,
         0,
         len(run) - 1,
     )
-    # The keys are the ids of drawings, and the values are float[lanes, codes].
+    # For each drawing, by its id: float[lanes, codes].
     cycles_of_drawing: dict[int, Array] = {}
     cycles_at_edges = np.zeros((mark.count, codes, columns + 1))
     cycles_so_far = np.zeros((mark.count, codes))

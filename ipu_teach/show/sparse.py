@@ -105,7 +105,8 @@ class _Buckets:
         self.steps_away = (self.part - self.bucket) % self.count
         order = np.argsort(row * csr.block_columns + column)
         drops = min(DROPS, len(order))
-        drop_frame = np.empty(len(order), np.int64)  # Entry b is the frame in which block b drops.
+        # For each block: the frame in which it drops.
+        drop_frame = np.empty(len(order), np.int64)
         drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
         num_steps = min(self.rounds, STEPS) + 1
         shown_rounds = np.unique(np.linspace(0, self.rounds, num_steps).round().astype(int))[1:]

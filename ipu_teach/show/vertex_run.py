@@ -127,7 +127,7 @@ def _execution(
         and graph.compute_sets[set_of_step[number]].name == name
         for number in recording.steps
     ]
-    # Entry k is the index in the report of recorded step k.
+    # For each recorded step: its index in the report.
     step_indices = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
     candidate_places = [
         place

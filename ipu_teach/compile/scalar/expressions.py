@@ -415,7 +415,7 @@ class Expressions(Lists):
         variable = "." + self.new("l")
         value = operands[0]()
         self.assign(variable, value, node)
-        # Each entry has the costs to count where the remaining operands are skipped.
+        # For each operand whose value may end the evaluation: the costs up to this operand.
         skipped: list[Counter[Price]] = []
         depends_on_data = False
         for operand in operands[1:]:

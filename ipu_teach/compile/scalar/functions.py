@@ -194,7 +194,7 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
 class Functions(ArrayFunctions):
-    """Calls of functions of single numbers in a scalar loop."""
+    """The part of the translator that translates calls of functions of single numbers."""
 
     def is_compiled(self, function: Function, args: list[Value]) -> bool:
         """Return whether a call has single numbers as arguments, as many as the function takes.

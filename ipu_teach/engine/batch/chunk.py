@@ -223,8 +223,8 @@ class Chunk(Operations):
             * element_distance
         )
         strides = (*lead_strides, *(stride * element_distance for stride in sample.strides))
-        # `anchor` is the root as one row, beginning with the first element of the view. This is
-        # address arithmetic only: the strides select the elements.
+        # `anchor` is the root as one row that begins with the first element of the view. Creating
+        # it is address arithmetic only: the strides select the elements.
         anchor = self.xp.as_strided(root_array, (element_offset + 1,), (sample.itemsize,))[
             element_offset:
         ]

@@ -702,6 +702,7 @@ def get_wu_flops(params: ConvParams) -> int:
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
     """Return the cycles of the forward pass if all matrix-multiply units were busy all the time.
 
-    The sums are FLOAT. Cycles of the exchange are not included.
+    The units multiply in the dtype of `params` and add in FLOAT. Cycles of the exchange are not
+    included.
     """
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

@@ -69,7 +69,8 @@ PLAN_OPTIONS = (
     Option("partialsType", FLOAT, FLOAT),
 )
 OPTIONS = (Option("includeSoftmaxGradient", bool, True),)
-NEVER = np.float32(-np.inf)  # the logarithm of the probability 0
+# The logarithm of the probability 0.
+NEVER = np.float32(-np.inf)
 
 
 @advised("give a plan of ctc_loss.plan(…).")

@@ -152,7 +152,7 @@ def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
 
 
 def _relu_slope(out: Array, gradient: Array) -> Array:
-    # If out is NaN, the comparison is false, and the gradient is returned.
+    # If out is NaN, out <= 0 is false, and the result is the gradient.
     return np.where(out <= 0, 0, gradient)
 
 
