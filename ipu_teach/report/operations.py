@@ -232,8 +232,7 @@ def _operation(
         * target.vertex_code_bytes
     )
     # If the cycles of a step depend on data, there is a compiled step for each measurement. These
-    # steps have the same code, so it is counted only for the compiled step that the programs
-    # execute.
+    # steps have the same code. Count it only for the compiled step that the programs execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps
     ):
