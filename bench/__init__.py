@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from bench.measure import Result, Row, run_rows
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, did_you_mean
 
-STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
+# The exit status that a shell reports for a program that Ctrl-C ended.
+STOPPED = 130
 
 ROUNDS = 7
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# the folder from which `bench` can be imported
+# Python imports `bench` from this folder.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import main  # noqa: E402

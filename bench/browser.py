@@ -29,7 +29,8 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Draws every frame of the middle of the run; returns milliseconds per frame.
+# A JavaScript function that draws every frame of the middle of the run, and returns the
+# milliseconds per frame.
 DRAW_ALL = """() => {
   const player = document.querySelector(".ipu-live").ipuPlayer;
   const begin = performance.now();
@@ -162,7 +163,8 @@ def milliseconds_a_frame() -> float:
         opened = browser.new_page()
         opened.set_content(page(whole_chip()))
         opened.wait_for_selector(".ipu-live")
-        opened.evaluate(DRAW_ALL)  # The first round also draws the parts that are cached later.
+        # This first call also draws the parts that later calls read from a cache.
+        opened.evaluate(DRAW_ALL)
         taken = [float(opened.evaluate(DRAW_ALL)) for _ in range(ROUNDS)]
         browser.close()
     return median(taken)

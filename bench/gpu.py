@@ -36,13 +36,15 @@ MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
 # A tile's part of a picture has 8 x 8 pixels.
 SIDE = 8
 
-# The number of IPUs, and how many rows and columns their tiles form together.
+# A tuple of the number of IPUs, and the numbers of rows and columns of the grid that all their
+# tiles form.
 Tiles = tuple[int, int, int]
 
-# The two works that a row compares, by the name of the workload.
+# For each workload, by name: the two `Work` objects whose times are compared in a row.
 Pairs = dict[str, tuple[Work, Work]]
 
-# The rows of a matrix, the pictures in a batch, and the 94,208 tiles of the stencil's picture.
+# The number of rows of a matrix, the number of pictures in a batch, and the tiles of the stencil's
+# picture: 94,208 in all.
 SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 

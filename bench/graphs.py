@@ -23,7 +23,8 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence, WriteUnd
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
 
-PARTS = 7  # each row of the matrix is divided into this many parts
+# The number of parts into which each row of the matrix is divided.
+PARTS = 7
 _target: Target = IPUModel().create_device().target
 
 
@@ -118,7 +119,8 @@ def analyses(graph: Graph, program: Program) -> Work:
     return analyse
 
 
-SMALL, LARGE = 10_000, 137_500  # numbers of rows; the graphs have 80,000 and 1.1 million vertices
+# With these numbers of rows, the graphs have 80,000 and 1.1 million vertices.
+SMALL, LARGE = 10_000, 137_500
 
 
 def _profiled() -> tuple[Work, Work]:
@@ -241,7 +243,8 @@ def pod(num_ipus: int) -> None:
 
 
 GATHERS = 100  # The time of a compilation is compared with this many gathers of numpy.
-INPUTS = 8  # Inputs of each vertex.
+# The number of inputs of each vertex.
+INPUTS = 8
 
 
 def irregular() -> tuple[Work, Work]:

@@ -24,11 +24,12 @@ from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
-FEW = 50  # Steps in the short run; a step takes as long as in the long run.
+# The number of steps in the short run. A step takes as long as in the long run.
+FEW = 50
 # The plate's inner points are divided into DOWN x ACROSS parts. A vertex computes each part, and a
 # tile has WORKERS vertices.
 DOWN, ACROSS, WORKERS = 276, 32, 6
-# the fractions of a point's heat that it keeps, and that it passes to each neighbour
+# In each step, a point keeps 0.6 of its heat, and passes 0.1 to each of its four neighbours.
 KEPT, PASSED = np.float32(0.6), np.float32(0.1)
 
 

@@ -16,8 +16,10 @@ from ipu_teach.graph import Graph, Tensor, Vertex
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
 
-TILES = 1472  # Tiles of a chip.
-WORKERS = 6  # Workers of a tile.
+# The number of tiles of a chip.
+TILES = 1472
+# The number of workers of a tile.
+WORKERS = 6
 _blas = ThreadpoolController()
 
 
@@ -284,8 +286,7 @@ def large_step(pictures: Array, label_values: Array, **how: Any) -> Engine:
     pictures_per_block, num_groups, num_pieces = 50, 8, 196
     num_blocks, piece_length = len(pictures) // pictures_per_block, PIXELS * CLASSES // num_pieces
     chip = Chip()
-    # A block of pictures and all its results are on the tile of its vertex, where two blocks would
-    # not fit.
+    # Each tile has one block of pictures with all its results. Two blocks would not fit.
     images = chip.variable("x", pictures, parts=num_blocks).reshape(
         (num_blocks, pictures_per_block, PIXELS)
     )
@@ -302,8 +303,8 @@ def large_step(pictures: Array, label_values: Array, **how: Any) -> Engine:
     partials = chip.variable("partials", np.zeros((num_blocks, PIXELS, CLASSES)), parts=num_blocks)
     biases = chip.variable("biases", np.zeros((num_blocks, CLASSES)), parts=num_blocks)
     sums = chip.variable("sums", np.zeros((num_groups, PIXELS, CLASSES)))
-    # The gradients of all blocks are far larger than a tile's memory, so each vertex adds one piece
-    # for a group of blocks.
+    # The gradients of all blocks together are far larger than a tile's memory. So each vertex adds
+    # up one piece of the gradients of some of the blocks.
     by_piece = partials.reshape(
         (num_groups, num_blocks // num_groups, num_pieces, piece_length)
     ).dim_shuffle([0, 2, 1, 3])

@@ -43,7 +43,7 @@ from ipu_teach.graph.vertex import Vertex, run_on
 from ipu_teach.types import FLOAT
 
 WRAPS = ("XorShift",)  # Codelets whose integers wrap when they overflow.
-ROUNDS = 3  # Measurements, of which the median is reported.
+ROUNDS = 3  # The median of this many measurements is reported.
 SEEN = 5  # The results of the first SEEN vertices are compared with the right ones.
 
 
@@ -194,7 +194,7 @@ class _Own(_Counted):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
-        # A matrix is a list of rows here, so `x[i, j]` becomes `x[i][j]`.
+        # The translated code stores a matrix as a list of rows, so `x[i, j]` becomes `x[i][j]`.
         if isinstance(node.slice, ast.Tuple):
             row, column = node.slice.elts
             return ast.Subscript(ast.Subscript(node.value, row, ast.Load()), column, node.ctx)

@@ -20,8 +20,12 @@ Ratios = Callable[[], "Mapping[str, float] | str"]
 
 # In this folder, `python -m bench.…` finds the rows that are separate programs.
 ROOT = Path(__file__).resolve().parents[1]
-SHORTEST = 0.1  # In a round, the workload and the floor each run for at least this many seconds.
-MOST_CALLS = 20  # In a round, each of them is called at most this many times.
+# In a round, the workload and the code that it is compared with each run for at least this many
+# seconds.
+SHORTEST = 0.1
+# In a round, the workload and the code that it is compared with are each called at most this many
+# times.
+MOST_CALLS = 20
 
 
 @dataclass(frozen=True)

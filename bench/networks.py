@@ -287,14 +287,13 @@ def compiling(batch: int = 256) -> tuple[Work, Work] | str:
     return compile_anew, lambda: training(*batch_tensors)
 
 
-# The goals are the measured ratios, with a margin. In n1 a step is 53 supersteps, which make some
-# 3,000 array calls: a few for each shape of block. A fifth of the step's time gathers numbers that
-# numpy cannot read in place. In n2 a run takes 0.1 s for gathers and products. The build takes
-# longer, because each tile has its own patches, which must be cut, laid out in memory and searched
-# for inter-tile copies. In n3 a step has some 70 supersteps. A fifth of its time compares the
-# module with the compiled module, and copies parameters to the host and back. In n4 a step takes
-# 0.013 s. Compiling captures the module in torch, adds the vertices of those 70 supersteps for
-# 1,472 tiles, and counts their memory.
+# The goals are the measured ratios, with a margin. In n1, a step has 53 supersteps and some 3,000
+# array calls, and a fifth of its time gathers numbers that numpy cannot read in place. In n2, a run
+# takes 0.1 s. The build takes longer, because the patches of each tile must be cut, laid out in
+# memory and searched for inter-tile copies. In n3, a step has some 70 supersteps, and a fifth of
+# its time compares the module with the compiled module, and copies parameters to the host and back.
+# In n4, a step takes 0.013 s. Compiling captures the module in torch, adds the vertices of some 70
+# supersteps for 1,472 tiles, and counts their memory.
 ROWS = [
     Row(
         "n1",

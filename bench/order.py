@@ -339,7 +339,8 @@ def by_network(n: int, chunks: int) -> int:
     return program.cycles(concat([sides[current][chunk] for chunk in range(chunks)], 0))
 
 
-# For each (n, k), these numbers of vertices, blocks or chunks were the cheapest of those tried.
+# For each (n, k): the number of vertices, blocks or chunks that was the cheapest of all that were
+# tried.
 PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
     (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),
     (1_000, 5): lambda: first_of(1_000, 5, (33, 6)),

@@ -33,7 +33,8 @@ OURS: dict[str, Callable[[], Work]] = {
 CALLS = 5
 EXTRA = "python -m pip install -e '.[bench]'"
 
-# workload -> (seconds of a part, its share of the whole workload)
+# For each workload: (the seconds that the measured part takes, the part's fraction of the whole
+# workload).
 Parts = dict[str, tuple[float, float]]
 
 

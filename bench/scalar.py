@@ -34,7 +34,9 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Execute
 from ipu_teach.types import Array
 
-MANY, FEW = 20_000, 78  # vertices on a full chip, and vertices on 13 tiles with six on each
+# MANY is the number of vertices on a full chip. FEW is the number on 13 tiles with six vertices
+# each.
+MANY, FEW = 20_000, 78
 T = TypeVar("T")
 CALLS = 5  # A measurement is the quickest of this many calls.
 WARM = 0.5  # The engine runs for this many seconds before it is measured.

@@ -13,7 +13,7 @@ from ipu_teach.poplibs.popsparse import COOMatrix, static
 from ipu_teach.program import Sequence
 from ipu_teach.types import FLOAT, Array
 
-# The sparse matrix has 4,096 rows and columns, in blocks of 16 x 16 of which 1/16 are stored. The
+# The sparse matrix has 4,096 rows and columns, in blocks of 16 x 16. One block in 16 is stored. The
 # dense matrix has 256 columns.
 SIDE, BLOCK, COLUMNS, DENSITY = 4096, 16, 256, 1 / 16
 NO_SCIPY = "needs scipy: pip install scipy"

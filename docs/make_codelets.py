@@ -21,7 +21,8 @@ from scalar_vertices import VertexRows, codelet_and_values  # noqa: E402
 
 from ipu_teach.engine.scalar import run as scalar_run  # noqa: E402
 
-VERTICES = 5  # each codelet runs with this many vertices
+# Each codelet runs with this many vertices.
+VERTICES = 5
 NAMES = [name for name in students.CASES if name != "Racy"]
 COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 

@@ -27,11 +27,14 @@ from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 
 IPUS = (1, 2, 4, 8, 16, 32, 64)
-EIGHTH = 184  # Tiles of an IPU, an eighth of a full one.
-BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # Tiles per IPU -> (rows, columns) of their grid.
+# The number of tiles of a small IPU: an eighth of those of a full one.
+EIGHTH = 184
+# For each number of tiles per IPU: the (rows, columns) of their grid.
+BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}
 SIDE = 64  # On one IPU, each tile has SIDE x SIDE points of the plate.
 PART = 32  # If the plate grows with the IPUs, each tile has PART x PART points.
-ROWS, INNER = 1024, 512  # Shapes of the product: [ROWS, INNER] x [INNER, INNER].
+# The product is [ROWS, INNER] x [INNER, INNER].
+ROWS, INNER = 1024, 512
 EACH = 256  # If the product grows with the IPUs, each IPU has this many rows.
 NAMES = {
     "compute": "compute",

@@ -28,7 +28,7 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
     """
     names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
     for block in BLOCK.finditer(text):
-        # Empty lines above the code make errors name the line numbers of the page.
+        # With these empty lines above the code, errors name the line numbers of the page.
         empty_lines = "\n" * text[: block.start(2)].count("\n")
         code, out = compile(empty_lines + block[2], str(path), "exec"), io.StringIO()
         error = ""

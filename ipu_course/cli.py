@@ -160,12 +160,9 @@ def speak_unicode() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                encoding=None
-                if stream.isatty()
-                else "utf-8",  # None keeps the terminal's own encoding
-                errors="replace",
-            )
+            # None keeps the terminal's own encoding.
+            encoding = None if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="replace")
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:

@@ -16,10 +16,11 @@ from ipu_course.lab import folder_in_work, homes
 from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
-DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
+# A row is (verdict, subject, details). The verdict is "ok", "note" or "FIX".
+DoctorRow = tuple[str, str, str]
 # The course runs without these packages. The texts are added to the note that one is missing.
 SPARED = {"numba": "; loops over elements run slower without it"}
-# These wheels have no GPU libraries, which would take 5 GB.
+# The wheels at this address have no GPU libraries. Those libraries would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 
@@ -119,7 +120,8 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # A damaged file must be repaired. If MNIST is missing, nothing needs to be done.
+            # If a file is damaged, it must be repaired. If MNIST is missing, nothing needs to be
+            # done.
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:

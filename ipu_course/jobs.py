@@ -48,7 +48,7 @@ For those who work on the kit, in its repository:
   language    lint texts, draw some for a fresh reader, and count vague names
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
-# Jobs with a script in the repository. The others are in `ipu_course.cli`.
+# Each of these jobs has a script in the repository. The other jobs are in `ipu_course.cli`.
 SCRIPTS = {
     "test": "tests",
     "fuzz": "tests/fuzz",

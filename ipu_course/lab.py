@@ -94,14 +94,14 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
     ]
     if os.name != "nt" and os.geteuid() == 0:
-        # In a container the user is root. The server listens only on this machine and needs a
-        # token.
+        # In a container the user is root. This is safe, because the server listens only on this
+        # machine and needs a token.
         options.append("--allow-root")
     # A JupyterHub sets the server's address and authenticates users.
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
-        # Kernels use sockets instead of ports. When a class begins, many kernels start, and one may
-        # take a port that another one has just found to be free.
+        # Kernels use sockets instead of ports. When a class begins, many kernels start, and one
+        # kernel may take a port that another kernel has just found to be free.
         options.append("--KernelManager.transport=ipc")
         # The path of a socket may have at most 107 characters, so use a short folder.
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))
@@ -116,5 +116,6 @@ def become(command: list[str], env: dict[str, str]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # JupyterLab got Ctrl-C, too, and asks whether it should stop.
+        # JupyterLab also gets Ctrl-C, and asks whether it should stop.
+        except KeyboardInterrupt:
             continue

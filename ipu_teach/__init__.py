@@ -44,7 +44,7 @@ else:  # Type checkers do not see this function, so they report unknown names.
             errors = import_module("ipu_teach.errors")
             try:
                 return import_module(f"{__name__}.{name}")
-            # An AttributeError makes hasattr() return False.
+            # hasattr() returns False only for an AttributeError, so convert the ImportError.
             except errors.NotHereImportError as missing:
                 raise errors.NotOfferedError(
                     missing.tried, where=missing.where, next_step=missing.next_step

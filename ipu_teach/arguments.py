@@ -215,7 +215,8 @@ def kind_of(hint: Hint) -> Kind | None:
     """Return the check for an annotation, or None if such annotations are not checked."""
     try:
         return _kind_of(hint)
-    except TypeError:  # The hint cannot be hashed, such as a Literal that contains a list.
+    # A hint such as a Literal that contains a list cannot be hashed.
+    except TypeError:
         return None
 
 
@@ -256,7 +257,7 @@ def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    # DType itself cannot be compared: its module imports this module.
+    # The class DType cannot be imported for a comparison, because its module imports this module.
     if base.__name__ == "DType":
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)

@@ -55,8 +55,9 @@ The server is the mirror that torchvision uses.
 TIMEOUT = 20.0
 """The number of seconds without data after which a download counts as stalled."""
 
-# The md5 of each packed file, from torchvision's list. The training set is downloaded first. An
-# interrupted download then never leaves a folder with only the test set, which would be split.
+# The md5 of each packed file, from torchvision's list. The training set is downloaded first.
+# Otherwise an interrupted download could leave a folder with only the test set, and that set would
+# then be split.
 _MD5 = {
     "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -308,7 +309,7 @@ def _find(folder: Path) -> dict[str, Path]:
     path_by_stem = {}
     for stem in _MD5:
         for path in (folder / f"{stem}.gz", folder / stem):
-            # Path.is_file would raise an error for an unreadable folder; os.path.isfile does not.
+            # Unlike Path.is_file, os.path.isfile raises no error for an unreadable folder.
             if os.path.isfile(path):
                 path_by_stem[stem] = path
                 break
@@ -695,7 +696,7 @@ def _receive(
             file.flush()
             num_bytes += len(chunk)
             bar.update(len(chunk))
-            # No file of MNIST is this long, so the download ends here. The check of the md5 then
+            # No file of MNIST is this long, so the download is ended. The check of the md5 then
             # fails.
             if num_bytes > _LARGEST_DOWNLOAD:
                 return

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONGEST = 80  # The maximum number of characters of a value that an error quotes.
-# A line break in the text of an error, if the next line continues the sentence.
+# This matches a line break in the text of an error if the next line continues the sentence.
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
@@ -40,7 +40,8 @@ def shown(value: object) -> str:
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # A repr may fail, as for an integer of many thousand digits.
+    # A repr may raise an error, for example for an integer of many thousand digits.
+    except Exception:
         text = f"<{type(value).__name__}>"
     if isinstance(value, type) and text.startswith("<class "):
         text = text[8:-2].replace("__main__.", "")
@@ -337,7 +338,7 @@ def missing(
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     public_names = [known_name for known_name in known if not known_name.startswith("_")]
-    # Poplar's methods, such as getShape(), are properties of this kit, such as shape.
+    # Poplar's methods such as getShape() are properties of this kit, such as `shape`.
     getter = re.sub("^get_?(?=.)", "", name)
     # With a lower similarity than 0.7, many unrelated names would match.
     suggestion = did_you_mean(name, public_names, 0.7)
@@ -361,7 +362,7 @@ class WithoutSome:
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    # The methods are hidden from type checkers, which must still report unknown names.
+    # Type checkers must still report unknown names, so the methods are hidden from them.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:

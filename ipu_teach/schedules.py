@@ -412,7 +412,7 @@ class _Ticks:
                 saving_copy, source = self._departure(kind, stage_number, source)
                 storing.append(saving_copy)
             copies.append(Copy(source, destination))
-        # The copies within an IPU come before those between IPUs, which then share one exchange.
+        # The copies within an IPU come first, so that the copies between IPUs share one exchange.
         return Programs(restoring, working, storing, copies)
 
     def _ends(self, kind: str, stage_number: int) -> tuple[Tensor, Tensor] | None:

@@ -52,8 +52,8 @@ MACHINES = {
 # The value of a field: a str, int or float, depending on the field.
 Setting: TypeAlias = Any
 MESH, TORUS = "MESH", "TORUS"
-# The maximum number of tiles of a model, which is that of 2,849 full IPUs. Tables with an entry for
-# each tile then still fit into the memory of a laptop.
+# The maximum number of tiles of a model: as many as 2,849 full IPUs have. Tables with an entry for
+# each tile still fit into the memory of a laptop.
 MOST_TILES = 2**22
 
 

@@ -29,8 +29,10 @@ from pack.targets import (
 )
 from pack.wheels import ANY, Store
 
-STOPPED = 130  # the exit status that a shell reports for a program that Ctrl-C ended
-DEFAULT_FOLDER = Path("dist") / f"ipu_teach-{__version__}"  # relative to the checkout
+# The exit status that a shell reports for a program that Ctrl-C ended.
+STOPPED = 130
+# The folder is relative to the checkout.
+DEFAULT_FOLDER = Path("dist") / f"ipu_teach-{__version__}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

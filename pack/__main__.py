@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# the folder from which `pack` can be imported
+# Python imports `pack` from this folder.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pack import main  # noqa: E402

@@ -23,7 +23,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-if not __package__:  # This file runs as a script: make `ipu_teach` and `pack` importable.
+# If this file runs as a script, make `ipu_teach` and `pack` importable.
+if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from ipu_teach import __version__
@@ -31,7 +32,8 @@ from pack.targets import PYTHONS
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-MOST = {".whl": 8_000_000, ".gz": 30_000_000}  # bytes; a notebook with its outputs is 0.3 MB
+# The limits are in bytes. A notebook with its outputs has 0.3 MB.
+MOST = {".whl": 8_000_000, ".gz": 30_000_000}
 PROGRAM = re.findall(r"(?s)```python\n(.*?)\n```", (ROOT / "README.md").read_text("utf-8"))[0]
 PROGRAM += "\nprint(engine.report.digest())"
 
@@ -98,7 +100,8 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
             yield f"{name}: its metadata has {sorted(unknown)}"
         try:
             Metadata.from_raw(metadata)
-        except Exception as problems:  # an exception group with everything that PyPI would refuse
+        # `problems` is an exception group with everything that PyPI would refuse.
+        except Exception as problems:
             for problem in getattr(problems, "exceptions", (problems,)):
                 yield f"{name}: {problem}"
         if metadata.get("version") != __version__ or not metadata.get("description"):

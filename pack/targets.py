@@ -11,8 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# Packages that an installation needs in addition to the lock: uv makes .venv, pip is installed into
-# it, and hatchling needs editables to install the kit.
+# These packages are needed in addition to the lock: uv makes .venv, pip is installed into it, and
+# hatchling needs editables to install the kit.
 TOOLS = ("uv", "pip", "editables")
 # A marker may depend on the patch version, as `>= "3.11.5"`, so it is evaluated for the first and
 # the last patch version.
@@ -133,7 +133,8 @@ SYSTEMS = {
     )
 }
 DEFAULT_SYSTEMS = ("linux", "macos", "windows")
-EVERYWHERE = 56  # megabytes of wheels that all systems share, as measured
+# The megabytes of wheels that all systems share, as measured.
+EVERYWHERE = 56
 
 
 @dataclass(frozen=True)

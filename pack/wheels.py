@@ -16,7 +16,8 @@ import run
 from pack.targets import PATCHES, PackError, Target, answers_to
 
 SUMS = "SHA256SUMS"
-ANY = "any"  # the folder of the wheels that every system can install
+# The folder of the wheels that every system can install.
+ANY = "any"
 
 
 def digest_of(path: Path) -> str:
@@ -153,7 +154,8 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     output = "\n".join(output_lines)
     if status == 0:
         return None
-    # The last entry of UNREACHED also matches a missing wheel, which is handled below.
+    # The last entry of UNREACHED also matches a missing wheel, but a missing wheel is handled
+    # below.
     meaning_and_advice = run.unreached(output, run.UNREACHED[:-1])
     if meaning_and_advice:
         raise PackError(

@@ -309,7 +309,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction takes 2 arguments, but was given 1 argument.
           where: its signature is [input('a'), created('made')]
-          next:  give a list with a tensor for each argument; a created argument may be None.""",
+          next:  give a list with a tensor for each argument. For an argument declared as created(), the list may contain None.""",
     ),
     (
         "no list",
@@ -317,7 +317,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction takes 2 arguments, but was given Tensor('x', FLOAT, shape (5,)).
           where: its signature is [input('a'), created('made')]
-          next:  give a list with a tensor for each argument; a created argument may be None.""",
+          next:  give a list with a tensor for each argument. For an argument declared as created(), the list may contain None.""",
     ),
     (
         "a tuple",

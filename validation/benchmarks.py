@@ -26,7 +26,7 @@ SOURCE = Source(
 )
 MACHINES = ("ipu1", "ipu2")
 
-# Sizes of matrix products: m, k, n. Then the cycles on a GC2, and on a GC200.
+# Each matrix product is (m, k, n, cycles on a GC2, cycles on a GC200).
 PRODUCTS = (
     (600, 64, 10_000, 23_150, 19_998),
     (200, 256, 10_000, 36_346, 31_355),
@@ -50,8 +50,8 @@ PRODUCTS = (
     (600, 512, 30_000, 502_572, 315_397),
     (1_000, 512, 30_000, 940_609, 506_247),
 )
-# A reduction: shape, reduced dimensions, operation, number of tiles (None: all). Then the cycles on
-# a GC2, and on a GC200.
+# A reduction is (shape, reduced dimensions, operation, number of tiles, cycles on a GC2, cycles on
+# a GC200). If the number of tiles is None, all tiles are used.
 Reduced = tuple[tuple[int, ...], tuple[int, ...], str, int | None, int, int]
 REDUCTIONS: tuple[Reduced, ...] = (
     ((16, 4, 16, 32, 8), (1, 3), "MAX", 1_024, 1_466, 1_466),
@@ -64,17 +64,17 @@ REDUCTIONS: tuple[Reduced, ...] = (
     ((4, 6_272, 8), (1,), "ADD", 1_200, 2_811, 2_811),
     ((4, 25_088, 8), (1,), "SQUARE_ADD", None, 3_232, 3_040),
 )
-# Pooling with the maximum of 3 x 3 elements and with padding, and its gradient: field, channels,
-# number of contiguous channels. Then the cycles on a GC2, and on a GC200.
+# Each item is (field, channels, number of contiguous channels, cycles on a GC2, cycles on a GC200).
+# The cycles are those of pooling and its gradient, with the maximum of 3 x 3 elements and padding.
 POOLINGS = (
     ((8, 8), 2_048, 8, 11_639, 11_819),
     ((35, 35), 192, 8, 14_026, 12_241),
     ((17, 17), 768, 8, 10_688, 12_162),
     ((8, 8), 1_280, 1, 16_852, 12_351),
 )
-# The benchmarks look up rows of a table, and add the gradient of these rows to the table. Each
-# entry has the number of rows of the table, its number of columns, and the number of lookups. Then
-# follow (bytes of the fullest tile, cycles) on a GC2, and the same on a GC200.
+# The benchmarks look up rows of a table, and add the gradient of these rows to the table. Each item
+# is (number of rows of the table, number of columns, number of lookups), and then (bytes of the
+# fullest tile, cycles) for a GC2 and for a GC200.
 EMBEDDINGS = (
     (1_000, 200, 21_600, (63_108, 204_003), (59_600, 177_759)),
     (100_000, 200, 1_440, (77_080, 154_767), (71_448, 155_289)),

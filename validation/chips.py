@@ -267,7 +267,7 @@ def _memory_rates() -> list[Row]:
     ]
 
 
-# Figures of which the kit has no model.
+# Figures that the kit does not model.
 UNMODELLED = [
     BOW_SLIDES.unmodelled(
         "GC200: IPU-Links (GB/s)",

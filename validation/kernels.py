@@ -42,13 +42,14 @@ WITHIN = TOLERANCES[VERTICES]
 
 # The cycles between two readings of the tile's counter, by the number of elements.
 SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}
+# Each item is (rows, depth, columns, cycles).
 PRODUCTS = (
     (184, 288, 48, 48_654),
     (182, 288, 48, 48_180),
     (184, 288, 32, 32_538),
     (146, 576, 32, 53_718),
     (120, 80, 272, 55_344),
-)  # Each item is (rows, depth, columns, cycles).
+)
 
 
 def libraries() -> list[Row]:
@@ -215,6 +216,7 @@ class LoopTriad(Vertex):
             self.a[i] = self.b[i] + self.alpha * self.c[i]
 
 
+# Each item is (length of a vector, number of vectors, cycles).
 SUMS = (
     (8, 2, 360),
     (56, 2, 438),
@@ -223,7 +225,7 @@ SUMS = (
     (1_472, 4, 3_444),
     (576, 15, 3_090),
     (2_208, 28, 18_222),
-)  # Each item is (length of a vector, number of vectors, cycles).
+)
 
 
 def own() -> list[Row]:

@@ -47,7 +47,8 @@ def dense_rate(m: int, dtype: type[DType]) -> float:
     for n in COLUMNS:
         try:
             plan = plan_mat_mul(m, m, n, machine("bow"), dtype=dtype, partials_type=dtype)
-        except PoplibsError:  # The product is too large for the chip.
+        # The product does not fit on the chip.
+        except PoplibsError:
             continue
         rates.append(n / plan.cycles)
     return max(rates)

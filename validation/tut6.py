@@ -86,7 +86,7 @@ def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates
     workers = target.num_worker_contexts
     pieces = -(-rows * split // target.num_tiles)
     piece = -(-cols // split)
-    # pieces of different rows that start at the same column share their part of the vector
+    # Pieces of different rows that start at the same column share their part of the vector.
     received = -(-pieces // rows) * piece * FLOAT.size
     sums = -(-rows // target.num_tiles)
     return PhaseEstimates(

@@ -43,7 +43,8 @@ class ClassPage(Asked):
 
 class ClassTable(Asked):
     async def get(self):
-        # The script of the page requests this address, and it could not fill in a log-in form.
+        # The script of the page requests this address. A script could not fill in a log-in form, so
+        # it gets an error.
         if self.current_user is None:
             raise web.HTTPError(403)
         await self.made(table)

@@ -24,7 +24,8 @@ if len(os.fsencode(FOLDER)) > 45:
         f"{FOLDER} is too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder"
     )
 FOLDER.mkdir(parents=True, exist_ok=True)
-FOLDER.chmod(0o700)  # the hub's database and secrets are as sensitive as a password
+# The hub's database and secrets are as sensitive as a password.
+FOLDER.chmod(0o700)
 
 
 def told(name, least):
@@ -55,8 +56,8 @@ class RoomSpawner(SimpleLocalProcessSpawner):
 
         def begin():
             go_home()
-            # The limit is for each process alone, the server and every kernel. It is on address
-            # space, which is larger than the memory in use.
+            # The limit applies to each process separately, so the server and every kernel may use
+            # this much. It limits address space, which is larger than the memory in use.
             resource.setrlimit(resource.RLIMIT_AS, (self.mem_limit, self.mem_limit))
             # The hub and its proxy keep a higher priority, so that a busy kernel does not delay
             # them.
@@ -75,14 +76,14 @@ def sockets(spawner):
 
 c = get_config()  # noqa: F821  JupyterHub brings it
 
-# Authentication. Learners share a password and choose a name. The instructor has a separate
-# password of 32 characters or more.
+# Learners share a password and choose a name. The instructor has a separate password of 32
+# characters or more.
 c.JupyterHub.authenticator_class = "shared-password"
 c.SharedPasswordAuthenticator.user_password = told("IPU_TEACH_HUB_PASSWORD", 8)
 c.SharedPasswordAuthenticator.admin_password = told("IPU_TEACH_HUB_ADMIN_PASSWORD", 32)
 c.Authenticator.admin_users = {"instructor"}
 c.Authenticator.allow_all = True
-# The name becomes the name of a folder.
+# A learner's name becomes the name of a folder, so only these characters are allowed.
 c.Authenticator.username_pattern = r"^[a-z][a-z0-9_-]{0,31}$"
 # The log-in page shows this text, because it reports an invalid name as a wrong password.
 c.JupyterHub.template_vars = {
@@ -90,11 +91,12 @@ c.JupyterHub.template_vars = {
     "with a letter and has 32 signs at most: zoe-mueller, say. Take the same one each time."
 }
 
-# The address: only this machine, unless you set another, such as http://0.0.0.0:8000.
+# By default, only this machine can reach the hub. For other machines, set an address such as
+# http://0.0.0.0:8000.
 c.JupyterHub.bind_url = os.environ.get("IPU_TEACH_HUB_URL", "http://127.0.0.1:8000")
 
-# Each learner's server: `ipu-teach lab` copies the lessons on the first visit, then becomes
-# the server.
+# On a learner's first visit, `ipu-teach lab` copies the lessons. Then it becomes the learner's
+# server.
 c.JupyterHub.spawner_class = RoomSpawner
 c.SimpleLocalProcessSpawner.home_dir_template = str(HOMES / "{username}")
 c.Spawner.cmd = [sys.executable, "-m", "ipu_teach", "lab"]
@@ -111,20 +113,22 @@ c.Spawner.environment = {
     **threads,
 }
 c.Spawner.mem_limit = "2G"  # RoomSpawner enforces this limit; every lesson needs less.
-c.Spawner.cpu_limit = 1  # reported to the server; only spawners with control groups can enforce it
+# The server only gets to know this limit. Only spawners with control groups can enforce it.
+c.Spawner.cpu_limit = 1
 c.Spawner.start_timeout = 300  # If a whole class logs in at once, the last server starts late.
 c.Spawner.http_timeout = 300
 
-# The hub's state. While the hub restarts, the servers (with their kernels' memory) and the proxy
-# keep running.
+# This database has the hub's state. While the hub restarts, the learners' servers (with their
+# kernels' memory) and the proxy keep running.
 c.JupyterHub.db_url = f"sqlite:///{FOLDER / 'hub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(FOLDER / "cookie_secret")
 c.ConfigurableHTTPProxy.pid_file = str(FOLDER / "proxy.pid")
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.cleanup_proxy = False
 
-# Services next to the learners' servers. A server that is idle for two hours, longer than lunch, is
-# stopped, and its files stay. The class page is for admins only: no other role has access.
+# The first service stops a server that is idle for two hours, which is longer than lunch. The files
+# of the server stay. The second service is the class page. It is for admins only: no other role has
+# access.
 c.JupyterHub.services = [
     {
         "name": "idle",

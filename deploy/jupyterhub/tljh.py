@@ -18,8 +18,8 @@ c.Spawner.default_url = "/lab/tree/00_meet_the_machine.ipynb"  # noqa: F821
 own = {"IPU_TEACH_WORK": "~/work", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 c.Spawner.environment.update(own)  # noqa: F821
 
-# The class page at /services/class, for admins: it runs as root, since learners' homes are closed
-# to each other.
+# The class page at /services/class is for admins only. It runs as root, because learners' homes are
+# closed to each other.
 page = {"name": "class", "url": "http://127.0.0.1:8898", "oauth_no_confirm": True}
 page["command"] = [PYTHON, f"{KIT}/deploy/jupyterhub/class_page.py", "/home"]
 c.JupyterHub.services.append(page)  # noqa: F821

@@ -50,7 +50,8 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 include_patterns = ["*.md", "docs/**", "notebooks/index.ipynb", "notebooks/solutions/*.ipynb"]
 exclude_patterns = [".*", "CODE_OF_CONDUCT.md", "SECURITY.md", "**/__pycache__", "**/.*"]
 default_role = "py:obj"
-# The glossary skips a heading level, and several types have the same name.
+# These warnings are expected: the glossary skips a heading level, and several types have the same
+# name.
 suppress_warnings = ["myst.header", "ref.python"]
 
 nb_execution_mode = "off"
@@ -72,7 +73,8 @@ templates_path = ["templates"]
 html_static_path, html_css_files, html_js_files = ["static"], ["site.css"], ["players.js"]
 html_copy_source, html_show_sphinx, html_show_search_summary = False, False, False
 html_use_index = html_domain_indices = False
-# A lesson has one column beside it, so that its code has room for 100 characters at 1,280 pixels.
+# The pages of lessons have only one sidebar, so that code has room for 100 characters at 1,280
+# pixels.
 SOLVED = [f"notebooks/solutions/{path.stem}" for path in ROOT.glob("notebooks/solutions/*.ipynb")]
 html_sidebars = {"index": []} | dict.fromkeys(SOLVED, ["sidebar-nav-bs", "lesson-toc"])
 html_theme_options = {

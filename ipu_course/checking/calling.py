@@ -153,7 +153,8 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     return None
 
 
-# Errors of calls whose argument has no items: (a pattern in the message, why, the next step).
+# For calls whose argument is empty: (pattern of the error message, why the call fails, what to do
+# next).
 OF_NOTHING = (
     (
         r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",
@@ -220,7 +221,7 @@ class answering:
         trace: TracebackType | None,
     ) -> None:
         put_back()
-        # The exception may also be a SystemExit, which an answer raises by exit().
+        # An answer can call exit(). The exception is then a SystemExit.
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error

@@ -347,7 +347,9 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     the remaining difference in words. The result is also "" if this repetition raises an error, or
     if half of the check's time is already used.
     """
-    if half_is_over():  # A second run may take as long as the first, so it needs half the time.
+    # A second run may take as long as the first, so there is no second run if half of the time is
+    # over.
+    if half_is_over():
         return ""
     try:
         with in_float64():

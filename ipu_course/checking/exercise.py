@@ -88,7 +88,8 @@ class PredictedValue:
             return next((choice for choice in self.choices if choice.lower() == word), None)
         value, has_sign = _number_in(answer, self.unit)
         if self.share and value is not None and (has_sign or 1 < value <= 100):
-            value = float(value) / 100  # The learner wrote the share in per cent.
+            # The learner wrote a percentage.
+            value = float(value) / 100
         elif has_sign and not self.per_cent:
             return None
         if (

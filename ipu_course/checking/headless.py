@@ -49,7 +49,8 @@ class Screen:
         )
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # The unfinished last line of each stream.
-        self.moving = False  # Whether the last line of stderr is a progress bar, which is redrawn.
+        # Whether the last line of stderr is a progress bar that is redrawn.
+        self.moving = False
 
     def _print(self, text: str, stream: str) -> None:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -224,7 +225,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     def handle_interrupts() -> None:
         # add_signal_handler raises RuntimeError on Windows and outside the main thread.
         with contextlib.suppress(RuntimeError):
-            # This handler replaces the one of nbclient, which reports a dead kernel.
+            # nbclient's own handler reports a dead kernel, so this handler replaces it.
             loop.add_signal_handler(signal.SIGINT, stop)
 
     def stop() -> None:
@@ -243,7 +244,8 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # On Windows, and before the handler is installed.
+    # On Windows, and before the handler is installed, Ctrl-C raises this exception.
+    except KeyboardInterrupt:
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:

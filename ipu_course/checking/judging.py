@@ -47,7 +47,8 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
 def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except BaseException as error:  # The check has a bug or does not expect values of the answer.
+    # The check has a bug, or the answer returned values that the check does not expect.
+    except BaseException as error:
         if is_interruption(error):
             raise
         why = (
@@ -84,7 +85,8 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[object], name: str
         )
     except Broken as found:
         return Found(Kind.ERROR, found.rows_in(name))
-    except InvalidPerfEstimateError as error:  # cycles() of the learner's vertices raised it.
+    # The learner's method cycles() raised the error.
+    except InvalidPerfEstimateError as error:
         return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     bound = passed.bound

@@ -32,16 +32,19 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.verdicts import Kind, Passed
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 
-# These dicts have the name of an exercise as key. They last as long as the kernel.
+# The keys of these dicts are names of exercises. The dicts last as long as the kernel.
 _passed: dict[str, Any] = {}  # The learner's answers that passed.
 _handed_out: dict[str, Any] = {}  # The reference answers that given() returned.
-_shared: dict[str, Shared | None] = {}  # What share() states about the answers that passed.
+# The results of share() for the answers that passed.
+_shared: dict[str, Shared | None] = {}
 
 
 DONE = ("solved", "with help", "given")  # A further attempt does not change these states.
 MOST_REASONS = 8  # The maximum number of reasons for refusals that are stored for an exercise.
-IN_THE_GAP = "in place of the gap"  # The heading of the hint that is code.
-LONGEST_REASON = 160  # The maximum number of characters of a stored reason.
+# The heading of the hint that shows code.
+IN_THE_GAP = "in place of the gap"
+# The maximum number of characters of a stored reason.
+LONGEST_REASON = 160
 SIGNS = {
     Kind.PASSED: "✓",
     Kind.NOT_YET: "✗",
@@ -51,7 +54,7 @@ SIGNS = {
     Kind.SHOWN: "→",
 }
 
-# The background of the heading if the answer passed. The heading is readable on it on dark and on
+# The background of the heading if the answer passed. It keeps the heading readable on dark and on
 # light pages.
 WASH = "#1a985030"
 # The colours of a verdict's left edge. They are visible on light and on dark pages.

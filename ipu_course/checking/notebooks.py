@@ -264,7 +264,8 @@ def read_json(file: Path) -> Any:
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(content, allow_nan=False)  # raises ValueError for NaN and 1e999
+        # json.dumps raises a ValueError for NaN and 1e999.
+        json.dumps(content, allow_nan=False)
     except RecursionError:
         content = None
     if content is None or not _is_within(content, DEEPEST):

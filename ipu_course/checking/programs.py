@@ -15,7 +15,8 @@ from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array
 
 TILES = 13
-# The number of tiles of a second machine, on which an answer made for 13 tiles only would fail.
+# The number of tiles of a second machine. An answer that was made for 13 tiles only would fail on
+# it.
 OTHER = 7
 WORKERS = 6  # The number of worker threads of a tile.
 Programs = Program | Sequence[Program]  # The argument of Engine.

@@ -40,7 +40,8 @@ from ipu_teach.graph.layouts import is_whole
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-Order = str | Sequence[str | int]  # The letters of lines, or their numbers from 1 on.
+# An order of lines: their letters, or their numbers from 1 on.
+Order = str | Sequence[str | int]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
 LEAST = 3  # The minimum number of lines in an answer; a shorter answer has no puzzle.
@@ -285,7 +286,8 @@ def widget(shuffled: Puzzle) -> Widget:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: traitlets.List[str] = traitlets.List().tag(sync=True)
-        # [the number of attempts, the indices of the lines in the order that was tried]
+        # The list has the number of attempts, and then the indices of the lines in the order that
+        # was tried.
         tried: traitlets.List[str] = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 

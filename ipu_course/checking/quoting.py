@@ -260,7 +260,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         if right.dtype.kind in "biu":
             close = actual == right
         else:
-            with np.errstate(invalid="ignore"):  # inf - inf is nan
+            # The difference inf - inf is NaN.
+            with np.errstate(invalid="ignore"):
                 close = np.abs(actual - right.astype(float)) <= tolerance * float(
                     np.abs(right).max(initial=0)
                 )
@@ -278,7 +279,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         try:
             is_integer = isinstance(expected, (int, np.integer))
             near = (
-                value == expected  # also for inf, since inf - inf is nan
+                # Equal infinities need this comparison, because their difference is NaN.
+                value == expected
                 or not is_integer
                 and abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
             )

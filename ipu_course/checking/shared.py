@@ -140,7 +140,8 @@ def alone(answer: object) -> str | None:
     def add(name: str, thing: object) -> None:
         if name in parts:
             return
-        parts[name] = ""  # With this entry, functions that call each other are added only once.
+        # This entry prevents an endless loop if functions call each other.
+        parts[name] = ""
         home = sys.modules.get(str(getattr(thing, "__module__", "")))
         defined_name = getattr(thing, "__name__", name)
         if inspect.ismodule(thing):
@@ -156,7 +157,8 @@ def alone(answer: object) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # The entry is now behind those of the definitions that it needs.
+        # The entry moves behind those of the definitions that it needs.
+        parts[name] = line
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)

@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
-FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
+# If a lesson has fewer pictures than this, printed outputs also get slides.
+FEW = 3
 HEADING = r"(?m)^#+ (.*)"
-# A sentence that begins like this is about the cell below the sentence, not about the picture above
-# it.
+# A sentence that begins with one of these words is about the cell below it, not about the picture
+# above it.
 AHEAD = r"\W*(Next|Below|(In )?[Tt]he next)\b"
 FEWEST = 6  # The minimum number of words before a sentence about the next cell.
-# This tag marks the cell with the lesson's key insight, which docs/workshop.md discusses.
+# The tag of the cell with the lesson's key insight. docs/workshop.md discusses these insights.
 AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
 

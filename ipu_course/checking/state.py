@@ -35,7 +35,8 @@ from ipu_teach.graph.layouts import is_whole
 
 FORMAT = 1
 FILE = "progress.json"
-LARGEST = 1 << 20  # A larger file is not read. A complete course fills a twentieth of these bytes.
+# A file with more bytes than this is not read. A complete course fills a twentieth of these bytes.
+LARGEST = 1 << 20
 MOST_COUNTED = 10**6  # The largest count of attempts that is stored, so that the file stays small.
 
 Record = dict[str, Any]

@@ -44,8 +44,8 @@ BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0, 0.0))
 # If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
 # seconds.
 AGAIN = (0.7, 0.5)
-# An answer sleeps if the processor time and the time in the queue for a processor are together less
-# than this share of the wall-clock time.
+# An answer counts as asleep if its processor time and its time in the queue for a processor are
+# together less than this fraction of the wall-clock time.
 ASLEEP = 0.1
 # If an answer catches every exception, `Stopped` is raised as often as possible for this many
 # seconds.
@@ -53,8 +53,8 @@ BURST = 0.2
 # The main thread runs undisturbed for this many seconds before `Stopped` is raised again.
 PAUSE = 0.5
 
-# The modules that checks use. Their names are restored after every call into an answer. The names
-# of other modules are restored after the check.
+# These are the modules that checks use. Their names are restored after every call into an answer.
+# The names of other modules are restored after the check.
 OFTEN = {
     "numpy",
     "builtins",
@@ -67,8 +67,8 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# PyObject_Size calls __len__. If __len__ raises an error, PyObject_Size returns -1, as a pending
-# function must.
+# PyObject_Size calls __len__, so the pending call runs Python code. If __len__ raises an error,
+# PyObject_Size returns -1, as Py_AddPendingCall requires.
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
@@ -122,7 +122,8 @@ class _Watch:
         while not self.gate.acquire(timeout=PAUSE if fault else 0):
             end = perf_counter() + BURST
             while not self.done and perf_counter() < end:
-                while _add_pending_call(_length_of, self) == 0:  # stop when the queue is full
+                # The loop stops when the queue is full.
+                while _add_pending_call(_length_of, self) == 0:
                     pass
                 sleep(1e-3)
             if not fault and not self.done:
@@ -214,8 +215,8 @@ def half_is_over() -> bool:
     return (waited if _is_asleep(worked, queued, waited) else worked) > LIMIT / 2
 
 
-# `Meanwhile` has the objects to which names are bound during a block: {(module or class, name):
-# object}.
+# An owner is a module or class that has names. `Meanwhile` contains the objects of these names
+# during a block: {(owner, name): object}.
 Owner = ModuleType | type
 Meanwhile = Mapping[tuple[Owner, str], object]
 
@@ -319,7 +320,8 @@ def as_it_was() -> Iterator[None]:
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
     try:
-        of_shell["ask_exit"] = _leave  # exit() in a notebook calls ask_exit()
+        # In a notebook, exit() calls ask_exit().
+        of_shell["ask_exit"] = _leave
         yield
     finally:
         if ask_exit is None:

@@ -352,14 +352,16 @@ class Trial:
     runs: int = 1
     tiles: int = TILES
     ipus: int = 1
-    replicas: int = 1  # The number of replicas of the graph. Each has its own copy of a tensor.
+    # The number of replicas of the graph. Each replica has its own copy of a tensor.
+    replicas: int = 1
     options: EngineOptions = field(default_factory=EngineOptions)
     # If the device decides when a loop ends, the run is stopped as endless after this many rounds.
     # 0 means that rounds are not counted.
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
-    agree: Callable[[Ran, Ran], bool] = equal  # This returns whether two runs have equal results.
-    # This returns all trials of the exercise, including this one.
+    # A function that returns whether two runs have equal results.
+    agree: Callable[[Ran, Ran], bool] = equal
+    # A function that returns all trials of the exercise, including this one.
     beside: Callable[[], Sequence[Trial]] = tuple
 
     def build(self, answer: Answer) -> Ran:
@@ -587,7 +589,8 @@ class Ran:
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
     again: Ran | None = None
-    rounds: int = 0  # The rounds in the current run of loops whose end the device decides.
+    # The number of iterations in the current run, over all loops whose end the device decides.
+    rounds: int = 0
 
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.
@@ -659,7 +662,8 @@ class Ran:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, StreamIn):  # An iterator ends, but an array would be repeated.
+                # The stream gets an iterator, because it would repeat an array at its end.
+                if isinstance(kind, StreamIn):
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )

@@ -14,7 +14,8 @@ from html import escape
 from textwrap import fill
 from typing import Protocol
 
-WIDTH = 100  # The number of characters in a line of the text form.
+# The number of characters in a line of the text form of the panel.
+WIDTH = 100
 BAR = 30  # The number of characters in a bar of the text form.
 
 FRAME = (
@@ -179,7 +180,7 @@ class Panel:
             first = f"  {label + ':':{width}} "
             later = " " * (width + 3)
             for part in text.splitlines() or [""]:
-                # An indented line is code, and a line that begins with "|" is a bar: not wrapped.
+                # Code (an indented line) and bars (a line that begins with "|") are not wrapped.
                 lines.append(
                     first + part if part.startswith((" ", "|")) else _filled(part, first, later)
                 )

@@ -19,9 +19,11 @@ from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, Picture, number
 
-ORDINARY = "drawn"  # The names of ordinary cases have this prefix.
+# The names of ordinary cases begin with this.
+ORDINARY = "drawn"
 MODELLED = "modelled cycles"
-MOST_DRAWN = 40_000  # The picture of a refusal is left out if it has more bytes.
+# If the picture of a refusal has more bytes than this, it is left out.
+MOST_DRAWN = 40_000
 
 
 class Kind(Enum):
@@ -32,7 +34,7 @@ class Kind(Enum):
     NOT_ATTEMPTED = "not attempted"
     ERROR = "error in the answer"
     UNJUDGED = "not judged"
-    # The learner passed the reference answer to check(), which does not count as solving.
+    # The learner passed the reference answer to check(). This does not count as solving.
     SHOWN = "shown, not solved"
 
 

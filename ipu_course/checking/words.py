@@ -24,7 +24,8 @@ from pathlib import Path
 from ipu_course.checking.naming import EXERCISE, folder_of
 from ipu_teach.errors import LessonSourceError, shown
 
-Entries = dict[str, list[str]]  # {label: its texts, in order}
+# For each label: its texts, in order.
+Entries = dict[str, list[str]]
 
 HEADING = re.compile(rf"## (check|predict) ({EXERCISE}(?: again)?): (.+)")
 ENTRY = re.compile(r"([a-z]+): (.+)")

@@ -25,7 +25,7 @@ def main(words: Sequence[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
-    # After `--csv FOLDER`, the parser has taken the folder for the file of --csv.
+    # In `--csv FOLDER`, the parser has read the folder as the file name of --csv.
     if options.csv and Path(options.csv).is_dir():
         options.folders = [options.csv, *options.folders]
         options.csv = ""

@@ -28,7 +28,7 @@ NO_COST = "the line carries no cost"
 # A shared answer gets only the environment variables that Python needs, and no tokens of the user.
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
-# {(line, code): why the answer was not confirmed, or "" if it was confirmed}
+# For each (line, code): why the answer was not confirmed, or "" if it was confirmed.
 _replayed: dict[tuple[str, str], str] = {}
 
 

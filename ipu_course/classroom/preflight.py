@@ -37,7 +37,8 @@ from ipu_teach.errors import LessonError
 # A function that returns the command that opens a lesson, and the environment of the command.
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
-PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
+# JupyterLab tries the first five ports in this order, and then ports at random.
+PORTS = range(8888, 8938)
 HOST = "localhost"  # JupyterLab opens an address with this host.
 ROOM = 0.5  # The GB of disk that notebooks, MNIST and saved pages need.
 # Each wait has a limit of this many seconds. A first start from a slow disk takes half a minute.
@@ -248,8 +249,8 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # The server has its own process group, so that Ctrl-C reaches only this program, which
-            # stops it.
+            # The server has its own process group, so that Ctrl-C reaches only this program. This
+            # program then stops the server.
             process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
@@ -321,7 +322,7 @@ class Rehearsal:
         began = time.monotonic()
         with open(log, "wb") as file:
             try:
-                # Predictions made here must not be stored as the learner's.
+                # Predictions made during this check must not be stored as the learner's.
                 env = dict(os.environ, IPU_TEACH_WORK=str(self.scratch))
                 manager.start_kernel(env=env, cwd=str(self.scratch), stdout=file, stderr=file)
             except OSError as error:

@@ -67,7 +67,7 @@ def definitions(path: Path) -> dict[str, Any]:
     Cells that display or check something do not run. Cells that use names from such cells do not
     run either.
     """
-    # Lessons import `built` in a cell with display functions, which is skipped below.
+    # Lessons import `built` in a cell with display functions. That cell is skipped below.
     names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):
         if cell["cell_type"] != "code":

@@ -23,7 +23,8 @@ from ipu_teach.errors import LessonError
 
 DEPTH = 4  # The number of levels of folders that are searched. An example is class/ada/kit/work.
 ASIDE = "before-"  # The names of folders with the work of an earlier class begin with this.
-WORK = "work"  # The name of a work folder, unless IPU_TEACH_WORK has another.
+# The name of a work folder, unless the variable IPU_TEACH_WORK has another name.
+WORK = "work"
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
                 super().handle()
 
         def do_GET(self) -> None:
-            # A foreign page could reach this machine through its own domain name (DNS rebinding);
-            # that name would be in the Host header.
+            # A foreign page could reach this machine through its own domain name (DNS rebinding).
+            # The Host header would contain that name.
             if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":

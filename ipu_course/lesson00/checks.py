@@ -20,7 +20,7 @@ from ipu_teach import FLOAT, HALF, Graph, Tensor, show
 from ipu_teach.errors import counted
 
 MEGA = 1_000_000  # A data sheet's MB has this many bytes. A MiB would have 1,048,576.
-# maps a tensor, or returns `...` while the gap is blank
+# A function that maps a tensor, or returns `...` while the gap is blank.
 Spread = Callable[[Graph, Tensor], EllipsisType | None]
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
 
@@ -44,7 +44,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
     }
     cases |= {"a chip that is sold": (1472, 6, 900), "there is one tile": (1, 7, 3)}
     cases["there are more tiles than megabytes"] = (1216, 6, 300)
-    # Here, floats lose a byte if the division comes before the multiplication.
+    # With these sizes, floats lose a byte if the division comes before the multiplication.
     cases["the bytes divide without a remainder"] = (5, 1, 323)
     return compare(
         answer,

@@ -44,8 +44,11 @@ BYTES_PER_CYCLE = 4
 SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
 ByTile = Sequence[int]
-Superstep = tuple[list[int], list[int], list[int], int]  # work, bytes in, bytes out, sync cycles
-Places = Callable[..., Sequence[int]]  # returns the tile of each job
+# A superstep is (work, bytes received, bytes sent, sync cycles). The first three are lists with a
+# number for each tile.
+Superstep = tuple[list[int], list[int], list[int], int]
+# A function that returns the tile of each job.
+Places = Callable[..., Sequence[int]]
 
 
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
@@ -103,9 +106,9 @@ def _small_supersteps() -> list[Superstep]:
     return cases
 
 
-# Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
-# do. This is code and not a file of answers, because two or three of these mistakes often occur
-# together, and all 675 combinations are tried.
+# Each item is a common replacement for a part of the formula: (the wrong value, why it is wrong,
+# what to do). These are functions and not a file of answers, because two or three mistakes often
+# occur together, and all 675 combinations are tried.
 FormulaPart = tuple[Callable[..., float], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
@@ -288,7 +291,8 @@ def _job_lists() -> list[tuple[list[int], int]]:
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
-        (sorted(_distinct(draw, 200, 40)), TILES),  # sorted, so the longest jobs come last
+        # The jobs are sorted, so the longest ones come last.
+        (sorted(_distinct(draw, 200, 40)), TILES),
         (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
         ([7], TILES),
@@ -534,7 +538,8 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
     tensors = {
         name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
     }
-    # The tensor is written just before the run, which overwrites initial values of an answer.
+    # The tensor is written just before the run. This overwrites initial values that an answer may
+    # have set.
     tensors["readings"] = replace(tensors["readings"], given=[values])
     trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
     try:

@@ -43,7 +43,7 @@ from ipu_teach.types import Array
 
 # If the device decides when a loop ends, the check stops it as endless after this many rounds.
 MOST_ROUNDS = 1000
-# maps the tensor b so that a and b need no exchange
+# A function that maps the tensor b so that a and b need no exchange.
 MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]
 
 
@@ -78,7 +78,8 @@ def _linear(answer: Maps) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # A mistake was found for a smaller tensor; report that one.
+            # Report the mistake that was found for a smaller tensor.
+            if wrong:
                 break
             raise
         if result is ...:
@@ -96,7 +97,8 @@ def _linear(answer: Maps) -> Passed:
     return Passed(description, evidence=mappings[:named])
 
 
-TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+# For each tile: the (begin, end) of its pieces.
+TileMapping = list[list[tuple[int, int]]]
 Maps = Callable[[Graph, Tensor, int], EllipsisType | None]
 
 
@@ -273,7 +275,7 @@ def _running_sum(answer: Callable[..., Program]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # The values are different whole numbers, and their sums are too large for HALF.
+        # The values are different whole numbers. Their sums are too large for HALF.
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         run = _sums(answer, values)
@@ -920,7 +922,7 @@ def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Arra
         engine.write_tensor("set target", -later)
         engine.run()
     where = difference(engine.read_tensor("check target"), later, 0)
-    # A program that fills `source` itself overwrites the values `later`.
+    # If a program fills `source` itself, it overwrites the values `later`.
     if where and any(
         difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
     ):

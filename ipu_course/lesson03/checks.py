@@ -28,7 +28,9 @@ from ipu_teach.types import Array, DType
 
 # The budget, as a multiple of a good answer's cost. An answer with expr.Square costs 10 % more.
 SLACK = 1.15
-MOST_SETS = 4  # Mean and variance need partial sums, their totals, and a step for each result.
+# Four compute sets are enough for the mean and the variance: one for partial sums, one for totals,
+# and one for each result.
+MOST_SETS = 4
 BY_HAND = "calculate a small row by hand, and compare it with what each call returns."
 ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
 
@@ -373,7 +375,8 @@ def _refuse_several_sets(description: str, report: Report) -> None:
 def _fused(answer: Callable[..., Tensor]) -> Passed:
     runs = {}
     tolerance = LENGTHS.tolerance
-    for per_tile in (100, 1, 7):  # elements per tile
+    # The number of elements per tile.
+    for per_tile in (100, 1, 7):
         shape = (TILES, per_tile) if per_tile > 1 else (5, 1)
         description = f"{counted(shape[0] * per_tile, 'arrow')}, on {shape[0]} tiles"
         inputs = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
@@ -527,7 +530,8 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
 
 # --- 03.5 -----------------------------------------------------------------------------------------
 
-SEEDS = (7, 11), (7, 5), (2024, 11)  # One number differs between the first seed and each other one.
+# Each of the later pairs differs from the first pair in one number.
+SEEDS = (7, 11), (7, 5), (2024, 11)
 HALF_A_ROW = "half a row further"
 
 
@@ -591,7 +595,8 @@ def _refuse_fixed_masks(description: str, masks: list[Array], actual: list[Array
 
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
-    rows = 2 * TILES  # Two rows share a tile, and they need independent random numbers, too.
+    # Two rows share a tile, but must still get independent random numbers.
+    rows = 2 * TILES
     for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = (
             f"{shape[0]} x {shape[1]} numbers, each of which stays with probability {keep}"

@@ -32,8 +32,10 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
-MANY = 600  # The number of elements in the row whose cycles count.
-FEW = 11  # In a row this short, what does not divide by six weighs most.
+# The number of elements in the row whose cycles are measured.
+MANY = 600
+# In such a short row, the remainder of the division by six matters most.
+FEW = 11
 NEAR = 0.1  # The allowed error, relative to the engine's cycles.
 
 LOWEST = np.finfo(np.float32).min
@@ -41,8 +43,9 @@ LOWEST = np.finfo(np.float32).min
 accumulate = np.maximum.accumulate
 
 
-Piece = Callable[[int, int], tuple[int, int]]  # (begin, end) of piece k of n numbers
-# returns whether a codelet is right, or `...` while the gap is blank
+# A function that returns (begin, end) of one of the pieces of a row.
+Piece = Callable[[int, int], tuple[int, int]]
+# A function that returns whether a codelet is right, or `...` while the gap is blank.
 Test = Callable[[type[Vertex]], bool | EllipsisType]
 BY_HAND = "trace the first few numbers by hand."
 
@@ -75,7 +78,9 @@ def _rows_of_readings() -> dict[str, Array]:
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
         rows[:, 0] = -99.5, -100.25, -101.75
-        rows[2, -2] = 120.25  # The number farthest from 0 is not the smallest.
+        # In this row, the number with the largest absolute value is positive, so it is not the
+        # smallest.
+        rows[2, -2] = 120.25
     cases["all numbers are below 0"] = -np.abs(_drawn(draw, 3, 5))
     cases["the numbers have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
     far = -np.abs(_drawn(draw, 3, 5)) * np.float32(2) ** 110
@@ -162,7 +167,9 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         right = difference.right
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
-        if why.startswith("the first run is right"):  # here, state is asked for
+        # This exercise is about the state that a vertex keeps, so the learner gets a reason that
+        # names it.
+        if why.startswith("the first run is right"):
             why = (
                 "the first row is right, but the second row should continue from the value of best."
             )
@@ -214,8 +221,8 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# All ways to cut a row of this length into six give the same pieces. Mistakes other than wrong cuts
-# can then be recognised.
+# This length is divisible by six, so all ways to divide such a row give the same pieces. Mistakes
+# other than wrong pieces can then be recognised.
 EVEN = 30
 
 
@@ -244,7 +251,9 @@ def _in_six(answer: Callable[..., Program]) -> Passed:
     reports = []
     for length in lengths:
         trial = _six(length, draw)
-        known = length == lengths[0]  # An answer that is right here has no known mistake.
+        # The known mistakes give wrong results at the first length, so only the first trial looks
+        # for them.
+        known = length == lengths[0]
         trial_run = _through(answer, trial) if known else _through_short(answer, trial, length)
         reports.append(trial_run.report)
         _refuse_other_maxima(answer, trial_run, draw)
@@ -548,8 +557,8 @@ def _who_raced(
 # --- 04.4 -----------------------------------------------------------------------------------------
 
 
-# Two of these are right; each of the others differs from a right one in one detail. The codelets
-# have the same name, fields and docstring, and are in a new random order for each check.
+# Two of these codelets are right. Each of the others differs from a right one in one detail. The
+# codelets have the same name, fields and docstring, and are in a new random order for each check.
 
 
 class Row(Protocol):
@@ -812,7 +821,7 @@ def _survives(answer: Test, codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# (elements of a row, how many of them are a new maximum)
+# Each item is (number of elements in a row, how many of them are a new maximum).
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
@@ -846,7 +855,8 @@ def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
     for case in LENGTHS:
         message = call(answer, *case)
         value = plain(message)
-        if value is None or not -1e300 < value < 1e300:  # nan, inf, or larger than every float
+        # The value is NaN, infinite, or larger than every float.
+        if value is None or not -1e300 < value < 1e300:
             words = returned(message, ", which is no number")
             raise NotYet(
                 call_text(answer, case),
@@ -1073,14 +1083,15 @@ def _borders(n: int, place: int) -> range:
     `place` is the index of the piece. The sizes of even pieces differ by at most 1.
     """
     share, longer = divmod(n, 6)
-    fewest = max(0, place - (6 - longer))  # how many earlier pieces are longer by one, at least
+    # At least this many of the earlier pieces are longer by one.
+    fewest = max(0, place - (6 - longer))
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
 
 ROW = np.array([-1.5, 3, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1).twice()
-# rows of 5 numbers, by where the largest of them is
+# These are rows of 5 numbers. The key says where the largest number is.
 WHERE = {"inside": ROW, "at the beginning": np.sort(ROW)[::-1], "at the end": np.sort(ROW)}
 ONE_VERTEX = [
     Trial(

@@ -38,8 +38,10 @@ from ipu_teach.report import ComputeSetProfile
 from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
-Price = Callable[[int], int]  # returns the worker cycles of a vertex for a number of elements
-Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
+# A function of a number of elements that returns the worker cycles of a vertex.
+Price = Callable[[int], int]
+# A plan is (rows, columns, pieces, tiles, price of a dot product, price of a sum).
+Plan = tuple[int, int, int, int, Price, Price]
 LATENCY = 69  # The cycles until the first element of an exchange arrives (see docs/model.md).
 
 
@@ -52,7 +54,8 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
-    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # All are odd, so none is 0.
+    # All numbers are odd, so none is 0.
+    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1
     matrix = Var(FLOAT, (rows, cols), given=[values])
     vector = Var(FLOAT, (cols,), linearly, given=[numbers])
     return Trial(
@@ -291,7 +294,8 @@ def plan_cycles(
     def busiest(vertices: int) -> int:
         return max(len(range(worker, vertices, WORKERS)) for worker in range(WORKERS))
 
-    columns = len(range(0, max(dealt), rows))  # pieces of the vector that the fullest tile needs
+    # The number of pieces of the vector that the fullest tile needs.
+    columns = len(range(0, max(dealt), rows))
     multiply = WORKERS * busiest(max(dealt)) * dot(longest)
     return (
         multiply
@@ -535,7 +539,8 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
     return sorted(lengths)
 
 
-Reason = tuple[bool, str, str]  # (whether the reason applies, why, next step)
+# (whether the reason applies, the reason, the next step)
+Reason = tuple[bool, str, str]
 
 
 def _too_late(run: Ran) -> tuple[str, str]:

@@ -72,8 +72,10 @@ from ipu_teach.report.host_trace import (
 from ipu_teach.types import Array, DType
 
 FLOAT_BYTES = 4
-Peak = tuple[int, int, list[str]]  # the fullest tile, the fullest step, the largest live variables
-Split = tuple[int, int]  # bytes that are always live, and the most bytes of the others
+# (index of the fullest tile, index of the fullest step, names of the largest live variables)
+Peak = tuple[int, int, list[str]]
+# (bytes that are always live, maximum of the other live bytes over all steps)
+Split = tuple[int, int]
 Parted = TypeVar("Parted", bound=tuple[object, ...])
 
 
@@ -97,7 +99,7 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
 TABLE = "palette"  # The name of the constant in each program.
-# With these seeds, each known mistake gives a different result; a test checks this.
+# With these seeds, each known mistake gives a different result. A test checks this.
 CLEAR = (401, 2762, 3302)
 
 
@@ -430,7 +432,8 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
         if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
             for _, other in (*_split_cases()[:2], *_split_cases()[-3::2]):
-                with suppress(Exception):  # If the answer fails, this case is left out.
+                # If the answer fails for this program, the program is left out.
+                with suppress(Exception):
                     always, most = answer(other_report := other.report())
                     pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
@@ -664,12 +667,15 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-# SIDES has the second inputs of the steps; the first input is the readings.
+# The names of the second inputs of the steps. The first input of each step is the readings.
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-OVERTAKING = 10  # The pair whose variable is larger than another one in FLOAT, and smaller in HALF.
-AS_MANY = 5  # The pair whose variable is on other tiles, but on the same number of tiles.
+# The index of the pair in which a variable is larger than another one in FLOAT, but smaller in
+# HALF.
+OVERTAKING = 10
+# The index of the pair in which a variable moves to other tiles, but not to more or fewer tiles.
+AS_MANY = 5
 
 
 @dataclass(frozen=True)
@@ -694,7 +700,8 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-COUNTED = (  # (why, next step)
+# Each item is (reason, next step).
+COUNTED = (
     "one variable is on other tiles than before. The number of its tiles is the same, so that "
     "number does not show it.",
     'print compare(before, after).of("variables"): the note of this variable says what changed.',
@@ -941,7 +948,8 @@ WORK = 5_500  # The modelled cycles that a worker thread takes for a row.
 EACH_READ = 100e-6  # The seconds that a read of no rows would take.
 EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
 AT_ONCE = 256  # The maximum number of rows in a read.
-STARVED = 0.05  # The device may wait for this share of the time at most.
+# The device may wait for at most this fraction of the time.
+STARVED = 0.05
 
 
 class Disc:
@@ -952,7 +960,7 @@ class Disc:
     """
 
     def __init__(self, rows: Array) -> None:
-        # For each read: the rows that it returned, and the requested number of rows.
+        # For each read: (the rows that it returned, the requested number of rows).
         log = self._log = list[tuple[range, int]]()
         places = range(len(rows))
 
@@ -983,7 +991,8 @@ class Disc:
         return EACH_READ * self.reads + EACH_ROW * sum(len(places) for places, _ in self._log)
 
 
-Feed = Callable[[Disc], Iterable[Array]]  # yields the rows of a disc
+# A function that yields the rows of a disc.
+Feed = Callable[[Disc], Iterable[Array]]
 
 
 def on_the_clock(feed: Feed, disc: Disc) -> Report:
@@ -1018,7 +1027,8 @@ def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
-        # With this much work, the host keeps up if it reads many rows at once, but not row by row.
+        # With this much work per row, the host keeps up if it reads many rows at once, but not if
+        # it reads row by row.
         graph.set_perf_estimate(vertex, WORK)
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
@@ -1326,7 +1336,8 @@ def _refuse_other_machine(
         )
 
 
-LAYOUTS = ((OTHER, TILES), (OTHER, CHANNELS), (2 * TILES, CHANNELS), (20, 30))  # tiles, channels
+# Each item is (number of tiles, number of channels).
+LAYOUTS = ((OTHER, TILES), (OTHER, CHANNELS), (2 * TILES, CHANNELS), (20, 30))
 
 
 def _tiles_of_channels(
@@ -1385,7 +1396,8 @@ def _why_late(report: Report) -> tuple[str, str]:
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
     )
-    # The text is a line of report.why(), and its pronouns refer to the lines before it.
+    # The text is a line of report.why(). Its pronouns refer to the lines before it, so they are
+    # replaced.
     pieces = pieces.replace("It spends", "A tile spends").replace(" of them ", " cycles ")
     why = (
         f"nothing is exchanged. {pieces} The readings of a channel are on the right tile, but not "

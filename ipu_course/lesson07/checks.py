@@ -55,7 +55,8 @@ RATE = 0.1
 
 # Gradients are differences over this change of a weight, with a relative error of at most 1e-9.
 STEP = 1e-5
-SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
+# (images, labels, weights, bias)
+SlopeCase = tuple[Array, Array, Array, Array]
 TwoSlopes = tuple[Array, Array]
 
 
@@ -523,7 +524,8 @@ class _Trained:
 
 def _train(answer: Callable[..., float]) -> Passed:
     engine = _trainer(_digits(""))
-    lost: list[int] = []  # the epochs that were run before each load of the answer
+    # For each load of the answer: the number of epochs before it.
+    lost: list[int] = []
     load = engine.load
 
     def counted_load(device: Device | None = None) -> None:
@@ -768,7 +770,8 @@ def _share_of(description: str, result: float, per_cent: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-ROUNDING = 1e-6  # The allowed error of a pixel, which is computed by one operation in FLOAT.
+# The allowed error of a pixel. A single operation in FLOAT computes the pixel.
+ROUNDING = 1e-6
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -969,9 +972,12 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-EXPOSED = 0.05  # The device may wait for this share of the time at most.
-MOST_READY = 16  # The maximum number of ready transfers, which limits the host's memory.
-# (number of batches that a read returns, number of training steps that the next read lasts)
+# The device may wait for at most this fraction of the time.
+EXPOSED = 0.05
+# The maximum number of ready transfers. It limits the memory that the host needs.
+MOST_READY = 16
+# Each item is (number of batches that a read returns, number of training steps that the next read
+# lasts).
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 
@@ -1000,7 +1006,8 @@ class _Clock:
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # The device has waited for the read to end.
+        # The device has waited until the read ended.
+        self.there_at = min(self.there_at, self.now)
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)
@@ -1009,7 +1016,7 @@ class _Clock:
         return batch
 
 
-# returns a stream and the callback that fills it
+# A function that returns a stream and the callback that fills it.
 Feeds = Callable[..., tuple[DataStream, StreamCallback]]
 
 
@@ -1041,7 +1048,8 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
         engine.connect_stream_to_callback(stream.handle, callback)
         engine.run()
     _in_order(description, np.array(received), clock.batches)
-    if clock.ahead > MOST_READY + 1:  # The transfer in progress counts, too.
+    # The transfer in progress counts as ready, too.
+    if clock.ahead > MOST_READY + 1:
         actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
         why = f"batches in a list of your own need memory of the host, too: only {MOST_READY} fit."
         advice = "take one batch in each prefetch, and write it to the array."

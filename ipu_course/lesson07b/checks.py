@@ -79,7 +79,8 @@ WINDOWS = (
 def _patches(answer: Callable[..., Tensor]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
+        # The stride defaults to 1.
+        options = (k, stride) if stride > 1 else (k,)
         arguments = ", ".join(map(str, options))
         description = f"{name_of(answer)}(x, {arguments}), where x has the shape {tuple(shape)}"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
@@ -255,7 +256,8 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # The input's shape of the layer whose cycles are measured.
+# The shape of the input of the layer whose cycles are measured.
+WIDE = (4, 14, 14, 32)
 
 
 def layer_report(around: Answer, tiles: int = MANY, images: int = WIDE[0]) -> tuple[Report, Array]:
@@ -492,11 +494,14 @@ class _Watched:
         self.allowed = allowed
         self.losses = list[float]()
         self.rates = list[float]()
-        self.followed = 0.0  # the fraction of the running statistics that comes from batches
+        # The fraction of the running statistics that comes from batches.
+        self.followed = 0.0
         self.kinds = list[int]()
         self.kept = list[float]()
-        self.read_last = 0  # the number of images that were read after the last training step
-        self.read_training = False  # whether images of the training half were read
+        # The number of images that were read after the last training step.
+        self.read_last = 0
+        # Whether images of the training half were read.
+        self.read_training = False
         self.wrong = ""
         data, images, _ = _digits(training)
         labels = data.train_labels.tolist()
@@ -564,8 +569,10 @@ class _Substitute:
         self.tests, self.test_labels = tests[:20], data.test_labels[:20]
         self.place = {image.tobytes(): i for i, image in enumerate(self.tests)}
         self.steps = 0
-        self.last_batch = self.batch  # the number of images in the last training step
-        self.shares = list[float]()  # the shares of all test images that were read
+        # The number of images in the last training step.
+        self.last_batch = self.batch
+        # For each read of all test images: the fraction of right predictions.
+        self.shares = list[float]()
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
         """Count a training step, and return a loss that falls."""

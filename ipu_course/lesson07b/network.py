@@ -30,9 +30,12 @@ def variable(graph: Graph, shape: int | Many[int], value: float | Array, name: s
 class Block:
     """The variables of a 3 x 3 convolution with batch norm and a 2 x 2 pooling."""
 
-    statistics: tuple[Tensor, Tensor]  # the mean and 1 / standard deviation of the last batch
-    saved: tuple[Tensor, Tensor, Tensor, Tensor]  # values that the backward pass needs
-    grads: tuple[tuple[Tensor, Tensor], ...]  # parameters and their gradients
+    # (mean, 1 / standard deviation) of the last batch
+    statistics: tuple[Tensor, Tensor]
+    # The values that the backward pass needs.
+    saved: tuple[Tensor, Tensor, Tensor, Tensor]
+    # Each item is (parameter, its gradient).
+    grads: tuple[tuple[Tensor, Tensor], ...]
 
     def __init__(
         self, graph: Graph, size: int, ins: int, outs: int, random: np.random.Generator
@@ -183,7 +186,8 @@ class Cnn:
         digits: list[int] = []
         for begin in range(0, len(images), BATCH):
             batch = images[begin : begin + BATCH]
-            blank = np.zeros((BATCH - len(batch), 14, 14), np.float32)  # The last may be short.
+            # The last batch may be smaller than BATCH.
+            blank = np.zeros((BATCH - len(batch), 14, 14), np.float32)
             self._run(2, images=np.concatenate([batch, blank])[:, None])
             digits += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
         return np.array(digits)
@@ -195,7 +199,8 @@ class Counted:
     def __init__(self, cnn: Cnn, steps: int) -> None:
         self.cnn, self.batch, self.keep, self.read = cnn, cnn.batch, cnn.keep, cnn.read
         self.losses = list[float]()
-        from tqdm import tqdm  # here, because Python in a browser has no tqdm
+        # Python in a browser has no tqdm, so this function imports it only when it runs.
+        from tqdm import tqdm
 
         self.bar = tqdm(total=steps, desc="step", mininterval=4)
 

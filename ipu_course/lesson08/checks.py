@@ -234,7 +234,8 @@ def follow(
     forward = 0
     why = ""
     for place, (kind, layer) in enumerate(steps):
-        output = layer + 1  # the layer that reads the output of `layer`
+        # The layer that reads the output of `layer`.
+        output = layer + 1
         if layer not in inputs:
             gone = "is not computed yet" if layer > forward else "was discarded and not recomputed"
             why = f"this step reads the input of layer {layer}, but that input {gone}."
@@ -375,8 +376,8 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
-    # Four layers of which three should be saved: that takes 23 units of memory, and saving all
-    # four takes 29. After them come all short chains.
+    # For these four layers, the best choice saves three inputs and takes 23 units of memory. Saving
+    # all four takes 29. All other short chains follow in the list.
     short = [([9, 6, 6, 8], 4)]
     short += [
         (draw(np.arange(2, 10))[:n].tolist(), k) for n in range(2, 6) for k in range(1, n + 1)
@@ -432,10 +433,10 @@ def _judged_place(
     return bars
 
 
-Chain = TypeVar(
-    "Chain", bound=int | list[int]
-)  # the number of layers, or the sizes of their inputs
-Saves = Callable[..., list[int]]  # returns the layers whose inputs are saved
+# A chain is given by its number of layers, or by the sizes of the layers' inputs.
+Chain = TypeVar("Chain", bound=int | list[int])
+# A function that returns the layers whose inputs are saved.
+Saves = Callable[..., list[int]]
 
 
 def _kept_by(
@@ -458,7 +459,9 @@ def _kept_by(
 
 
 def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> list[int]:
-    """Return the layers whose inputs an answer saves, as a list. `description()` is the call.
+    """Return the layers whose inputs an answer saves, as a list of indices.
+
+    `saved` is the value that the answer returned, and `description()` returns the text of the call.
 
     :raises NotYet: if the answer did not return valid layers.
     """
@@ -478,12 +481,15 @@ def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> l
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# The chain has LAYERS layers, of which ROOM inputs fit in memory, with NUMBERS elements per tile.
+# The chain has LAYERS layers with NUMBERS elements per tile. Only ROOM of their inputs fit in
+# memory.
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-BESIDES = 9000  # The bytes of a tile's weights, code, stacks and gaps: fewer than two inputs.
-MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
+# The bytes of a tile's weights, code, stacks and gaps. They are fewer than those of two inputs.
+BESIDES = 9000
+# The bytes of a tile's memory. They are enough for ROOM inputs and the gradient.
+MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES
 
 
 class Forward(Vertex):
@@ -576,7 +582,8 @@ def _fits_in(layers: int, room: int, kept_layers: Collection[int]) -> bool:
 
 def _fits(answer: Callable[..., list[int]]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
-    # every room in which an even spacing fits; the largest chain stays last
+    # For each short chain, the list has every room in which an even spacing of the saved inputs
+    # fits.
     short = [
         (layers, room)
         for layers in range(1, 15)

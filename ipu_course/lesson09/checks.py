@@ -186,8 +186,8 @@ def _deep(name: str, layers: int) -> Trial:
         runs=2 if layers < 8 else 1,
         ready=lambda run: _write(run.engine, "rows", weights),
         agree=_stops_alike,
-        # To find the mistake in an answer, a second trial is run: the first one here that differs.
-        # The trial with 8 layers comes before 5 and 3, because it tells more mistakes apart.
+        # A second trial helps to find the mistake in an answer. The trial with 8 layers comes
+        # before those with 5 and 3, because it distinguishes more mistakes.
         beside=lambda: _depths(name)[2::-1],
     )
 
@@ -212,8 +212,8 @@ def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
 # The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
-# layer adds: none, at most those of its weights, or more. The last one is for programs whose
-# variables for weights are as many for `many` layers as for `few`.
+# layer adds: none, at most those of its weights, or more. The last reason is for programs that have
+# as many variables for weights with `many` layers as with `few`.
 MORE_MEMORY = (
     "the weights of more than one layer are in memory, although only one layer computes.",
     "the weights share one variable, but each layer still has its own vertices and results.",
@@ -276,7 +276,7 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
     :raises NotYet: if they are more than for `few` layers, or than two layers would take.
     """
     peak = {n: int(runs[n].report.memory.held_per_tile.max()) for n in (few, many)}
-    # The budget is two layers, and 3 % for copies of the results.
+    # The budget is the bytes of two layers, and 3 % for copies of the results.
     bars = Bars(round(1.03 * one_layer(2)), peak[many], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[few] != peak[many]:
         report = runs[many].report
@@ -311,7 +311,8 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-Event = tuple[str, int, int]  # ("load", "compute" or "cross", row, IPU)
+# (operation, row, IPU); the operation is "load", "compute" or "cross"
+Event = tuple[str, int, int]
 
 
 class TwoIPUs:
@@ -387,7 +388,7 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
     For a right program, return ("", "").
     """
     weights: list[int | None] = [None, None]
-    # the rows of weights that the inputs have passed through
+    # For the inputs on each IPU: the rows of weights that they have passed through.
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
     returned_value: list[tuple[int, ...] | None] = [None, None]
     done = set[int]()
@@ -496,7 +497,8 @@ def _order(
 
     returned_value = call_made(in_a_list, description, *steps, layers)
     program = one_program(returned_value, description)
-    list(all_of(program))  # raises an error for a program that contains itself
+    # all_of() raises an error for a program that contains itself.
+    list(all_of(program))
     return machine, program, list(machine.events(program))
 
 
@@ -595,7 +597,8 @@ def _outside(run: Ran) -> tuple[Array, bool]:
 
 
 def _momentum(answer: Callable[..., None]) -> Passed:
-    for numbers in (29, 1040, 3):  # 29 / 4 is nearer to 7 than to 8
+    # 29 / 4 is nearer to 7 than to 8, so rounding and rounding up give different results.
+    for numbers in (29, 1040, 3):
         description = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
         trial = _training(description, numbers)
         run = trial.through(answer, "09.5")
@@ -642,7 +645,8 @@ def _momentum(answer: Callable[..., None]) -> Passed:
 # --- 09.6 -----------------------------------------------------------------------------------------
 
 BUFFERS = ("rows", "more")
-Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
+# A transfer is (operation, source, destination). The operation is a load, a store or a cross.
+Transfer = tuple[str, str, str]
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:

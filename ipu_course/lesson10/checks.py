@@ -54,7 +54,8 @@ from ipu_teach.show.ring import bytes_between_ipus
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-Schedule = list[list[tuple[str, int, int]]]  # for each tick, (kind, stage, micro-batch)
+# For each tick: its operations as (kind, stage, micro-batch).
+Schedule = list[list[tuple[str, int, int]]]
 LINK = "bytes over the busiest link"
 
 # --- 10.1 -----------------------------------------------------------------------------------------
@@ -87,8 +88,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
 # --- 10.2 -----------------------------------------------------------------------------------------
 
 LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
-# Here, three criteria give three different cuts: the smallest maximum of the sums, the smallest
-# difference between sums, and the smallest sum of squares.
+# For these costs, three criteria give three different cuts: the smallest maximum of the sums, the
+# smallest difference between sums, and the smallest sum of squares.
 UNLIKE = ([2, 12, 6, 3, 8, 5], 4)
 
 
@@ -118,7 +119,8 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     raise AssertionError
 
 
-Cut = tuple[tuple[list[int], int], list[int]]  # costs and IPUs; the first layer of each IPU
+# ((costs of the layers, number of IPUs), first layer of each IPU)
+Cut = tuple[tuple[list[int], int], list[int]]
 
 
 def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) -> bool:
@@ -153,7 +155,8 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     cases = [(LAYERS, 4), *drawn, UNLIKE, ([5, 2, 7], 1), ([4, 1, 3], 3)]
     results = [call(answer, list(costs), ipus) for costs, ipus in cases]
     cuts = _judged_cuts(answer, cases, results)
-    # Short chains, tried only if the others are right. Many of their layers cost the same.
+    # These are short chains in which many layers cost the same. They are tried only if the other
+    # cases are right.
     short = [(draw(1, 5, n).tolist(), ipus) for n in range(1, 8) for ipus in range(1, n + 1)]
     cuts += _judged_cuts(answer, short, call_all(answer, short))
     bars = Bars(least_slowest(tuple(LAYERS), 4), slowest(LAYERS, cuts[0]), "of the slowest")
@@ -271,7 +274,8 @@ def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: 
     }
 
     def beside() -> Sequence[Trial]:
-        return _pipelines(name)[2:0:-1]  # 4 micro-batches distinguish more mistakes than 2
+        # The trials with 4 micro-batches distinguish more mistakes than those with 2.
+        return _pipelines(name)[2:0:-1]
 
     return Trial(description, tensors, form=form, ipus=stages, agree=_alike, beside=beside)
 
@@ -450,7 +454,8 @@ def in_reverse() -> Schedule:
     The forward passes are in the order of the micro-batches; micro-batch 0 has the last backward
     pass.
     """
-    forward = ((0, 1, 5), (1, 2, 6))  # for each stage, the tick of each micro-batch
+    # For each stage: the tick of each micro-batch.
+    forward = ((0, 1, 5), (1, 2, 6))
     backward = ((9, 4, 8), (8, 3, 7))
     ticks: Schedule = [[] for _ in range(10)]
     for kind, times in ((FORWARD, forward), (BACKWARD, backward)):

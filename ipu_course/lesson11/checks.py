@@ -32,7 +32,8 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # format: (number of mantissa bits, exponent bias)
+# For each format: (number of mantissa bits, exponent bias).
+BITS = {F143: (3, 8), F152: (2, 16)}
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
@@ -40,8 +41,9 @@ THROWS = 10_000  # The number of samples of each value.
 # A result may be off by this many standard deviations. A right answer is then refused about once in
 # 140,000 verdicts.
 SIGMAS = 5
-# ordinary values, then negative ones, subnormal halves, exact halves, and one that is just below a
-# power of two: the halves are closer to each other there than above it
+# These are ordinary values, negative values, subnormal halves, exact halves, and one value just
+# below a power of two. The halves below a power of two are closer to each other than those above
+# it.
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -501,9 +503,9 @@ def _operands() -> tuple[Operands, ...]:
         # On the device, the error of HALF is 0.0043 relative to the exact product, and 0.0048
         # relative to the product computed in float16. The limit is between these two errors.
         Operands("one large negative feature", *negative(), 0.0047),
-        # all results are negative, and HALF is too far off
+        # In this product, all results are negative, and the error of HALF is too large.
         Operands(strict, *negative(), 0.002),
-        # above the error relative to the mean result, and below 512 * 2**-17
+        # The limit is above the error relative to the mean result, and below 512 * 2**-17.
         Operands("numbers of both signs, and a looser limit", *both_signs(), 0.0035),
     )
 
@@ -527,7 +529,7 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
 
 def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     cases = [(p.a, p.b, p.error) for p in _operands()]
-    # Some known mistakes differ only with these errors.
+    # Only these allowed errors distinguish some of the known mistakes.
     more = [(p.a, p.b, error) for p, error in zip(_operands()[1:3], (0.0019, 0.003), strict=True)]
     actual = [call(answer, *case) for case in cases]
 
@@ -542,7 +544,8 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
     refused = refusing("11.5", chooses_alike)
     yours = best = 0
-    slower = []  # the products for which HALF is enough, and FLOAT was chosen
+    # The products for which the answer chose FLOAT, although HALF is enough.
+    slower = []
     for product, learner_run in zip(_operands(), actual, strict=True):
         m, k = product.a.shape
         n = product.b.shape[1]
@@ -590,7 +593,7 @@ class _Wrong(NotYet):
     """Raised if a tensor is converted to 8 bits in a wrong way; it ends the training."""
 
 
-# (w, x, t, rate, function that converts a tensor to 8 bits) -> the new w
+# A function of (w, x, t, rate, function that converts a tensor to 8 bits). It returns the new w.
 Update = Callable[..., Array]
 
 
@@ -609,7 +612,8 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
-        self.now = self.w  # the weights at the beginning of the current step
+        # The weights at the beginning of the current step.
+        self.now = self.w
         self.weights = list[Array]()
         self.casts = list[tuple[str, QuarterFormat, int]]()
         self.last: tuple[Array, QuarterFormat] | None = None
@@ -631,7 +635,8 @@ class Descent:
         before = len(self.casts)
         self.now = w
 
-        # `call` copies arguments; it leaves a plain function as it is, but not a bound method.
+        # `call` copies its arguments, also a bound method, but not a plain function. So this is a
+        # plain function.
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
@@ -837,9 +842,8 @@ def _in_eight_bits(answer: Update) -> Passed:
     )
 
 
-NUMBERS = {
-    form.grid.mantissa_bits: numbers(form) for form in QuarterFormat
-}  # mantissa bits -> numbers
+# The numbers of a format, by its number of mantissa bits.
+NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}
 
 
 LESSON = lesson(

@@ -37,10 +37,13 @@ from ipu_teach.poplibs.popsparse.static_plan import expected
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-Bands = Callable[[list[int], int], Sequence[int]]  # returns the first row of each tile
-# returns the product for each pattern; None for a pattern with more blocks than the budget
+# A function that returns the first row of each tile.
+Bands = Callable[[list[int], int], Sequence[int]]
+# A function that returns the product for each pattern, or None for a pattern with more blocks than
+# the budget.
 Multiplies = Callable[..., list[Array | None]]
-Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients, blocks to move
+# (present blocks, weights, gradients, number of blocks to move)
+Regrowth = tuple[Array, Array, Array, int]
 
 # --- 12.1 -----------------------------------------------------------------------------------------
 
@@ -158,7 +161,8 @@ def least(counts: Sequence[int], parts: int) -> int:
 def _bands(answer: Bands) -> Passed:
     _, yours, budget, actual = _judged_bands(answer, _patterns())
     draw = np.random.default_rng(1212)
-    # Short patterns, tried only if the others are right. Some rows have no blocks.
+    # These are short patterns, some with rows without blocks. They are tried only if the other
+    # cases are right.
     short = [
         ("", [*draw.integers(0, 6, rows - 1).tolist(), 3], parts)
         for rows in range(1, 8)
@@ -199,7 +203,7 @@ def _judged_bands(
                 fault,
                 wrong,
                 wanted,
-                "return the first row of each tile: one number for each tile.",
+                "return a list with the index of the first row of each tile.",
             )
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
@@ -579,7 +583,8 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
 # --- 12.6 -----------------------------------------------------------------------------------------
 
 
-LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that move)
+# Each layer is (rows, columns, length of a block, blocks present, blocks that move).
+LAYERS = (
     *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
     *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
     *((rows, rows + 1, 1 + rows % 2, rows, moved) for rows in (1, 2, 3, 4) for moved in (0, 1)),

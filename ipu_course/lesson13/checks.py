@@ -25,9 +25,11 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
 
-# lowers an operation, called with (low, x, slope), or its gradient, called with (low, x, slope, g)
+# A function that lowers an operation, called with (low, x, slope), or its gradient, called with
+# (low, x, slope, g).
 Lowers = Callable[..., Tensor]
-# batch, iterations, rate and both weights of a run; None for a value that was not written
+# (batch, iterations, rate, first weight, second weight) of a run, with None for a value that was
+# not written.
 State = tuple[float | None, ...]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
@@ -68,9 +70,8 @@ def back_of(
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
-    samples_kept = [
-        (m, r) for m in every.get(mode, [0]) for r in range(replicas)
-    ]  # In the mode "Sum", each replica returns one result.
+    # In the mode "Sum", each replica returns one result.
+    samples_kept = [(m, r) for m in every.get(mode, [0]) for r in range(replicas)]
     return batch * len(samples_kept), len(samples_kept)
 
 
@@ -78,7 +79,8 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
     drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
-    drawn += [("EveryN", 3, 1, 5, 2, True)]  # n divides neither 5 nor 10, and 10 // 3 is 3
+    # With n = 3, n divides neither 5 nor 10, and 10 // 3 is 3.
+    drawn += [("EveryN", 3, 1, 5, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     more = product(MODES, (1, 2, 3, 5), (1, 2), (1, 2, 3, 6, 7), (1, 3), (True, False))
@@ -467,8 +469,9 @@ def _lowering(answer: Lowers) -> Passed:
         x = _x(i)
         g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
+        # Adding 0.0 turns -0.0 into 0.0.
         wanted = {"the forward": x * factor + 0.0, "the gradient": g * factor + 0.0}
-        wanted |= {"x, afterwards": x}  # adding 0.0 turns -0.0 into 0.0
+        wanted |= {"x, afterwards": x}
         for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
             if where := difference(result, right.astype(np.float32)):
                 advice = (
@@ -501,7 +504,8 @@ class StandIn:
         self.held[name] = float(np.asarray(value).ravel()[0])
 
 
-# Each call has (batch, iterations, rate, w, v), and a text on what differs from the previous call.
+# Each call has (batch, iterations, rate, w, v), and a text that says what differs from the previous
+# call.
 CALLS = (
     ((16, 4, 0.5, 1.0, 5.0), "no program has been compiled yet"),
     ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),
@@ -538,7 +542,8 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
 
 def _recompiled(answer: Callable[..., StandIn]) -> Passed:
     description = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
-    needed = set()  # the programs that the calls so far need
+    # The programs that the calls have needed so far.
+    needed = set()
 
     def watched(*arguments: object) -> StandIn:
         run = answer(*arguments)

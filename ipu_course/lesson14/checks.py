@@ -115,9 +115,9 @@ def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _drawn_end(answer: Answer, trial: Trial, name: str, run: int = 0) -> View:
-    """Return a view of the tensor `name` at the end of an answer's first run.
+    """Return a view of the tensor `name` at the end of an answer's first or last run.
 
-    If `run` is not 0, it shows the end of the last run.
+    With `run` = 0, this is the first run. With any other number, it is the last run of the trial.
     """
     trial_run, recording = recorded(answer, trial, name, trial.runs if run else 1)
     report = trial_run.engine.report if run else trial_run.report
@@ -530,7 +530,7 @@ def _graphs() -> tuple[Trial, ...]:
         starts = [np.where(np.arange(n) == begin, 0, -1) for begin in begins]
         right = [np.array(distances(rows, begin)) for begin in begins]
         distance = Var(INT, n, _evenly, given=starts, right=right)
-        # some mistakes leave another level
+        # Some mistakes end with another level.
         level = Var(INT, (), 0, right=[values.max() for values in right])
         tensors = {"distance": distance, "level": level}
         tensors["grew"] = Var(INT, TILES, by_rows)
@@ -596,7 +596,8 @@ def _search(answer: Callable[..., Program]) -> Passed:
 
         A single graph does not distinguish the conditions that end the loop.
         """
-        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # small runs first
+        # The smallest runs come first.
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))
         return all(
             _searched_alike(run, reference_run) and _waves(run) == _waves(reference_run)
             for run, reference_run in pairs
@@ -726,7 +727,7 @@ def _knots() -> tuple[Trial, ...]:
 
 def _triangles(answer: type[Vertex]) -> Passed:
     runs = [trial.through(answer, "14.4") for trial in _knots()]
-    runs.sort(key=lambda run: finger_steps(run.trial.more[0]))  # small runs first
+    runs.sort(key=lambda run: finger_steps(run.trial.more[0]))  # The smallest runs come first.
     totals = [_total(run) for run in runs]
 
     def counts_alike(like: Answer) -> bool:
@@ -764,10 +765,12 @@ def _triangles(answer: type[Vertex]) -> Passed:
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
-Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
+# For each tile: its pieces, as (vertex, first edge, end).
+Pieces = list[list[tuple[int, int, int]]]
 # A tile may have this multiple of the mean number of edges, or the mean rounded up if that is more.
 FAIR = 1.1
-FEW = 1.6  # A search step may take this multiple of its cycles with the pieces of `filled`.
+# A search step may take this multiple of the cycles that it takes if `filled` chooses the pieces.
+FEW = 1.6
 
 
 @cache
@@ -785,7 +788,8 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
         ("vertices without edges", 25, some_edges(9, 20, 2), 6),
         ("twice as many tiles as edges", 4, star_of(4), 12),
         ("one tile", 6, star_of(6), 1),
-        # Here 1.1 times the mean number of edges is less than 2, so the mean is rounded up.
+        # For a path of 4, 1.1 times the mean number of edges is less than 2, so the mean is rounded
+        # up.
         ("a path of 4", 4, [(0, 1), (1, 2), (2, 3)], 4),
     )
     return tuple((message, rows_of(n, edges), tiles) for message, n, edges, tiles in graphs)
@@ -1015,7 +1019,8 @@ def _judged_deals(
     return Bars(budget, yours, "modelled cycles"), actual
 
 
-# Each run has (ends, neighbours, distance, level, hit). Some mistakes show in one run only.
+# Each run has (ends, neighbours, distance, level, hit). Some mistakes are visible in a single run
+# only.
 LOOKS = (
     ([0, 3, 3, 5, 7, 8], [1, 4, 2, 1, 2, 0, 4, 3], [0, 1, 2, -1, 1], 1, [1, 0, 1, 1, 0]),
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),

@@ -17,9 +17,11 @@ from ipu_teach._support.own_code import add_library
 from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-add_library(__name__)  # Messages must not show its codelets: some are answers of lesson 15.
+# Errors must not show the codelets of this module, because some are answers of lesson 15.
+add_library(__name__)
 
-Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
+# An edge is (variable, its side, other variable, side of the other variable).
+Edge = tuple[int, int, int, int]
 
 
 class Belief(Vertex):

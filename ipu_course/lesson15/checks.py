@@ -32,7 +32,8 @@ from ipu_teach.show.view import View
 from ipu_teach.target import GIVEN
 from ipu_teach.types import Array
 
-Gaussian = tuple[Array, Array]  # eta and lam
+# (eta, lam)
+Gaussian = tuple[Array, Array]
 
 # --- 15.1: Gaussians in information form ----------------------------------------------------------
 
@@ -112,7 +113,8 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
             advice = "print lam_ab, inv(lam_bb) and eta_b of this case, and apply the formula."
             if not retained < len(etas[0]):
                 advice = "print the sums of etas and of lams: no variable is removed here."
-            if len(actual) == 1:  # A mistake must match in a second case, too.
+            # A known mistake must also match in a second case.
+            if len(actual) == 1:
                 actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
             expected = f"eta {quoted(right[0])}"
@@ -547,7 +549,8 @@ def _three(
     for (name, shape), part in zip(shapes.items(), result, strict=True):
         try:
             part_array = np.asarray(part)
-        except ValueError:  # rows of different lengths
+        # The rows have different lengths.
+        except ValueError:
             part_array = np.zeros(0)
         if not part_array.size and 0 in shape:  # An empty list has no second dimension.
             part_array = np.zeros(shape, int)
@@ -638,10 +641,12 @@ def _layout(pixels: Array, tiles: int) -> View:
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
 WORDS = 20  # The minimum number of words in the paragraph.
-LESS = 0.8  # The cycles or bytes count as fewer if they are at most this share of the earlier ones.
+# The cycles or bytes count as fewer if they are at most this fraction of the earlier ones.
+LESS = 0.8
 EQUAL = 1e-4  # The tolerance for sums in another order, relative to the largest result.
 KEPT = "capstone.md"
-Measured = tuple[Report, dict[str, Array]]  # a report, and results by name
+# (a report, the results by name)
+Measured = tuple[Report, dict[str, Array]]
 Side = Measured | Callable[[Target], Measured]
 
 

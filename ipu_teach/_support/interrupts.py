@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 T = TypeVar("T")
 
-# These C functions do the work of those in `signal`. The latter are several times slower, because
-# they look up members of an enum.
+# `signal` calls these C functions. Its own functions are several times slower, because they look up
+# members of an enum.
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 

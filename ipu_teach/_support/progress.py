@@ -336,7 +336,8 @@ class _Screen:
     def write(self, text: str) -> None:
         try:
             self._write(text)
-        # After an error here, tqdm would keep its lock, for which other threads would wait forever.
+        # If an error ended this block, tqdm would keep its lock, and other threads would wait
+        # forever.
         except Exception:
             self._write = lambda _: None  # type: ignore[method-assign, assignment]
 

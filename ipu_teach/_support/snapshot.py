@@ -47,7 +47,7 @@ class Snapshot:
     bytes in total, no further arrays are recorded.
     """
 
-    # Attributes that the names of objects leave out.
+    # The names of objects in errors leave out these attributes.
     hidden_attributes: tuple[str, ...] = ()
 
     def __init__(
@@ -58,7 +58,7 @@ class Snapshot:
         self._records: list[_Record] = []
         # This dict keeps the objects alive, so that no id is reused.
         self._visited: dict[int, object] = {}
-        # The objects that are the fewest steps away are visited first, so that the limit is not
+        # Objects that are the fewest steps away are visited first. Otherwise the limit could be
         # reached inside one large container before another object is visited.
         values_to_visit = deque(roots)
         while values_to_visit and len(self._visited) < _LIMIT:
@@ -263,7 +263,7 @@ class _Class(_Record):
         return [self.name_of(key) for key in _different(self.before, current)]
 
     def restore(self) -> None:
-        # The functions of `type` run no code of the user's metaclass.
+        # `type.__setattr__` and `type.__delattr__` run no code of the user's metaclass.
         for key in _different(self.before, self._members()):
             if key in self.before:
                 type.__setattr__(self.value, key, self.before[key])

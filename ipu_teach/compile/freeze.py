@@ -168,7 +168,7 @@ class FrozenGraph:
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
-        # Caches by table and field, because every analysis needs the same values.
+        # A cache by table and field, because every analysis needs the same values.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 

@@ -44,7 +44,7 @@ class Group:
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # If vertices of the compute set race, a description of the race, or else "". With a race, the
+    # A description of the race, if vertices of the compute set race, or else "". If they race, the
     # vertices run one after the other.
     race: str = ""
 

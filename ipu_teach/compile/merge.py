@@ -84,11 +84,13 @@ class _Merger:
         self.graph = graph
         self.steps = steps
         self.kept: list[Step] = []
-        # The index in `kept` of each new step, by the numbers of the old steps that it merges.
+        # The key has the indices of the old steps that a new step merges. The value is the index of
+        # the new step in `kept`.
         self._numbers: dict[tuple[int, ...], int] = {}
-        # The tuple (bytes read, bytes written) of each compute set, by the number of its step.
+        # For each compute set, by the number of its step: (bytes read, bytes written).
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        self._buffers: dict[str, int] = {}  # A number for each remote buffer, by its handle.
+        # A number that identifies each remote buffer, by the buffer's handle.
+        self._buffers: dict[str, int] = {}
 
     def node(self, node: Node) -> Node:
         """Return a copy of the node in which the copies below it are merged."""
@@ -121,7 +123,8 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the nodes of a Sequence, with one node for each group of independent copies."""
-        # Contains the compute set before the copies if it can absorb them, and is empty otherwise.
+        # This list contains the compute set before the copies if it can absorb them. Otherwise it
+        # is empty.
         absorbing: list[Node] = []
         num_visited = 0
         for copy_kind, nodes in groupby(children, self._kind):

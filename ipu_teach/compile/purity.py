@@ -25,8 +25,9 @@ from ipu_teach._support.own_code import is_own_module
 from ipu_teach._support.snapshot import Snapshot
 from ipu_teach.compile.trace import TraceStopped, Value
 
-# An array of more bytes is not copied, and no array once MOST_COPIED bytes are copied: larger
-# arrays are assumed to be tables that compute() only reads.
+# An array of more bytes than LARGEST_COPY is not copied. After MOST_COPIED bytes in total, no
+# further array is copied. Arrays that are not copied are assumed to be tables that compute() only
+# reads.
 LARGEST_COPY = 1 << 20
 MOST_COPIED = 1 << 24
 _DRAWING = (random, secrets, np.random)
@@ -258,7 +259,8 @@ def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
         for name, value in _reached(function, owner)
         if type(value).__module__ in ("builtins", "itertools") and isinstance(value, Iterator)
     ]
-    if iterators:  # The name may be an attribute of another object, so the code is examined, too.
+    # A name in `iterators` may be an attribute of another object, so the code is examined, too.
+    if iterators:
         loaded = {id(value) for value in _loaded(function, owner)}
         defaults = _defaults(function)
         yield from (name for name, value in iterators if id(value) in loaded or name in defaults)
@@ -266,7 +268,7 @@ def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
     """Yield the outer names that a function rebinds, after `global` or `nonlocal`."""
-    # Test the bytes first, which is quick: few functions assign outer variables.
+    # Testing the bytes first is quick, and few functions assign outer variables.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (
             instruction.opname != "STORE_DEREF" or instruction.argval in outer_names

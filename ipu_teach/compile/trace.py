@@ -37,7 +37,7 @@ from ipu_teach.types.rounding import AnyDType
 
 Sample: TypeAlias = Array | np.generic
 Value: TypeAlias = "Traced | ArrayLike"  # An argument of a traced function.
-# The arguments of any numpy function. numpy's protocols pass on whatever a codelet has written.
+# The arguments of any numpy function. They may be anything that a codelet passes to numpy.
 Arguments: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
 NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this object for a missing argument.
@@ -311,8 +311,8 @@ class Trace:
             and not isinstance(value._sample, np.ndarray)
             and target.dtype.kind == "i"
         )
-        # numpy refuses a scalar that a signed integer element cannot hold; arrays and unsigned
-        # integers wrap around.
+        # If a signed integer element cannot contain a scalar, numpy raises an error. Arrays and
+        # unsigned integers wrap around.
         checked = (
             {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
         )
@@ -506,7 +506,7 @@ class Traced(NDArrayOperatorsMixin):
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        # The plain numbers that the value may be in some vertices; see `weak_scalars`.
+        # In some vertices, the value may be one of these plain numbers; see `weak_scalars`.
         self._weak = weak
 
     @property
@@ -591,7 +591,7 @@ class Traced(NDArrayOperatorsMixin):
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
         # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
-        # the sample, whose values have no meaning.
+        # the sample, because its values have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
@@ -674,7 +674,8 @@ class Traced(NDArrayOperatorsMixin):
 
     # Methods that numpy calls for operators and functions
 
-    # `**` has its own code for numbers and for small exponents, whose bits differ from np.power's.
+    # `**` has its own code for numbers and for small exponents. Its bits differ from those of
+    # np.power.
     def __pow__(self, other: Value) -> Traced:
         return self._power(self, other)
 
@@ -772,8 +773,8 @@ class Traced(NDArrayOperatorsMixin):
                 f"np.{ufunc.__name__}.reduce with {', '.join(rest)} cannot be traced"
             )
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # numpy performs a reduction that converts the dtype in several buffers. Only a separate
-        # call for each vertex gives the same bits.
+        # If a reduction converts the dtype, numpy divides it into several buffers. So only a
+        # separate call for each vertex gives the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
@@ -938,7 +939,7 @@ def _join(trace: Trace, fn: Function, args: Arguments, kwargs: Options) -> Trace
     values = list(args[0])
     for value in values:
         operand(value)
-    # full_like keeps the memory order of the axes, on which the order of numpy's sums depends.
+    # full_like keeps the memory order of the axes, because the order of numpy's sums depends on it.
     samples = [np.asarray(sample_of(sample)) for sample in values]
     owner = fn(
         [

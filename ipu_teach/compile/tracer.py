@@ -194,7 +194,8 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     # The replacements return what the original functions would return for a single vertex.
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
-    traced["print"] = _print_nothing  # The trace prints nothing; the vertices print when they run.
+    # The trace prints nothing, because the vertices print when they run.
+    traced["print"] = _print_nothing
     globals_ = {**traced, **globals_}
     cells = tuple(
         CellType(in_place_of(closure[name])) if name in closure else CellType()
@@ -221,8 +222,8 @@ def _print_nothing(*values: Value, **options: Value) -> None:
 
 _ONE_AT_A_TIME = threading.RLock()
 # The maximum number of traces of one codelet. A random number that is drawn during a trace may
-# belong to another thread. If each of these traces sees a draw, the codelet is assumed to draw the
-# numbers.
+# belong to another thread. The codelet is assumed to draw random numbers only if every one of these
+# traces sees a draw.
 MOST_TRACES = 8
 
 

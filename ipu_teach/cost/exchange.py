@@ -542,7 +542,7 @@ def crossing(
     """
     map_piece = np.searchsorted(tile_map.start, start, "right") - 1
     piece_stop = tile_map.stop[map_piece]
-    # Most accesses are to bytes of the tile itself. They are left out before the sorting.
+    # Most accesses are to bytes of the tile itself. Leave these out before the sorting.
     leaves_tile = (tile_map.tile[map_piece] != tile) | (stop > piece_stop)
     tile, start, stop = union(
         tile[leaves_tile].astype(np.int64), start[leaves_tile], stop[leaves_tile]

@@ -88,7 +88,7 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     del ipu
     packet = position // packet_bytes
     num_packets = (position + (end - begin) - 1) // packet_bytes - packet + 1
-    # From here on, `position` is relative to the address of each piece.
+    # From this line on, `position` is relative to the address of each piece.
     position -= begin
     begin, end, owner, distance, packet = (
         np.repeat(column, num_packets) for column in (begin, end, owner, position, packet)
@@ -162,7 +162,8 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
     begin, end, owner, landed = (
         column[is_elsewhere] for column in (pieces.begin, pieces.end, pieces.owner, pieces.landed)
     )
-    del pieces  # This frees the columns, which take 100 MB for a tensor with millions of pieces.
+    # Free the columns: they take 100 MB for a tensor with millions of pieces.
+    del pieces
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
     exchanged = moved(graph.target, owner, landed, end - begin)

@@ -504,7 +504,8 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         vector_bytes = word_bytes
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
-        return elements * word_bytes + 2 * word_bytes  # The vertex has an address for each element.
+        # The vertex has an address for each element, and two more words.
+        return elements * word_bytes + 2 * word_bytes
     if field.depth == 1:
         return vector_bytes
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)

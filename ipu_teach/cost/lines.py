@@ -42,8 +42,10 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
 MOST_PRINTED = 20  # A table shows at most this number of iterations.
-MOST_TOLD = 3  # A text shows at most this number of the elements that an iteration stored.
-PARTS = 32  # The cycles of lines are counted in units of 1/32 cycle.
+# A text shows at most this many of the elements that an iteration stored.
+MOST_TOLD = 3
+# The cycles of a source line are counted in units of 1/32 cycle.
+PARTS = 32
 ROUNDED = "rounding"  # The kind of work for cycles that round the total up to whole cycles.
 # An amount of work: (kind of work, place in the code, amount in units of 1/16 cycle).
 Charge = tuple[str, Spot, int]

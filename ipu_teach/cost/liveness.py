@@ -140,7 +140,8 @@ class _Place:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # For a leaf that never runs, this stays empty.
+        # If the leaf never runs, `live` stays empty.
+        self.live = accesses.none()
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads

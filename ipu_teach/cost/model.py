@@ -55,7 +55,7 @@ HOST_LINKS = Codec(
 TRANSFERS = ("StreamCopy", "RemoteCopy")
 # Before a step of these types, tiles do not wait for each other.
 UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
-# The kinds of the steps in `UNSYNCED`, as `StepCost.kind` has them.
+# The values of `StepCost.kind` for the steps in `UNSYNCED`.
 UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
 
 
@@ -364,8 +364,8 @@ class CostModel:
         searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                # Vertices of poprand, which run in bulk, are reproducible: they use the random
-                # number generators of their tile.
+                # Vertices of poprand run in bulk. They are reproducible, because they use the
+                # random number generators of their tile.
                 if group.is_bulk or not group.trace.stopped:
                     continue
                 codelet = group.table.codelet

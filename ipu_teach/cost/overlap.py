@@ -78,9 +78,9 @@ class Overlap:
         self.order = order
         self.lasts = lasts
         self.meets = meets
-        # `shared` (int64[steps, ipus]) is for how many cycles each step occupies each IPU, in all
-        # executions, if several IPUs begin the step together. `idle` is the part of these cycles in
-        # which the IPU takes no part in the step.
+        # `shared` (int64[steps, ipus]) contains the cycles for which each step occupies each IPU,
+        # over all executions, if several IPUs begin the step together. `idle` contains the cycles
+        # of these in which the IPU takes no part in the step.
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
@@ -97,8 +97,9 @@ class Overlap:
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
         meet[1:] |= external[order]
-        # A stretch is a group of steps that all IPUs begin together. `cuts` has the index of its
-        # first step. `begins` has the cycle at which each stretch begins, and the end of the last.
+        # A stretch is a group of steps that all IPUs begin together. `cuts` has the index of the
+        # first step of each stretch. `begins` has the cycle at which each stretch begins, followed
+        # by the cycle at which the last one ends.
         self.cuts: Array = np.flatnonzero(meet[:-1])
         self.begins: Array
         # The `starts` of all steps, if some IPUs wait for each other within a stretch, else None.

@@ -32,10 +32,11 @@ from ipu_teach.types import Array
 
 # The worker cycles that a copy vertex takes to start, and for each piece.
 START, PIECE = 36, 44.5
-IN_PLACE = 4  # Assumption: up to this number of pieces are received at their final addresses.
+# It is assumed that up to this number of pieces are received at their final addresses.
+IN_PLACE = 4
 RUNS_AT_A_TIME = 1 << 19  # The arrays of this number of runs take about 50 MB.
 
-# What each tile moves within its memory: (number of pieces, total bytes), int64[tiles] each.
+# The moves within the memory of each tile: (number of pieces, total bytes), both int64[tiles].
 Moves = tuple[Array, Array]
 
 
@@ -255,7 +256,8 @@ def _moves(
         offset = offset[distinct_vertices]
         layout = layout[distinct_vertices]
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
-    # The arrays of all runs of a large field would take gigabytes, so they are built in portions.
+    # The arrays of all runs of a large field would take gigabytes. Each portion of the runs gets
+    # its own, smaller arrays.
     portion = np.cumsum(vectors.runs.count[layout]) // RUNS_AT_A_TIME
     portion_starts = np.flatnonzero(np.diff(portion)) + 1
     for first_vertex, end_vertex in pairwise([0, *portion_starts.tolist(), len(layout)]):

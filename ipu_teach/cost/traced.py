@@ -65,8 +65,8 @@ VERTEX_OVERHEAD = 5
 # In compiled code, `a @ b` takes four instructions for the elements of a data path: two loads, a
 # product and a sum.
 COMPILED_PRODUCT = 4
-# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take as many for a
-# region.
+# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take as many cycles
+# before a region.
 LOOP_START = 6
 # A worker's arithmetic registers have space for this number of data paths (of two words). They are
 # 16 words, without the pair that always reads as zero.
@@ -125,14 +125,14 @@ _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 # other name is an operation.
 _UPDATE = "move move move multiply fused"  # the instructions of m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
-# Householder's reflections: of a column and an element below it (`_BELOW`), of a column to its
-# right (`_BESIDE`), or of both (`_REFLECTION`).
+# The instructions of Householder's reflections: `_BELOW` for a column and an element below it,
+# `_BESIDE` for a column to its right, and `_REFLECTION` for both.
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
 # Elimination uses the largest element of each column as its pivot. Its update changes a square of
-# elements, not only half of it. So the innermost loop has twice the number of iterations that the
-# comment above states, minus the number of pairs of rows.
+# elements, not only half of it. So the innermost loop has twice as many iterations as `_LOOPS`
+# assumes, minus the number of pairs of rows.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",
@@ -256,7 +256,8 @@ class Tally:
         self.charges: list[tuple[str, Op, int]] = []
         self.loops = 0  # The number of completed loops over vectors.
         self.loaded: set[Any] = set()  # The regions that the current loop has loaded.
-        self.made: dict[int, int] = {}  # The number of the loop that computes each temporary array.
+        # For each temporary array: the index of the loop that computes it.
+        self.made: dict[int, int] = {}
         self.written: set[int] = set()  # The temporary arrays that were written to memory.
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
         known = {n for n, f in trace.codelet.fields.items() if f.kind == "state" and not f.depth}
@@ -398,7 +399,7 @@ class Tally:
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
                         for factor in product.args
                     )
-                # For single numbers, the only such instruction is f32mac, for FLOAT.
+                # For single numbers, the only fused instruction is f32mac, for FLOAT.
                 return bool(result_dtype.itemsize >= 4)
         return False
 
@@ -523,8 +524,8 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
-        # The tile is done when its slowest worker is done. Each worker issues one instruction in as
-        # many cycles as there are workers.
+        # The tile is done when its slowest worker is done. With n workers, each worker issues one
+        # instruction in n cycles.
         modelled = (
             len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
             + start_cycles

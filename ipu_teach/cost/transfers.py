@@ -98,8 +98,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if int((end_cuts - first_cuts).sum()) > MOST_PIECES:
         return _pairs(owner, receiver, end - begin)
     interval, piece = expand(first_cuts, end_cuts - first_cuts)
-    # A set of receivers is identified by the sum of its tiles' hashes, which does not depend on
-    # their order.
+    # A set of receivers is identified by the sum of its tiles' hashes, because the sum does not
+    # depend on their order.
     receiver_hash = _mix(receiver.astype(np.uint64))[interval]
     order = np.argsort(piece, kind="stable")
     message_starts = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))

@@ -98,7 +98,7 @@ class Backend:
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
             out.dtype
         } and out.dtype.kind == "f":
-            # Convert Python numbers here once, instead of in every call.
+            # Convert Python numbers once at this point, instead of in every call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
         # np.maximum and np.minimum take `out` only by name.
         if kwargs or fn in (np.maximum, np.minimum):
@@ -149,7 +149,7 @@ class CupyBackend(Backend):
 
     name = "cupy"
     on_host = False
-    # Starting a kernel takes microseconds, so vertices run in one piece if possible.
+    # Starting a kernel takes microseconds, so all vertices run in one chunk if possible.
     chunk_bytes = 256 * 1024 * 1024
 
     def __init__(self, cupy: Any) -> None:
@@ -215,7 +215,8 @@ class CupyBackend(Backend):
         return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Operand) -> Operand:
-        # Python numbers stay unchanged: in CuPy, too, they take the dtype of the other operand.
+        # Python numbers stay unchanged, because CuPy, like numpy, gives them the dtype of the other
+        # operand.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Array) -> Array:

@@ -31,8 +31,9 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-# The average size of intervals, in bytes, from which it is faster to set the bits of each interval
-# separately. Up to this number of intervals, it is also faster to test each interval separately.
+# If intervals have at least this number of bytes on average, it is faster to set the bits of each
+# interval separately. Up to this number of intervals, it is also faster to test each interval
+# separately.
 LONG = 64
 
 Bytes = tuple[Array, Array]  # Intervals of memory in bytes: (starts, stops).
@@ -88,7 +89,7 @@ class ByteSet:
                 bits[piece_start:piece_stop] = value
             return
         # `changes` has +1 at each start and -1 at each stop, so that its running sum is 1 inside
-        # the pieces.
+        # the intervals.
         changes = np.zeros(highest - lowest, np.int8)
         changes[self.start - lowest] = 1
         changes[self.stop[:-1] - lowest] = -1
@@ -256,10 +257,12 @@ class Definedness:
             [(variable.start, variable.stop) for variable in self.graph.variables], np.int64
         ).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(variable_bounds.T)
-        # np.full, unlike np.zeros, makes the system allocate all memory now and not during a run.
+        # np.full makes the system allocate all memory now. With np.zeros, it would do so during a
+        # run.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
-        self._whole: set[int] = set()  # The numbers of the variables that are completely defined.
+        # The indices of the variables that are completely defined.
+        self._whole: set[int] = set()
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
@@ -275,8 +278,7 @@ class Definedness:
             undef_number: self.bytes_of(tensor.byte_extent()) for undef_number, tensor in undefs
         }
         self._accesses: list[MemoryAccess] = []
-        # The numbers of the steps that access the variables of each WriteUndef, by the WriteUndef's
-        # number.
+        # For each WriteUndef, by its index: the indices of the steps that access its variables.
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)

@@ -151,7 +151,7 @@ class Engine(WithoutSome):
             behaviour=control_bits(self._options),
             seed=int(self._options["prng.seed"] or 0),
         )
-        # If the program is out of memory, the engine has a report but cannot run.
+        # If the program does not fit into memory, the engine has a report but cannot run.
         if self._executable.out_of_memory is None:
             check_variables(self._executable.compiled, self._mode.checks_reads)
         self._compiled = self._executable.compiled
@@ -546,8 +546,8 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        # The machine's costs include the steps whose cycles depend on data, which its runs have
-        # measured.
+        # For steps whose cycles depend on data, the machine's costs include the cycles that its
+        # runs have measured.
         cost = self._machine.cost
         looped = self._machine.looped
         profile = (

@@ -380,7 +380,7 @@ class Machine(BoundSteps):
         checks = mode.checks_reads
         note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # The numbers of the steps of the current run, in order.
+        # The indices of the steps of the current run, in order of execution.
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds = feeds
@@ -399,7 +399,7 @@ class Machine(BoundSteps):
         # vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # Scalar loops mark the bytes that they store in this array. If reads are not checked,
+        # In this array, scalar loops mark the bytes that they store. If reads are not checked,
         # nothing reads the array.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)

@@ -25,8 +25,8 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-# The number of bytes that are written between two checks of the free memory. As many bytes are left
-# free.
+# The number of bytes that are written between two checks of the free memory. Each check
+# requires that as many bytes stay free.
 FIRST = 2**26
 
 

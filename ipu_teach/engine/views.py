@@ -20,8 +20,8 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-# The minimum average number of vertices in a nest, which is a grid of vertices at regular distances
-# in memory. Smaller nests are slower than gathering by index.
+# The minimum average number of vertices in a nest (a grid of vertices at regular distances in
+# memory). Smaller nests are slower than gathering by index.
 LEAST_RUN = 8
 # The maximum number of nests. Finding each nest takes a pass over the addresses of some vertices.
 MOST_NESTS = 64
@@ -158,8 +158,8 @@ class Nest:
             if part.count <= most_vertices or len(self.shape) == 1:
                 yield part
                 continue
-            # The vertices at a single index of this axis exceed the limit, so divide the next axis,
-            # too.
+            # Even the vertices at a single index of this axis exceed the limit, so divide the next
+            # axis as well.
             for piece in Nest(part.first, self.shape[1:], piece_base, self.steps[:, 1:]).pieces(
                 most_vertices
             ):

@@ -136,7 +136,8 @@ class Loop(Way):
 
 
 WAYS: tuple[Way, ...] = (Bulk(), Batch(), Scalar(), Loop())
-REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run with vertex_loop=True.
+# With vertex_loop=True, vertices run in these ways.
+REFEREE: tuple[Way, ...] = (Bulk(), Loop())
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:

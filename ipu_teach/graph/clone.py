@@ -53,7 +53,7 @@ def make_clone(
         starts, lengths = _by_tile(original, starts, lengths, tile_map)
     variable = allocate(dtype, (int(lengths.sum()),))
     _copy_tiles(original, starts, lengths, clone=variable, tile_map=tile_map, log=log)
-    # If the original covers one contiguous block, its layout is valid in the clone's memory, too.
+    # If the original covers one contiguous block, its layout is also valid in the clone's memory.
     if len(starts) == 1:
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
     # For every element, look up the new position of its contiguous run.

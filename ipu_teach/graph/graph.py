@@ -360,7 +360,8 @@ class Graph(WithoutSome):
                     if is_array_of_rows
                     else self._tiles.of_intervals(what, description, tile)
                 )
-                # All pieces are valid here, so a failed call adds nothing to the log.
+                # All pieces have been checked before this line, so a failed call adds nothing to
+                # the log.
                 self._mapping.add_pieces(what, *pieces)
         else:
             raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)},

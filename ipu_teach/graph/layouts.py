@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-# The key of an indexing, such as x[1, 2:5], as a hashable tuple. It has (index,) or
-# (start, stop, step) for each axis.
+# A hashable key for an index such as x[1, 2:5]. It has (index,) or (start, stop, step) for each
+# axis.
 Cuts = tuple[tuple[int | None, ...], ...]
 
 # The maximum number of elements or pieces that are listed one by one. Their positions take 2 GB.
@@ -113,8 +113,8 @@ class Layout:
             bounds = _strided_extent(self.shape, self.strides)
         if bounds is not None:
             return bounds
-        # With return_counts, numpy sorts. Without it, numpy uses a hash table, which is 15 times
-        # slower on a million positions.
+        # With return_counts, numpy sorts. Otherwise it would use a hash table, and take 15 times as
+        # long on a million positions.
         return _runs(np.unique(self.positions, return_counts=True)[0])
 
     @cached_property

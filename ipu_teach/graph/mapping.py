@@ -147,7 +147,7 @@ class Tiles:
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
-                # Most intervals are tuples of two ints, which need no conversion.
+                # Most intervals are tuples of two ints, and need no conversion.
                 is_plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 bounds = interval if is_plain else as_shape(interval)
                 if (
@@ -210,8 +210,9 @@ class MappingLog:
         if len(starts):
             view_starts = np.cumsum(lengths) - lengths
             element_bytes = tensor.dtype.size
-            # `TileMap.split` divides intervals where the tile changes. Here, each run of the view
-            # takes the place of a tile, so it divides the pieces where the view is not contiguous.
+            # `TileMap.split` divides intervals where the tile changes. This call uses the
+            # contiguous runs of the view in place of tiles, so it divides the pieces where the view
+            # is not contiguous.
             interval, part_begins, part_ends, run_of_part = TileMap(
                 view_starts, np.arange(len(view_starts))
             ).split(begin, end)
@@ -264,7 +265,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
     The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
     """
-    # Fast path for small tensors, which are frequent: they are on a single tile.
+    # Fast path for small tensors. They are frequent, and are on a single tile.
     if len(tile) == 1 and tile[0] >= 0:
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped_pieces = np.flatnonzero(tile >= 0)

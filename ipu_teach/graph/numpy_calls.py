@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 # The kit's call for functions of numpy, and for methods of arrays with the same name.
 CALLS: Mapping[str, str] = {
-    # These functions return views, which cost nothing.
+    # These functions return views, and views cost nothing.
     "concatenate": "concat([a, b], 0)",
     "vstack": "concat([a, b], 0)",
     "hstack": "concat([a, b], 1)",

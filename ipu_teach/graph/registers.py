@@ -27,8 +27,8 @@ DIV0 = 1 << 1
 OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
-# The bit that stops the run where a half that overflowed is stored. It affects no other exceptions.
-# Poplar does not have this bit.
+# If this bit is set, the run stops where a half that overflowed is stored. The bit affects no other
+# exceptions. Poplar does not have it.
 STOP_ON_NANOO = 1 << 31
 SEED_WORDS = 4  # The number of words in the state of a worker's generator.
 

@@ -14,7 +14,8 @@ from ipu_teach._support.own_code import is_own_module
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
-LAST = sys.maxsize  # The end of a range of rows that also covers all rows that are added later.
+# With this end, a range of rows also covers all rows that are added later.
+LAST = sys.maxsize
 
 
 def caller() -> Line:

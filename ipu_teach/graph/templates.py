@@ -27,7 +27,8 @@ def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
     """
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
-        # The class is a base class, as in `class Other(Scale[T])`, and stays a template.
+        # The class `codelet` is used as a base class, as in `class Other(Scale[T])`, and stays a
+        # template.
         return codelet
     if not wanted:
         raise VertexDefinitionError(f"""{codelet.__name__} is not a template.

@@ -152,7 +152,8 @@ class TileTable:
     def _repainted(self, first_block: int, end_block: int, patch: TileMap) -> list[TileMap]:
         """Return the blocks `first_block` to `end_block` - 1 after painting `patch` over them."""
         result = over(_merged(self._blocks[first_block:end_block]), patch)
-        # Drop the pieces that begin at or after the start of the next block, which has them itself.
+        # Drop the pieces that begin at or after the start of the next block, because that block
+        # contains them.
         if end_block < len(self._blocks):
             num_inside = int(np.searchsorted(result.start, self._first[end_block]))
             result = TileMap(result.start[:num_inside], result.tile[:num_inside])

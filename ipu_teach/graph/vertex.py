@@ -292,7 +292,7 @@ class Vertex:
             next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
             {type(self).__name__}.call(…).""")
 
-    # The method is hidden from type checkers, which must report undeclared names.
+    # Type checkers must report undeclared names, so the method is hidden from them.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:

@@ -158,7 +158,8 @@ def _with_replica(function: Function, replica: int) -> Function:
     """
     try:
         has_parameter = "replica" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in functions have no signature
+    # Some built-in functions have no signature.
+    except (TypeError, ValueError):
         has_parameter = False
     return partial(function, replica=replica) if has_parameter else function
 
@@ -238,7 +239,8 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
         and source.dtype == stream.dtype.numpy
         and source.flags.c_contiguous
     ):
-        # The array is not copied, so each transfer sends the values that the array has then.
+        # The array is not copied, so each transfer sends the values that the array has at that
+        # time.
         values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 
@@ -336,7 +338,8 @@ def _check_signature(stream: DataStream, function: Function, *args: Array) -> No
     """
     try:
         inspect.signature(function).bind(*args)
-    except ValueError:  # some built-in functions have no signature
+    # Some built-in functions have no signature.
+    except ValueError:
         pass
     except TypeError:
         raise StreamConnectionError(
@@ -410,7 +413,8 @@ def _takes_array(function: Function) -> bool:
     """
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions have no signature
+    # Some built-in functions have no signature.
+    except (TypeError, ValueError):
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return (

@@ -151,8 +151,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        # This error is ignored. Either compute() raises the same error later, or it raises none,
-        # because its integers may be larger than those of the generated code.
+        # Ignore the error: either compute() raises the same error later, or it raises none, because
+        # its integers may be larger than those of the generated code.
         except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
@@ -327,7 +327,7 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
     report: Callable[[Array], None] | None = None
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        # If this array is a view of `parent`, assignments to it are reported, too.
+        # If this array is a view of `parent`, assignments to the view are also reported.
         if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):
             self.report = parent.report
 

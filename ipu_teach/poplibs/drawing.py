@@ -9,7 +9,8 @@ from html import escape
 
 _LONGEST = 150.0  # the length of the longest side of all matrices in a picture, in pixels
 _LEAST = 14.0  # the minimum length of a side, in pixels
-_MOST_LINES = 40  # A matrix with more lines is shaded, because the lines would merge.
+# A matrix with more lines than this is shaded, because the lines would merge.
+_MOST_LINES = 40
 _GAP = 16.0
 _MARGIN = 8.0
 

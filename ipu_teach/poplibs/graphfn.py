@@ -118,8 +118,8 @@ class _GraphFunction:
         self._graph = graph
         self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # `_models` contains a tensor for each argument, whose shape and dtype the tensors of a call
-        # must have. It contains None for an argument that an inlined function creates.
+        # For each argument, `_models` contains a tensor with the shape and dtype that the tensors
+        # of a call must have. It contains None for an argument that an inlined function creates.
         self._models: list[Tensor | None]
         argument_names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(argument_names, signature, strict=True):
@@ -200,8 +200,8 @@ class _GraphFunction:
             raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")}, but was
                 given {received}.
                 where: its signature is {list(self.signature)}
-                next:  give a list with a tensor for each argument; a created argument may be
-                None.""")
+                next:  give a list with a tensor for each argument. For an argument declared as
+                created(), the list may contain None.""")
         for number, (argument, body_tensor, tensor) in enumerate(
             zip(self.signature, self._models, args, strict=True)
         ):

@@ -56,7 +56,7 @@ A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 # The annotation of each parameter. Annotations have no type in common, hence Any.
 Hints = dict[str, Any]
-# A dict from the name of each parameter to its argument, whose type is not checked yet.
+# The arguments of a call, by the names of the parameters. Their types are not checked yet.
 Arguments = dict[str, Any]
 # `library` replaces the default `OWN` of a parameter `debug_context` by the function's name.
 OWN = "the function's name"
@@ -177,7 +177,7 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
                 or len(args) > len(positional_names)
                 or arguments.keys() != parameter_names
             ):
-                # The call fails with Python's own TypeError, which names the wrong argument.
+                # The call raises Python's own TypeError. Its message names the wrong argument.
                 return function(*args, **kwargs)
             _check(arguments, *requirements())
             with working(f"build {name}"):

@@ -37,7 +37,8 @@ def in_order(
             return ""
         free.remove(parameter_for_value)
         assigned[parameter_for_value.name] = value
-    # Parameters that accept tensors are treated alike, so no suggestion just swaps two tensors.
+    # All parameters that accept tensors count as equal, so that a suggestion never only swaps two
+    # tensors.
     first_tensors = [value for value in args if isinstance(value, Tensor)][:1]
     kind_of_parameter = {
         parameter.name: "operand"

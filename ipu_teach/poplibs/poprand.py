@@ -97,7 +97,7 @@ class _Draw(_Stream):
     """The base class of vertices that write random numbers to `out`."""
 
     out: Output[Vector[HALF]]
-    # A function that returns the cycles in which a tile generates n numbers, without seeding.
+    # A function of n. It returns the cycles in which a tile generates n numbers, without seeding.
     drawing: ClassVar[Callable[..., Size]]
 
     @property

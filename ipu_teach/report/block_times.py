@@ -87,7 +87,7 @@ def blocks(
 
     timeline = _Timeline(report, int(tile_number))
     spans = Walk(report, keep=is_marked).spans
-    # The end of a block is unknown if it is where an incomplete log ends: the block may go on.
+    # If a block ends where an incomplete log ends, its end is unknown, because the block may go on.
     spans = [span for span in spans if span.last != timeline.cut]
     runs = list[BlockRun]()
     runs_inside = defaultdict[Span, list[BlockRun]](list)

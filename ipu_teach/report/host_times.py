@@ -68,7 +68,7 @@ class Timeline:
         events when they are first read.
         """
         raw_events: list[Noted] = []
-        # The events of a channel are ordered by their ends, so the newest ones are at its end.
+        # The events of a channel are ordered by their ends, so the newest events are the last ones.
         for events in list(self._events.values()):
             raw_events += takewhile(lambda event: event[3] > since, reversed(list(events)))
         values = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 MOST_ROWS = 24  # The page shows at most this many rows of a table.
-# The width of the picture in pixels, and the maximum number of its columns, which show tiles.
+# The width of the picture in pixels, and the maximum number of its columns. The columns show tiles.
 PICTURE_WIDTH, MOST_COLUMNS = 480, 60
 MOST_NODES = 200  # The page shows at most this many nodes of the program trees.
 # For each table: the column to sort by ("" for none), the columns to show, and the caption.

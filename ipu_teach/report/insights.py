@@ -24,14 +24,24 @@ if TYPE_CHECKING:
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
 HALF_FULL = 0.5  # Only a tile that uses at least this share of its memory is listed as full.
-# Above each of these shares, there is advice.
-NEARLY_FULL = 0.9  # Of a tile's memory in use. Advice: move data to other tiles.
-WAITING = 0.1  # Of the run in which tiles or IPUs wait. Advice: give all of them equal work.
-MOVING = 0.3  # Of the run in exchange. Advice: map data to the tiles that read it.
-SYNCING = 0.4  # Of the run in syncs and waiting. Advice: do more in each superstep.
-STREAMING = 0.5  # Of the run in transfers with the host or streaming memory. Advice: transfer less.
-UNEVEN = 1.5  # If the fullest tile has more than this many times the average, map data evenly.
-GATHERING = 0.05  # A step is listed if copies within a tile take more than this share of it.
+# If a tile uses more than this share of its memory, the advice is to move data to other tiles.
+NEARLY_FULL = 0.9
+# If tiles or IPUs wait for more than this share of the run, the advice is to give all of them equal
+# work.
+WAITING = 0.1
+# If exchange takes more than this share of the run, the advice is to map data to the tiles that
+# read it.
+MOVING = 0.3
+# If syncs and waiting take more than this share of the run, the advice is to do more in each
+# superstep.
+SYNCING = 0.4
+# If transfers with the host or streaming memory take more than this share of the run, the advice is
+# to transfer less.
+STREAMING = 0.5
+# If the fullest tile has more than this many times the average, the advice is to map data evenly.
+UNEVEN = 1.5
+# A step is listed if copies within a tile take more than this share of it.
+GATHERING = 0.05
 SIDE_BY_SIDE = (
     "make the data that a vertex or a Copy needs contiguous on its tile: use rows, not columns, or "
     "transpose the data once."
@@ -103,7 +113,8 @@ def _fit(report: Report) -> Iterator[Insight]:
         )
         is_data = category in (VARIABLES, CONSTANTS)
         largest_name, largest_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # The text has the largest variable if it takes a tenth of its category, else the category.
+        # The text names the largest variable if it takes at least a tenth of its category, and
+        # otherwise the category.
         category, category_bytes = (
             (repr(largest_name), largest_bytes)
             if is_data and 10 * largest_bytes >= category_bytes
@@ -165,9 +176,8 @@ def _skew(report: Report) -> Iterator[Insight]:
     bytes_held = report.memory.held_per_tile
     mean_bytes = float(bytes_held.mean())
     skew = float(bytes_held.max()) / mean_bytes if mean_bytes else 1.0
-    needs_advice = (
-        skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
-    )  # If the average tile is full already, an even mapping would not help.
+    # If the average tile is full already, an even mapping would not help.
+    needs_advice = skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
     advice = "map the variables evenly, for example with poputil.map_tensor_linearly."
     yield Insight(

@@ -17,9 +17,11 @@ from ipu_teach.cost import Measured
 from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
-MOST_STEPS = 2**22  # The log has the order of at most this many steps, which takes 16 MB.
+# The log contains the order of at most this many steps, in 16 MB.
+MOST_STEPS = 2**22
 MOST_RUNS = 2**16  # The log has at most this many calls of Engine.run.
-MOST_ROWS = 2**20  # The log has at most this many row numbers of remote buffers.
+# The log stores at most this many indices of rows of remote buffers.
+MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class StepLog:
         self.compiled_steps = compiled_steps
         self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
-        self._moving = array("q")  # The numbers of the rows that the current run has copied.
+        # The indices of the rows that the current run has copied.
+        self._moving = array("q")
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
         # The step number and the cycles of the latest execution, for each step with measurements.

@@ -231,8 +231,8 @@ def _operation(
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
         * target.vertex_code_bytes
     )
-    # If the cycles of a step depend on data, there is a compiled step for each measurement. They
-    # have the same code, which is counted only for the compiled step that the programs execute.
+    # If the cycles of a step depend on data, there is a compiled step for each measurement. These
+    # steps have the same code. Count it only for the compiled step that the programs execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps
     ):

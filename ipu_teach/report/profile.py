@@ -40,7 +40,7 @@ def is_way(text: str) -> bool:
 # The names that libpva's visitors use for nodes of these kinds.
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
 # The sync before a step. With NO_SYNC, no tile waits. With INTERNAL, the tiles of each IPU wait for
-# each other. With EXTERNAL, the tiles of several IPUs do.
+# each other. With EXTERNAL, the tiles of several IPUs wait for each other.
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 
 

@@ -228,7 +228,8 @@ def _runs(report: Report, maximum: int = 12) -> list[str]:
     There are at most `maximum` lines, and one more if others were left out. Steps whose order was
     not recorded are not included.
     """
-    by_name: dict[str, Array] = {}  # (runs, steps, cycles, cycles of host copies) by name
+    # By name: (runs, steps, cycles, cycles of host copies).
+    by_name: dict[str, Array] = {}
     step_numbers = report.step_numbers
     host_cycles = np.zeros(len(report.executions), np.int64)
     for step_number in np.flatnonzero(report.executions).tolist():

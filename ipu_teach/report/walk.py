@@ -110,8 +110,8 @@ class Walk:
         self._kept = {
             place for place in places if (most is not None if keep is None else keep(place))
         }
-        # The walk visits the steps of these nodes one by one. It skips all steps of any other node
-        # together, if their number is known.
+        # The walk visits the steps of these nodes one by one. If the number of steps of another
+        # node is known, the walk skips all of them together.
         self._entered = {
             place
             for place in places

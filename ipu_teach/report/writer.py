@@ -41,8 +41,8 @@ from ipu_teach.types import Array
 REPORT = Format(
     "report", 5, writer="Report.save", error=ReportLoadError, missing=ReportNotFoundError
 )
-# The largest size of a table of program steps by tiles or variables. A laptop can still add up a
-# table of this size.
+# The largest size of a table with a row for each step and a column for each tile or variable. A
+# laptop can still add up a table of this size.
 MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # The maximum number of messages in an exchange.
 

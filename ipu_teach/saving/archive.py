@@ -38,14 +38,8 @@ KINDS: dict[str, np.dtype[np.generic]] = {
     "uint32": np.dtype("<u4"),
     "float64": np.dtype("<f8"),
 }
-_DATE = (
-    1980,
-    1,
-    1,
-    0,
-    0,
-    0,
-)  # All members have this date, so that equal contents give equal files.
+# All members of the archive have this date, so that equal contents give equal files.
+_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)

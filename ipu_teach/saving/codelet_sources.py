@@ -25,7 +25,8 @@ from ipu_teach.types import ALL, DType, dtype_named
 # The value of a plain constant of a vertex class.
 Constant: TypeAlias = bool | int | float | str | np.ufunc | type[DType] | None
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
-FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # (name, kind, dtype, depth) of each field
+# Each field is (name, kind, dtype, depth).
+FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))
 
 
 def described(codelet: type[Vertex]) -> dict[str, Json]:
@@ -156,7 +157,8 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
             if isinstance(function, FunctionType):
                 try:
                     lines = dedent(inspect.getsource(function)).splitlines()
-                except (OSError, TypeError, IndentationError):  # for example, code that `exec` ran
+                # The source is not available, for example if `exec` ran it.
+                except (OSError, TypeError, IndentationError):
                     return None
                 texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()

@@ -46,7 +46,8 @@ from ipu_teach.types import Array
 
 MOST = 2**56  # No number in a file may be larger, so that sums of many numbers fit in int64.
 LONGEST = 10**6  # A list of numbers may have at most this many entries.
-MOST_NUMBERS = 2**27  # The columns of a file may have this many numbers, which take 1 GB.
+# The columns of a file may contain at most this many numbers, in 1 GB.
+MOST_NUMBERS = 2**27
 # The dtypes of columns, smallest first. A column has the first dtype that can contain its numbers.
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
@@ -55,7 +56,8 @@ RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in CO
 Json: TypeAlias = Any
 # A value that a codec writes and reads. Each codec has its own type of values.
 Value: TypeAlias = Any
-Make: TypeAlias = Callable[..., Value]  # Builds a record from its fields.
+# A function that builds a record from its fields.
+Make: TypeAlias = Callable[..., Value]
 # A bound is a number, or the name under which `told` recorded a number or a list. For a list, the
 # bound is its length.
 Bound: TypeAlias = int | str
@@ -511,6 +513,7 @@ PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
 
 
+# Files of earlier versions of the kit do not contain these fields of a target.
 YOUNGER = (
     "machine",
     "conv_units_fp16_sums_fp32",
@@ -518,7 +521,7 @@ YOUNGER = (
     "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
-)  # Fields of a target that files of earlier versions of the kit do not have.
+)
 
 
 def _read_target(stored: HeaderValue) -> Target:

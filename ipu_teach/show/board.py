@@ -33,7 +33,8 @@ from ipu_teach.types import Array
 
 # static/board.js has the same numbers.
 FOOT = 22.0  # The height of the area of a box in which messages arrive.
-NARROW = 10.0  # A narrower cell is underlined if it is marked; a wider cell gets a rim.
+# If a marked cell is narrower than this, it is underlined. A wider one gets a rim.
+NARROW = 10.0
 # This rounds half up, as browsers do.
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4, 5, 6)}
 
@@ -74,9 +75,10 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # Entry b is (column, row, number of IPU names above) of box b.
+        # For each box: (column, row, number of IPU names above it).
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # The keys are IPUs, and the values are their first boxes.
+        # For each IPU: its first box.
+        self.heads: dict[int, int] = {}
         down = -1
         along = board.across
         for box in range(len(board.tiles)):

@@ -147,7 +147,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    # The values are (index of the superstep in the run, index of the exchange in its step).
+    # For each frame: (index of the superstep in the run, index of the exchange in its step).
     frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())

@@ -19,8 +19,10 @@ from ipu_teach.show.scene import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-MOST_MESSAGES = 64  # All messages of an exchange with at most this many are drawn.
-MOST_OF_ONE = 64  # If there are more messages, at most this many of one cell are drawn.
+# If an exchange has at most this many messages, all of them are drawn.
+MOST_MESSAGES = 64
+# If there are more messages than MOST_MESSAGES, at most this many of one cell are drawn.
+MOST_OF_ONE = 64
 SIDE = 264.0  # The side of the square with the tiles.
 
 
@@ -78,7 +80,8 @@ class CellGrid:
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), summary
         slowest_cell = int(np.argmax(busy))
-        # Messages between IPUs are all drawn: they are few, and each stands for many messages.
+        # All messages between IPUs are drawn, because they are few, and each stands for many
+        # messages.
         link_messages = [m for m in messages if self._is_link(m)]
         of_slowest_cell = [
             m

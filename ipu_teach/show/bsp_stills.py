@@ -56,7 +56,8 @@ class Stills:
         self.report = phases.report
         self.phases = phases
         self.cells = cells
-        self.lanes = lanes  # Drawing k of a stretch belongs to the mark with the name `lanes[k]`.
+        # `lanes[k]` is the name of the mark in which drawing k of a stretch is shown.
+        self.lanes = lanes
 
     def of(self, stretch: Segment, drawing: int) -> list[Still]:
         """Return a still for each frame of a stretch.
@@ -175,7 +176,8 @@ class Stills:
         """Return a text about the work of each IPU, from the phases that are in progress."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # The keys describe work, the values are its IPUs.
+        # The keys describe work, and the values are the IPUs that do it.
+        ipus_of: dict[str, list[int]] = {}
         for span in active:
             work = f"{span.phase.kind} of {self.phases.name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())

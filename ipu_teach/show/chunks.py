@@ -40,8 +40,8 @@ from ipu_teach.types import Array
 Pair = tuple[int, int]  # (sending IPU, receiving IPU)
 
 
-# `UNKNOWN` is the home of a byte whose sum no IPU completes, and `SEVERAL` is the home of a byte
-# with sums that several IPUs complete.
+# The home of a byte is the IPU that completes its sum. `UNKNOWN` means that no IPU completes it,
+# and `SEVERAL` means that several IPUs do.
 UNKNOWN, SEVERAL = -1, -2
 
 
@@ -171,8 +171,8 @@ class Chunks:
         for ipu, home, first in zip(*_columns(keys, columns), firsts.tolist(), strict=True):
             offset = first - int(np.searchsorted(ipus, ipu))
             begins[home] = max(begins.get(home, 0), offset)
-        # Chunks are sorted by group first. A group is ordered by its first IPU, which is its
-        # lowest bit.
+        # Chunks are sorted by group first. Groups are sorted by their first IPU, which is the
+        # lowest bit of the group.
         order = sorted(begins, key=lambda i: (self.group[i] & -self.group[i], begins[i], i))
         number_of = np.full(1 + max(begins, default=0), -1)
         number_of[order] = np.arange(len(order))

@@ -69,8 +69,8 @@ INDENT = "\u00a0" * 4  # Non-breaking spaces, because a picture drops other lead
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
 # An entry is (executions of a step, group of vertices in the step, cycles of each of its vertices).
 GroupsRun = list[tuple[int, Group, Array]]
-# A row is (level in the tree, text, texts in the columns, length of the bar from 0 to 1, index of
-# the colour of the bar in `CODES`).
+# A row is (level in the tree, text, texts in the columns, length of the bar, index of the bar's
+# colour in `CODES`). The length is a number from 0 to 1.
 CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
@@ -315,7 +315,8 @@ def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
     by_size: dict[Formula, BySize] = {}
     for times, group, cycles in groups_run:
         formula = formula_of(group.table.codelet, group.shapes, target)
-        if formula is None or np.any(cycles != formula.cycles):  # An estimate replaces the formula.
+        # The cycles come from an estimate instead of the formula.
+        if formula is None or np.any(cycles != formula.cycles):
             continue
         runs, spent = by_size.get(formula, (0, 0))
         count = times * len(cycles)

@@ -26,7 +26,8 @@ from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, T
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_BINS = 64  # The maximum number of rows and columns. With more tiles, several share a row.
+# The maximum number of rows and columns. With more tiles, several tiles share a row.
+MOST_BINS = 64
 MOST_EXCHANGES = 40
 USUAL = 0.95  # The fraction of pairs that must fit the pattern "neighbours" or "shift".
 # The codes of the view `exchange`. The codes 1 to 5 stand for ranges of bytes.
@@ -58,9 +59,11 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
 
     `at` is where the picture rests: the number of a superstep of the run, or the name of a step. By
     default, it rests at the exchange in which the most bytes arrive during the run or, with several
-    IPUs, the most bytes from other IPUs. `largest` is the number of bytes of the darkest colour. By
-    default, and at least, it is the maximum of a square of the matrix. Pictures with the same value
-    of `largest` can be compared, unless it is below the maximum of one of them.
+    IPUs, the most bytes from other IPUs.
+
+    `largest` is the number of bytes that is drawn in the darkest colour. By default, and at least,
+    it is the maximum of a square of the matrix. Pictures with the same value of `largest` can be
+    compared, unless it is below the maximum of one of them.
 
     :raises InvalidOptionError: if `run` is neither a report nor a recording, if nothing has run, if
         no tile sends to another, if no frame shows `at`, or if `largest` is not a positive whole
@@ -70,7 +73,7 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
         raise InvalidOptionError(
             f"show.exchange() was given largest={shown(largest)}, which is not a positive whole "
             "number.",
-            next_step="give the number of bytes of the darkest colour, such as largest=1024.",
+            next_step="give the number of bytes for the darkest colour, such as largest=1024.",
         )
     source_report, texts = report_of(run, once=True)
     report = checked(source_report, "exchange")
@@ -199,7 +202,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return f"ring over IPUs {ring}", f"each IPU sends to {whom}"
     gaps = np.diff(everybody)
     distances, others = _usual(pairs[1] - pairs[0])
-    # These are distances on a circle of the tiles that take part.
+    # Distances are counted on a circle of the tiles that take part.
     steps, others_round = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
     if n > 2 and not others_round and pairs.shape[1] == n * len(steps) and not np.ptp(gaps):
         far = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in steps]

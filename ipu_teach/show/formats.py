@@ -35,7 +35,8 @@ from ipu_teach.types.numbers import (
     sizes_of,
 )
 
-CODES = (  # The first four are what a dtype can do to a value.
+# The first four codes are the possible results of rounding a value to a dtype.
+CODES = (
     palette.SO.lettered("h", "held"),
     palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
     palette.GAPS.lettered("0", "become 0"),

@@ -115,7 +115,7 @@ class Ladder:
             values[name] = np.array([count_by_link[link] for link in self.links])
         say = template if self.ran else "IPU {from} to IPU {to}"
         mark_height = 2 * (self._top + HIGH) + BETWEEN
-        # The busy time of a link is a text if there is room for it, and always a colour.
+        # A colour always shows the busy time of a link. If there is room, a text also shows it.
         has_texts = any(isinstance(shape, Words) and "%" in shape.text for shape in shapes)
         busy = "%: busy, of the run" if has_texts else "colour: busy, see below"
         return painted(
@@ -148,7 +148,8 @@ class Ladder:
             is_backward = link[0] > link[1]
             half_text = len(text) * LETTER / 2
             if self.busy[link] and 2 * half_text < NARROWER * (self._pitch - self._wide):
-                if width < height:  # The text of a rung is beside it, on the side of its direction.
+                # The text of a rung is beside the rung, on the side of its direction.
+                if width < height:
                     text_position = (
                         (x + width + 6 + half_text, y + height / 2 + 4)
                         if is_backward
@@ -170,7 +171,8 @@ class Ladder:
             yield Boxes(ipu, rectangles(x, y, self._wide, HIGH))
             x = x + self._wide / 2
             is_inside = len(names[-1]) <= max_letters
-            # If there is no room inside the box, its number is above or below it.
+            # If there is no room inside the box of an IPU, the IPU's number is above or below the
+            # box.
             y_beside = y - 4 if ipu_number % 2 == 0 else y + HIGH + 11
             yield (
                 Words(x, y + HIGH / 2 + 4, name, 11, anchor="middle", ink=ipu)

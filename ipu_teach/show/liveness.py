@@ -47,11 +47,13 @@ CODES = (
     replace(palette.FIRST, name="first report (a)"),
     replace(palette.SECOND, name="second report (b)"),
 )
-# These are the indices in `CODES` of the colours of the first and the second report.
+# The next two constants are the indices in `CODES` of the colours of the first and the second
+# report.
 ONE = 3
 TWO = 4
 
-MOST_STEPS = 2000  # If there are more steps, several share a column of the axis.
+# If there are more steps than this, several steps share a column of the axis.
+MOST_STEPS = 2000
 MOMENTS = 300  # An axis of cycles has this many columns.
 AXES = STEPS, CYCLES = ("steps", "cycles")
 MOST_LANES = 12  # At most this many variables have a lane.
@@ -360,7 +362,7 @@ class _Run:
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        # The values are (number of live variables with that name, their bytes), both
+        # For each name: (number of live variables with that name, their bytes), both
         # int64[columns].
         names: dict[str, tuple[Array, Array]] = {}
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
@@ -603,7 +605,8 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     picture has lanes.
     """
     texts = []
-    names: dict[str, str] = {}  # The keys are the names of steps, and the values "a" or "b".
+    # For each name of a step: "a" or "b".
+    names: dict[str, str] = {}
     spans = [
         (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0
     ]

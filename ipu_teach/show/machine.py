@@ -31,13 +31,14 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # The values are the constants of the target that determine the bandwidths.
+PIPES = {  # The values are the target's constants that determine the bandwidth of each pipe.
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
-SIZES = (0, 1, 4, 16, 64)  # The sizes in IPUs; 0 is a single tile.
+# The numbers of IPUs that can be shown. 0 stands for a single tile.
+SIZES = (0, 1, 4, 16, 64)
 
 
 def machine(given: Target | Device | Report) -> View:

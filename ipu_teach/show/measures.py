@@ -9,8 +9,10 @@ GAP = 0.6  # The space between blocks of cells, in cells.
 NAME = 6.4  # The approximate width of a letter of a name.
 SMALLEST_LABEL = 13.0  # Cells and lanes that are smaller than this have no labels.
 TWO_LINES = 2.6  # A cell this many times SMALLEST_LABEL high shows its name and its letter.
-MOST_RECTANGLES = 64  # A mark with more items is drawn as a raster, with a pixel for each value.
-MOST_SPOKES = 24  # If a message has more receivers, they get dots instead of arrows.
+# A mark with more items than this is drawn as a raster, with a pixel for each value.
+MOST_RECTANGLES = 64
+# If a message has more receivers than this, they get dots instead of arrows.
+MOST_SPOKES = 24
 TICK = 92.0  # The width for the name of a step below a curve.
 NAMED = 40.0  # A step that is narrower than this has no name above its lanes.
 BAR = 150.0  # The smallest width of a tree's column of bars.
@@ -21,12 +23,15 @@ LINK = 16.0  # The width of a link between IPUs.
 SIDE = 232.0  # The side of the square in which the view `machine` draws a size.
 SLOT = 58.0  # The height of a pipe with its texts.
 THICK = 24.0  # The thickness of the widest pipe.
-# The other measures are those of a board, which has a box for each tile.
+# The following measures are those of a board. A board has a box for each tile.
 GUTTER = 72.0  # The space for links between IPUs.
-MOST_PACKETS = 12  # If there are more messages than this, they are drawn as arrows.
-MOST_ARROWS = 256  # If there are more arrows, only those of the focused tile are drawn.
+# Up to this many messages are drawn as packets. More messages are drawn as arrows.
+MOST_PACKETS = 12
+# If there are more arrows than this, only those of the focused tile are drawn.
+MOST_ARROWS = 256
 HEAD = 20.0  # The height of the name of a box.
-ROW = 18.0  # The height of a row of cells, which has the elements of a tensor.
+# The height of a row of cells. The cells have the elements of a tensor.
+ROW = 18.0
 BETWEEN = 6.0  # The space between boxes.
 CELL = 14.0  # The height of a cell.
 BROADEST = 44.0  # The largest width of a cell.

@@ -26,8 +26,10 @@ from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_CELLS = 4096  # If there are more tiles, a cell stands for several.
-MOST_STACKS = 172  # If there are more cells, tiles are sorted and a stack stands for several.
+# If there are more tiles than this, a cell stands for several tiles.
+MOST_CELLS = 4096
+# If there are more cells than this, tiles are sorted and a stack stands for several.
+MOST_STACKS = 172
 # At most this many variables of a tile are listed, and fewer if the scene would exceed 150 kB.
 MOST_NAMED = 16
 # The colour scale ends at one of these thousandths of the limit.
@@ -193,8 +195,8 @@ class _MemoryScene:
             columns = {n: means(amount[fullest_first], count) for n, amount in amounts.items()}
         else:
             columns = {n: amount[self.shown] for n, amount in amounts.items()}
-        # The pitch of few stacks is an integer, which makes the file shorter. Many stacks fill
-        # the width.
+        # The distance between few stacks is an integer, because this makes the file shorter. Many
+        # stacks fill the width.
         pitch = WIDE / count if count > 24 else int(WIDE / count)
         return _Columns(count, pitch, columns, is_sorted)
 

@@ -94,8 +94,8 @@ class NumberLine:
         inside = list[float]()
         while value <= last and len(inside) < max_numbers:
             inside.append(value)
-            # Below zero, the next number is nearer to zero, so at a power of two it is half as
-            # far.
+            # Numbers below zero grow towards zero, so after a negative power of two the spacing is
+            # half as large.
             step = self.spacing(value)
             begins = value < 0 and -value > self.normal and frexp(value)[0] == -0.5
             value += step / 2 if begins else step

@@ -251,7 +251,8 @@ def _lanes(
     if mark.heading:
         span_text = f"{number(drawing.span)} {drawing.unit}"
         needed = OF_HEADING * len(mark.heading + span_text) + 16
-        # The length is written where the lanes end. A long heading moves the length to the right.
+        # The text with the length is where the lanes end. A long heading moves this text to the
+        # right.
         drawn = mark.width * (drawing.span / full_span if full_span else 1)
         right = mark.x + min(mark.width, max(drawn, needed))
         first, _, rest = mark.heading.partition("; ")
@@ -315,7 +316,7 @@ def pixels_in_turn(spent: Array) -> Array:
     owed_pixels = np.zeros(spent.shape[:2])
     for column in range(columns):
         owed_pixels += spent[:, :, column]
-        # A pixel never gets a code that has no time in it.
+        # A pixel only shows codes that take some of its time.
         backlog = np.where(spent[:, :, column] > 0, owed_pixels, -np.inf)
         pixels[:, column] = np.argmax(backlog, axis=1)
         owed_pixels[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
@@ -344,7 +345,8 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     to_x, to_y = (
         (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
     )
-    if folded:  # A border marks the sender, and a dot marks each receiver, instead of arrows.
+    # Instead of arrows, a border marks the sender, and a dot marks each receiver.
+    if folded:
         yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
         dot_radius = cells.side * 0.15
         yield from (
@@ -669,13 +671,13 @@ def _tape_raster(
     width = before[end_frame] * scale
     columns = max(1, round(COLUMNS * width / mark.width))
     edge_cycles = np.linspace(0, before[end_frame], columns + 1)
-    # Entry e is the index in `run` of the frame that contains edge e.
+    # For each edge: the index in `run` of the frame that contains it.
     frame_of_edge = np.clip(
         np.searchsorted(before[first_frame : end_frame + 1], edge_cycles, "right") - 1,
         0,
         len(run) - 1,
     )
-    # The keys are the ids of drawings, and the values are float[lanes, codes].
+    # For each drawing, by its id: float[lanes, codes].
     cycles_of_drawing: dict[int, Array] = {}
     cycles_at_edges = np.zeros((mark.count, codes, columns + 1))
     cycles_so_far = np.zeros((mark.count, codes))

@@ -91,7 +91,7 @@ def _together(shapes: list[Any]) -> list[Any]:
             ]
         case Stroke():
             points = tenths([other.points for other in shapes])
-            # The player gets the first point, and the differences to the next points.
+            # Store the first point, and the differences to the next points.
             differences = np.diff(points, axis=1, prepend=0).reshape(len(shapes), -1)
             return [
                 "l",

@@ -64,9 +64,10 @@ def paired(scene: Scene) -> Scene:
 
 def _differs(scene: Scene) -> tuple[str, int]:
     """Return `(text, frame)`: a text about the step whose cycles differ most, and its frame."""
-    # The values are the cycles of a step in each run.
+    # For each step, by name: its cycles in each run.
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    frames: dict[str, int] = {}  # The values are frames in the last run that contains a step.
+    # For each step, by name: a frame in the last run that contains the step.
+    frames: dict[str, int] = {}
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")

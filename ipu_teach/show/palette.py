@@ -43,15 +43,16 @@ COMPUTE = Code("compute", "C", "#d55e00", "#e8792b", pattern="")
 LINKS = Code("exchange between IPUs", "L", "#0072b2", "#2a8fd0", pattern="x")
 HOST = Code("host exchange", "H", "#cc79a7", "#d48fb6", pattern="|")
 STREAMING = Code("streaming memory", "M", "#117733", "#3fae62", pattern=".")
-PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # Their names are the kinds of phases.
+# The name of each of these codes is a kind of phase.
+PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # The states of a tile.
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # The state for each kind of phase.
 
 # Teal and lilac are for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", pattern="")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", pattern="/")
-# These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles,
-# which also have their numbers.
+# These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles.
+# The tiles also have their numbers.
 HUES = tuple(
     Code(f"hue {i}", "", light, dark, pattern=pattern)
     for i, (light, dark, pattern) in enumerate(
@@ -67,7 +68,7 @@ HUES = tuple(
     )
 )
 # Up to fourteen tiles each have a combination of colour and pattern. More tiles are divided into
-# ranges, whose colours are from dark to light.
+# ranges, with colours from dark to light.
 TILES = (
     *HUES,
     *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)),
@@ -91,8 +92,9 @@ def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
     ), tiles_per_range
 
 
-# These are the parts of a tile's memory: always live variables, other variables, gaps between
-# variables, and the other categories. They have no letters, as their names are next to their lanes.
+# These colours are for the parts of a tile's memory: always live variables, other variables, gaps
+# between variables, and the other categories. They have no letters, because the names of the parts
+# are next to their lanes.
 VARIABLES = Code("variables, always live", "", "#00796b", "#26a69a", pattern="")
 COMING = Code("variables that come and go", "", "#80cbc4", "#5aa69e", pattern="x")
 GAPS = Code("gaps", "", "#e4e7ea", "#5a626c", pattern="/")
@@ -109,8 +111,8 @@ MEMORY = {
     "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", pattern="|"),
 }
 
-# These are for the share of a tile's memory that is in use: five steps, and more than the limit. A
-# fuller tile is darker on a light page, and lighter on a dark page.
+# These colours show the share of a tile's memory that is in use: five steps, and one for more than
+# the limit. A fuller tile is darker on a light page, and lighter on a dark page.
 FILL = (
     *(
         Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, pattern="")
@@ -147,8 +149,8 @@ NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", pattern="x")
 PAPER = Code("nothing", "", "#ffffff", "#14171a", pattern="")
 BYTES = Code("bytes of the tiles, sorted", "", "#6b7a8f", "#8fa0b8", pattern="", listed=True)
 
-# These are for numbers from the lowest to the highest: numbers below zero are blue, and numbers
-# above zero are brown. The codes after them are for elements without a number.
+# These colours show numbers from the lowest to the highest: numbers below zero are blue, and
+# numbers above zero are brown. The codes after them are for elements without a number.
 BELOW, NEAR_ZERO, ABOVE = (
     tuple(Code("", "", light, dark, pattern="", listed=True) for light, dark in colours)
     for colours in (
@@ -160,8 +162,8 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-# In `show.run`, the cells of a tensor have a border in one of these colours, which no other code of
-# that view has.
+# In `show.run`, the cells of a tensor have a border in one of these colours. No other code of that
+# view has them.
 RIMS = tuple(
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (
@@ -173,9 +175,8 @@ RIMS = tuple(
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # Nested boxes above phases. No phase has these colours.
-    replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
-)
+# These colours are for the nested boxes above phases. No phase has them.
+NESTED = tuple(replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:]))
 
 # Each theme has colours for paper, ink, soft ink and lines. On the paper, both inks have a contrast
 # of more than 4.5 to 1.

@@ -307,7 +307,7 @@ def boxes_in_rows(
         ]
     )
     shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
-    # Neighbouring texts on the same colour take less data.
+    # Sorting by code puts texts on the same colour next to each other, which takes less data.
     for row, column, code, texts, _ in sorted(cells, key=lambda cell: cell[2]):
         text = next((t for t in texts if has_room(t, column_width) and pitch > SMALLEST_ROW), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4

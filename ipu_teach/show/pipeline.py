@@ -122,7 +122,7 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
         for kind, s, b in (work for work in now if work.stage < rows):
             long_text = f"{kind[0].upper()}{b}"
             short_text = f"{b}"
-            # The long text must fit on a narrow page, too.
+            # The long text must also fit on a narrow page.
             fits = len(long_text) * LETTER + 4 < NARROWER * wide
             texts = (long_text, short_text) if fits else (short_text,)
             description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"

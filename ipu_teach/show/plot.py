@@ -87,7 +87,8 @@ def _png(figure: Figure, *, transparent: bool = False) -> bytes:
         dpi=80,
         bbox_inches="tight",
         transparent=transparent,
-        # Without this, the file would contain the version of matplotlib, and files would differ.
+        # Without this setting, the file would contain the version of matplotlib, and files would
+        # differ.
         metadata={"Software": None},
     )
     return buffer.getvalue()

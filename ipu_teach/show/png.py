@@ -24,7 +24,8 @@ def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:
     height, width = codes.shape
     pixels = np.zeros((height, -(-width // 2) * 2), np.uint8)
     pixels[:, :width] = codes
-    # Two pixels share a byte. A row begins with the number of its filter, which is 0 for none.
+    # Two pixels share a byte. A row begins with the number of its filter, and 0 means that there is
+    # none.
     packed_rows = np.zeros((height, 1 + pixels.shape[1] // 2), np.uint8)
     packed_rows[:, 1:] = pixels[:, 0::2] << 4 | pixels[:, 1::2]
     palette = b"".join(bytes.fromhex(colour[1:]) for colour in colours)

@@ -360,7 +360,8 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-CyclesOf = Mapping[WalkPlace, Sequence[float]]  # The values are the cycles on each IPU.
+# For each place in the program: the cycles on each IPU.
+CyclesOf = Mapping[WalkPlace, Sequence[float]]
 
 
 class Spent(NamedTuple):

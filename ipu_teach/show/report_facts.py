@@ -23,7 +23,8 @@ from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-MOST_MOMENTS = 500  # Linked views follow each other for this many supersteps.
+# If two views are linked, they follow each other for this many supersteps.
+MOST_MOMENTS = 500
 LONGEST_SOURCE = 40  # At most this many lines of a method are shown.
 MOST_SHARES = 8  # A sentence lists the share of at most this many IPUs.
 
@@ -107,7 +108,8 @@ def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
 
-At = int | str | None  # The number of a superstep, the name of a step, or a kind of phase.
+# The index of a superstep, the name of a step, or a kind of phase.
+At = int | str | None
 
 
 def frames_at(

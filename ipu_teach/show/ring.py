@@ -528,7 +528,7 @@ class _RingScene:
 
     @cached_property
     def _sent(self) -> list[tuple[Pair, Chunk]]:
-        """(pair of IPUs, first chunk) for each message with known chunks."""
+        """The (pair of IPUs, first chunk) of each message whose chunks are known."""
         return [
             (pair, chunk)
             for messages in self.messages.chunks

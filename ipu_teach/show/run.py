@@ -175,7 +175,8 @@ class _Picture:
         # The frame nearest to the middle is chosen if several frames move equally many bytes.
         middle = len(frames) // 2
         known = values.known(len(frames))
-        enough = known >= known.max() / 2  # A frame in which most cells are unwritten shows little.
+        # Skip frames in which most cells are unwritten, because they show little.
+        enough = known >= known.max() / 2
 
         def rank(frame: int) -> tuple[bool, bool, int, int]:
             moves, size = self.steps.moved.get(int(frames[frame]), (False, 0))

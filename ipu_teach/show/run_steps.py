@@ -116,7 +116,7 @@ class RecordedSteps:
         All supersteps that are shown change at most `max_frames` cells together, except that the
         first superstep is always shown.
         """
-        # This maps the position of a step to the number of cells that it changes.
+        # For each step, by its position: the number of cells that the step changes.
         changing: Counter[int] = Counter()
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
@@ -129,8 +129,9 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # `lasts` has the cycles by which each frame makes the run longer. A step that overlaps
-        # another one makes the run longer by fewer cycles than its own; its last frames get them.
+        # `lasts` contains the cycles by which each frame makes the run longer. If a step overlaps
+        # another step, it makes the run longer by fewer cycles than it takes. The last frames of
+        # the step get these cycles.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0

@@ -48,12 +48,14 @@ VERSION = 1
 LONGEST_LABEL = 80  # A label has at most this many characters.
 MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
 MOST_PERIODS = 64  # The search for the period of a run tries at most this many periods.
-WORDS = ("label", "note", "say")  # These fields of a still are texts.
+# The names of the fields of a still that are texts.
+WORDS = ("label", "note", "say")
 SHORT = 8  # Only texts with more than this many characters are replaced by an index.
 FEW_FRAMES = 16  # The strip of a run with at most this many frames is not divided into columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
-Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
+# (headings, rows)
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True, eq=False)

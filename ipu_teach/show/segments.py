@@ -120,7 +120,8 @@ class Segment:
         """A tuple for each wait: (IPU, begin cycle, end cycle, IPU that it waits for)."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        # The values are the lowest index of an IPU that finished a step at that cycle.
+        # For each cycle at which a step ends: the lowest index of an IPU that finished a step at
+        # that cycle.
         ipu_by_end: dict[int, int] = {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:

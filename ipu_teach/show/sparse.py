@@ -105,7 +105,8 @@ class _Buckets:
         self.steps_away = (self.part - self.bucket) % self.count
         order = np.argsort(row * csr.block_columns + column)
         drops = min(DROPS, len(order))
-        drop_frame = np.empty(len(order), np.int64)  # Entry b is the frame in which block b drops.
+        # For each block: the frame in which it drops.
+        drop_frame = np.empty(len(order), np.int64)
         drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
         num_steps = min(self.rounds, STEPS) + 1
         shown_rounds = np.unique(np.linspace(0, self.rounds, num_steps).round().astype(int))[1:]
@@ -289,7 +290,8 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
     shapes: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
-        # If squares are small, those of spilled blocks are drawn larger, because they are rare.
+        # The squares of spilled blocks are drawn larger if all squares are small, because spilled
+        # blocks are rare.
         grow = 0.3 if code > OWN and dx < SMALL else -0.06
         boxes = rectangles(
             (x - grow) * dx, (y - grow) * dy, (1 + 2 * grow) * dx, (1 + 2 * grow) * dy

@@ -119,7 +119,7 @@ class _Run:
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
         hidden = np.diff(edges) * (is_moving & is_working)
-        # Entry e has the cycles before edge e in which work hides a transfer.
+        # For each edge: the cycles before it in which work hides a transfer.
         self._hidden = np.append(0, np.cumsum(hidden))
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
@@ -137,8 +137,8 @@ class _Run:
         order = self.report.step_numbers[: len(self.ends)]
         memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
-        # The keys are variables. `is_live` has bool[steps]: whether the variable is live, and
-        # `next_load` has the superstep of the next load into it.
+        # For each variable, `is_live` has bool[steps]: whether the variable is live. `next_load`
+        # has the superstep of the next load into it.
         is_live: dict[int, Array] = {}
         next_load: dict[int, int] = {}
         for move in reversed(self.moves):

@@ -160,8 +160,8 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     """Return the SVG elements of neighbouring shapes of the same kind, which share a style."""
     sample = shapes[0]
     if isinstance(sample, Boxes):
-        # A box is drawn as a thick stroke along its middle, which takes half as many characters as
-        # its outline.
+        # A box is drawn as a thick stroke along its middle, because its outline would take twice as
+        # many characters.
         stroke_width = f'stroke-width="{_thick(sample)}"'
         paths = [
             f'<path class="b{box_shape.code}"{dash} d="{_middles(boxes, box_shape.upright)}"/>'

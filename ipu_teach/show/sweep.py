@@ -26,7 +26,7 @@ from ipu_teach.show.view import View
 from ipu_teach.sweeps import Sweep
 from ipu_teach.types import Array
 
-# The keys are those of `Report.proportions`.
+# The keys are the same as those of `Report.proportions`.
 PARTS = {
     "compute": palette.COMPUTE,
     "exchange": palette.EXCHANGE,

@@ -57,7 +57,8 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-# The colours of codelets, which lines and phases do not have. More codelets repeat the colours.
+# These are the colours of codelets. Lines and phases have other colours. If there are more codelets
+# than colours, the colours repeat.
 HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"

@@ -43,11 +43,14 @@ from ipu_teach.types import Array
 # The codes of a tile without elements, of an unmapped element, and of a bar that stands for bytes.
 # The colours of the tiles are the codes after them.
 EMPTY, NOWHERE, BYTES = range(3)
-MOST_LANES = 64  # If there are more tiles, they are sorted and share lanes.
-MOST_NAMED = 20  # If several IPUs have more tiles, there is no room for tile numbers.
+# If there are more tiles than this, they are sorted and share lanes.
+MOST_LANES = 64
+# If several IPUs have more tiles than this, there is no room for tile numbers.
+MOST_NAMED = 20
 MOST_ACROSS = 64  # A sheet has at most this many rows and columns of cells.
 MOST_SHEETS = 1024
-FEW = 4  # A last dimension of at most this size is the channels.
+# If the last dimension has at most this size, it counts as the channels.
+FEW = 4
 LINE = 32  # A row shows this many elements of a one-dimensional tensor.
 LARGEST = 36.0  # The maximum side of a cell.
 PANEL_HEIGHT = 230.0
@@ -123,7 +126,8 @@ def _scene(tensors: list[Tensor]) -> Scene:
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
         channels[cells.name] = _still(_code(where, target, tiles_per_colour))
-    panels.below(34 if target.num_ipus == 1 else 48)  # Several IPUs have their names above them.
+    # If there are several IPUs, their names are above their tiles.
+    panels.below(34 if target.num_ipus == 1 else 48)
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
     codes_held = np.where(sizes > 0, _code(numbers, target, tiles_per_colour), EMPTY)
@@ -342,7 +346,7 @@ def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> 
             "the tile of the first."
         )
         square = f"a square is {tall:,} x {wide:,} elements"
-    # If the panel is too narrow, a shorter heading is chosen.
+    # If the panel is too narrow for the full heading, a shorter one is chosen.
     sheets_words = f": {sheets.text()}" if sheets.text() else ""
     headings = [f"{words}{sheets_words}", words]
     if square:

@@ -61,7 +61,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     description = f"vertex {execution.number} of {label(execution.compute_set, 24)}"
     memory = _VertexMemory(recording, table, execution.row)
     _refuse_unknown(recording, table, memory.positions, description)
-    # The state of the vertex may depend on its earlier executions, so these are repeated first.
+    # The state of the vertex may depend on its earlier executions, so the earlier executions are
+    # repeated first.
     if any(declaration.kind == "state" for declaration in table.fields.values()):
         for earlier in execution.places[:-1]:
             memory.repeat(earlier)
@@ -126,7 +127,7 @@ def _execution(
         and graph.compute_sets[set_of_step[number]].name == name
         for number in recording.steps
     ]
-    # Entry k is the index in the report of recorded step k.
+    # For each recorded step: its index in the report.
     step_indices = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
     candidate_places = [
         place

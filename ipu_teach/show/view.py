@@ -26,7 +26,8 @@ from ipu_teach.show.svg import svg
 
 MOST_ROWS = 24  # The table in a page shows at most this many rows.
 MOST_BYTES = 150_000  # A scene may have this many bytes as JSON.
-PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"  # These need no escape in an address between double quotes.
+# These characters need no escape in an address between double quotes.
+PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"
 FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 

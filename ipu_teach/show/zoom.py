@@ -10,7 +10,8 @@ from ipu_teach.show.measures import SIDE, SLOT, THICK
 from ipu_teach.show.scene import Still, Zoom, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 
-SMALLEST = 3.0  # There are no lines between smaller parts.
+# If parts are smaller than this, there are no lines between them.
+SMALLEST = 3.0
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:

@@ -284,8 +284,8 @@ def _report(built: Built, device: Device) -> Report:
     `built` is an object of a type in `Built`. If it has not run yet, it is run on `device`.
     """
     if isinstance(built, tuple) and len(built) == 2:
-        # With this option, a program that is too large fails when it is loaded, not when it is
-        # compiled. So the error has a report of the compiled program.
+        # With this option, a program that is too large for the memory fails when it is loaded, not
+        # when it is compiled. The error then has a report of the compiled program.
         built = Engine(*built, {"debug.allowOutOfMemory": True})
     elif isinstance(built, Executable):
         built = Engine(built)

@@ -167,8 +167,8 @@ def _codes(
     beyond = ~np.isfinite(rounded)
     magnitude = np.where(beyond, grid.largest, np.abs(rounded))
     smallest = 2.0**grid.least_exponent
-    # In float64, too, the mantissa follows the exponent, so a shift gives the code of a normal
-    # number. The code of a subnormal number is its number of steps.
+    # In float64, as in the 8-bit formats, the mantissa follows the exponent. So a shift gives the
+    # code of a normal number. The code of a subnormal number is its number of steps.
     normal = (magnitude.view(np.int64) >> (52 - grid.mantissa_bits)) - (
         1022 + grid.least_exponent << grid.mantissa_bits
     )

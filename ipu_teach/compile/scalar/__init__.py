@@ -111,7 +111,8 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
         _is_unchanged(owner, name, before) for (owner, name), before in cached[1].items()
     ):
         cached = _walk(codelet, lists)
-    _known[codelet, lists] = cached  # This moves the latest use to the end of the cache.
+    # The entry moves to the end of the cache, as the one that was used last.
+    _known[codelet, lists] = cached
     if len(_known) > MOST_KNOWN:
         del _known[next(iter(_known))]
     return cached[0]

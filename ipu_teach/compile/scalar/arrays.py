@@ -386,7 +386,7 @@ class Arrays(Regions):
         left_vec = operands[0][0]
         dims = result.dims
         for vec, field in operands:
-            # A vector field is read again for each number of the result.
+            # For each number of the result, the vertex reads a vector field again.
             if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
                 self.spend_on_all(
                     "loads",

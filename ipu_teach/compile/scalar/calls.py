@@ -69,7 +69,8 @@ class Calls(Functions):
             "a call with *",
         )
         bound: list[Value] = []
-        if isinstance(f, tuple):  # A call of an array's method is (function, array).
+        # For a call of an array's method, `f` is (function, array).
+        if isinstance(f, tuple):
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):
@@ -213,9 +214,8 @@ class Calls(Functions):
         self.loaded |= loaded
         result: Num = self.state.pop(var)
         self.priced("where", result.alts, depends_on_data)
-        self.spend(
-            data=depends_on_data
-        )  # A trace, too, counts a read of the element that np.where returns.
+        # A trace also counts a read of the element that np.where returns.
+        self.spend(data=depends_on_data)
         return result
 
     def _new_array(self, function: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:

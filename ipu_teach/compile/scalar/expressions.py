@@ -130,8 +130,8 @@ class Expressions(Lists):
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # This is not an error yet: if the vertex never reaches the expression, the plain vertex
-        # loop raises nothing.
+        # No error is raised yet: if the vertex never reaches the expression, the plain vertex loop
+        # raises none.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
@@ -415,7 +415,7 @@ class Expressions(Lists):
         variable = "." + self.new("l")
         value = operands[0]()
         self.assign(variable, value, node)
-        # Each entry has the costs to count where the remaining operands are skipped.
+        # For each operand whose value may end the evaluation: the costs up to this operand.
         skipped: list[Counter[Price]] = []
         depends_on_data = False
         for operand in operands[1:]:

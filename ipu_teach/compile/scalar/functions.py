@@ -147,9 +147,9 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# The numba code calls these functions of `math` directly. If the condition is false, the function
-# might raise an error, so the numba code stops. Some functions accept more arguments in Python.
-# Functions that are new in Python 3.11 are added if they exist.
+# The numba code calls these functions of `math` directly. The values are conditions. If a condition
+# is false, the function might raise an error, so the numba code stops. Some functions accept more
+# arguments in Python. Functions that are new in Python 3.11 are added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
@@ -175,7 +175,7 @@ CALLED |= {
     if hasattr(math, name)
 }
 MOST_ARGUMENTS = 3  # A function in CALLED has at most this number of arguments.
-# These functions return integers.
+# These functions return integers. The values are numpy's names for them.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
 # For each of Python's functions: the numpy function whose cost the model uses.
 NUMPYS = {
@@ -194,7 +194,7 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
 class Functions(ArrayFunctions):
-    """Calls of functions of single numbers in a scalar loop."""
+    """The part of the translator that translates calls of functions of single numbers."""
 
     def is_compiled(self, function: Function, args: list[Value]) -> bool:
         """Return whether a call has single numbers as arguments, as many as the function takes.
@@ -241,12 +241,14 @@ class Functions(ArrayFunctions):
         slots, tag = self.dispatch(nums, make)
         depends_on_data = any(argument.data for argument in nums)
         bound = nums[0].bound if function in (abs, int) else None
-        if function is int and FLOATS & nums[0].alts.keys():  # Only integers have bounds.
+        # The bounds of a float argument are not known.
+        if function is int and FLOATS & nums[0].alts.keys():
             bound = None
         if is_ufunc:
             self.priced(name, slots, depends_on_data)
         elif function is bool:
-            pass  # bool() is free.
+            # bool() costs no cycles.
+            pass
         elif isinstance(function, type):
             self.spend(data=depends_on_data)
         else:

@@ -31,15 +31,15 @@ SAMPLES: dict[str, Any] = {
     "f8": np.float64(1),
     "no": None,
 }
-# The code of each type, an integer. A variable with several possible types has a tag, another
-# variable that contains the code of the current type.
+# The code of a type is an integer. If a variable has several possible types, another variable (its
+# tag) contains the code of the current type.
 CODES = {t: k for k, t in enumerate(SAMPLES)}
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# For each type: its slot, a letter for the type of its variables in the numba code. Integers are
-# int64, except uint64; halves are singles.
+# For each type: its slot, which is a letter for the type of its variables in the numba code. All
+# integers are int64 except uint64, and halves are float32.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
     "u8": "u",

@@ -57,7 +57,7 @@ class Loops(Statements):
             None,
         )
         # The loop may have been translated before with variables of the same types and bounds. The
-        # translation then begins with the result of that time.
+        # translation then begins with the result of the earlier translation.
         if cached is not None:
             entry_state = _with_known(cached, state_before)
         was_parted = scope.parted
@@ -91,7 +91,7 @@ class Loops(Statements):
         self.live = bool(exits)
         for name in (scope.prefix + name for name in stored_names(node) if scope.parted):
             # The values of these variables depend on data, because the number of completed
-            # iterations does.
+            # iterations depends on data.
             if isinstance(self.state.get(name), Num):
                 self.state[name] = replace(self.state[name], data=True)
         scope.parted = was_parted

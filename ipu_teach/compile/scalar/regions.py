@@ -36,7 +36,8 @@ from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.types import Array
 
-# The mark of a stored element, by its size in bytes. The lowest bit of each byte is set.
+# For each size of an element in bytes: the integer in which the lowest bit of each byte is 1. This
+# integer marks a stored element.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 MOST_NUMBERS = 1 << 12  # A table of constants has at most this number of elements.
 
@@ -53,7 +54,7 @@ class Regions(Indices):
         readable = declared.kind != "output" or declared.depth > 0
         sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
         rows = f"f_{name}_t" if name in self.lists else ""
-        # `free` is True for a constant of the vertex, on which work costs nothing.
+        # `free` is True for a constant of the vertex, because work on it costs nothing.
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         return Arr(
             buf=f"f_{name}",

@@ -336,7 +336,8 @@ class Statements(Expressions):
         state_before = dict(self.state)
         cost_before = self.cost
         end_states = []
-        # (uncounted cost, operations) of the first branch, or None until it is translated.
+        # The tuple (uncounted cost, operations) of the first branch, or None until the branch is
+        # translated.
         first_branch: tuple[Counter[Price], list[Operation]] | None = None
         for line_format, walk_branch in (("if {}:", yes), ("else:", no)):
             self.state = dict(state_before)

@@ -21,7 +21,8 @@ from ipu_teach.compile.scalar.kinds import Constant as Constant
 LIMIT = 2**61  # The numba code represents Python's integers as int64 up to this magnitude.
 SMALL = 2**40  # A loop counter is at most this number.
 LENGTH = 2**31  # A length is at most this number.
-SHORT = 2**20  # A loop with fewer iterations need not check whether to stop.
+# A loop with fewer iterations than this need not check whether to stop.
+SHORT = 2**20
 
 
 class Fixed(str):

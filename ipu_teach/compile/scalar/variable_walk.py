@@ -157,7 +157,7 @@ class VariableWalk(Arithmetic):
                 for knowledge in values
             ):
                 boxes = sorted({knowledge.box for knowledge in values})
-                # From here on, the lists share one set of types.
+                # All lists in `boxes` now share one set of types.
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(values[0], box=boxes[0])
             else:

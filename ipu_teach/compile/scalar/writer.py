@@ -39,7 +39,8 @@ PricedPiece = tuple[tuple[Price, int], ...]
 # An operation on whole fields or arrays to price, with the members of `Price`. If the name is
 # empty, the operation processes one vector of the data path per cycle.
 PieceRate = tuple[str, str, Spot]
-WORD = "word"  # Stands for the dtype in the price of a store of less than a word.
+# In the price of a store of less than a word, this text replaces the dtype.
+WORD = "word"
 # The following names in prices are not operations of numpy. The cost model knows their
 # instructions.
 FUSED = "a sum of a product"  # The price of a sum that may be fused with its product.
@@ -67,7 +68,8 @@ class Writer:
     is the number of branches that were not translated because a name was not assigned yet.
     """
 
-    # These are methods of the subclasses: expressions, numbers, branches, statements, reductions.
+    # The subclasses for expressions, numbers, branches, statements and reductions define these
+    # methods.
     value: Callable[[ast.expr], Any]
     num: Callable[[ast.expr], Num]
     nums: Callable[[list[ast.expr]], list[Num]]
@@ -82,61 +84,65 @@ class Writer:
         self.codelet = codelet
         self.lists = lists
         self.multi = codelet.context == "multi"
-        # These are the tags of variables that have several types at some place.
+        # The tags of all variables that may have several types.
         self.tagged: set[str] = set()
         self.slots: dict[str, str] = {}
         # numpy's own loops that the numba code calls by address.
         self.loops: list[tuple[Function, str]] = []
         self.tables: dict[str, ConstantTable] = {}
-        # This has the types of the numbers in each list or table.
+        # For each list or table: the types of its numbers.
         self.boxes: dict[str, set[str]] = {}
-        # These attributes of the vertex are assigned by a function of its class.
+        # The attributes of the vertex that a function of its class assigns.
         self.assigned: set[str] = set()
-        # These generated variables do not count as data, such as the flag of the first iteration of
-        # a loop.
+        # The generated variables that do not depend on data. For example, a flag says whether an
+        # iteration of a loop is the first one.
         self.known: set[str] = set()
-        self.summed: set[str] = set()  # In these places the Python code calls sum().
-        self.answers = False  # It is True if compute() can return a false value.
-        # It is True if the vertex may run forever, and therefore checks regularly whether to stop.
+        # The positions in the source at which the Python code calls sum().
+        self.summed: set[str] = set()
+        # Whether compute() can return a false value.
+        self.answers = False
+        # Whether the vertex may run forever. If so, it checks regularly whether to stop.
         self.endless = False
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # The number of each loop, by (place, prefix of the scope's variables, the loop's flag).
+        # The index of each loop. The key is (position in the source, prefix of the scope's
+        # variables, the loop's flag).
         self.heads: dict[tuple[Spot, str, str], int] = {}
-        self.vectors = False  # It is True if the code computes whole fields or arrays at once.
+        # Whether the code computes whole fields or arrays at once.
+        self.vectors = False
         # The line and the text of source code that only the Python code can run, or "".
         self.uncompiled = ""
-        # For each loop, and whether it is in a branch that depends on data: pairs (state before the
-        # loop, state at the start of every iteration). A loop that is translated again starts with
-        # these states.
+        # The keys are (loop, whether it is in a branch that depends on data). The values are pairs
+        # (state before the loop, state at the start of every iteration). A loop that is translated
+        # again starts with these states.
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
         # Values that the code uses from outside the function, by (owner, name).
         self.outer_values: dict[tuple[object, str], object] = {}
-        # (first number, end) of each loop that counts up by one, by the name of its
-        # counter.
+        # For the counter of each loop that counts up by one: (its first number, its end).
         self.ranges: dict[str, tuple[str, str]] = {}
-        # The index checks that are done once before a loop, by the loop's counter.
+        # For the counter of each loop: the index checks that are done once before the loop.
         self.ahead: dict[str, set[str]] = {}
         self.reset()
 
     def reset(self) -> None:
         """Start the translation again, but keep the types of lists and the states of loops."""
-        # These are the open blocks, from compute() to the innermost.
+        # The open blocks, from compute() to the innermost.
         self.open = [Block("compute():", "compute():")]
-        # It is True while lines are emitted only to the numba code.
+        # Whether lines are emitted only to the numba code.
         self.is_compiled_only = False
         self.count = self.control = self.line = self.missed = 0
         self.dry = False
         self.cost: Counter[Price] = Counter()
-        self.loops_over = 0  # This is the number of loops over vectors that have ended.
-        # These are the regions that the current loop over vectors has loaded.
+        # The number of loops over vectors that have ended.
+        self.loops_over = 0
+        # The regions that the current loop over vectors has loaded.
         self.loaded: set[str] = set()
-        # For each temporary array, this is the value of `loops_over` when it was computed.
+        # For each temporary array: the value of `loops_over` when it was computed.
         self.temporaries: dict[str, int] = {}
-        # For each temporary array, this is its first use in a later loop.
+        # For each temporary array: its first use in a later loop.
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []

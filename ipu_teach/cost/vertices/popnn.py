@@ -76,7 +76,7 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
     popnn/NonLinearity.cpp.
     """
     regions = [classes] * rows
-    # `reduce_contiguous` subtracts one from the number of outputs, so one is added here.
+    # `reduce_contiguous` subtracts one from the number of outputs, so this call adds one first.
     reduction = reduce_contiguous(rows + 1, classes, dtype, target)
     return (
         2 * reduction

@@ -166,7 +166,7 @@ def scaled_add(
     if memory_constrained:
         cycles_per_step = either(steps_per_worker >= 16, 1, 2)
     loop_cycles = either(steps_per_worker == 0, 0, 6 + cycles_per_step * (steps_per_worker - 1))
-    # The remainder is one FLOAT, or up to three HALF, of which two are processed together.
+    # The remainder is one FLOAT, or up to three HALF. Two HALF are processed together.
     remainder_cycles = (
         8 * remainder
         if dtype is FLOAT

@@ -15,8 +15,8 @@ from __future__ import annotations
 from ipu_teach.cost.vertices.parts import Rate, Rates, scalar, unrolled, vector
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, SHORT, UNSIGNED_INT, DType
 
-# The first two rates are for FLOAT and HALF. If there are two more rates, they are for FLOAT and
-# HALF if the operation works in place.
+# The first two rates are for FLOAT and HALF. If there are four rates, the last two are those of the
+# operation in place, again for FLOAT and HALF.
 _FLOATING: dict[str, tuple[Rate, ...]] = {
     "EXPONENT": (unrolled(6, 2), unrolled(4, 4)),
     "EXPONENT2": (unrolled(6, 2), unrolled(4, 4)),

@@ -233,7 +233,8 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return False
     if op.kind == "view":
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
-    if op.kind == "read":  # A number is allowed only if all vertices share it.
+    # A number can only be read if all vertices share it.
+    if op.kind == "read":
         return np.ndim(trace.samples[op.args[0].id]) == 0
     return op.kind == "region" or (
         op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype)

@@ -31,10 +31,10 @@ from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
 
-# The temporaries of one chunk take this number of bytes, which fit a core's second-level cache.
+# The temporaries of one chunk take this number of bytes. They fit a core's second-level cache.
 CHUNK_BYTES = 768 * 1024
-# A chunk of single numbers has at least this number of vertices: with fewer, the calls cost more
-# than their work.
+# If the values of a vertex are single numbers, a chunk has at least this number of vertices. In
+# smaller chunks, numpy's calls would cost more than the work that they do.
 LANES = 4096
 
 
@@ -141,8 +141,8 @@ class BatchPlan:
         if not (copied or results or drawn) or (direct and not copied and not drawn):
             # The only result is computed directly in the memory of the region that stores it.
             return 0
-        # If numpy traverses regions in place element by element, they need the cache, too. A matrix
-        # product divides its operands into blocks of its own.
+        # If numpy traverses regions in place element by element, these regions need the cache, too.
+        # A matrix product divides its operands into blocks of its own.
         through = placement.in_place if placement.model is not None else []
         return (
             copied

@@ -39,8 +39,8 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, op_number in last.items():
             self._released[op_number].append(root)
-        # With `side_by_side`, the elements of one vertex are not adjacent. This is their distance,
-        # in elements, by the id of the value.
+        # With `side_by_side`, the elements of one vertex are not adjacent. For each value, by id:
+        # the distance from one element to the next, in elements.
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:

@@ -54,8 +54,7 @@ class Chunk(Operations):
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
-        # The numbers of the store ops for which the stored value was computed directly in its
-        # target.
+        # The indices of the store ops whose stored value was computed directly in its target.
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
             if op.kind == "region":
@@ -170,8 +169,7 @@ class Chunk(Operations):
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
         """Append the call that copies a region of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        # It is True if the rows of all vertices are next to each other and no vertices share the
-        # region.
+        # Whether the rows of all vertices are next to each other and no vertices share the region.
         runs_down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
         if root in self.placement.column and not runs_down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
@@ -225,8 +223,8 @@ class Chunk(Operations):
             * element_distance
         )
         strides = (*lead_strides, *(stride * element_distance for stride in sample.strides))
-        # `anchor` is the root as one row, beginning with the first element of the view. This is
-        # address arithmetic only: the strides select the elements.
+        # `anchor` is the root as one row that begins with the first element of the view. Creating
+        # it is address arithmetic only: the strides select the elements.
         anchor = self.xp.as_strided(root_array, (element_offset + 1,), (sample.itemsize,))[
             element_offset:
         ]

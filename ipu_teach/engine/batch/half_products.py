@@ -19,11 +19,11 @@ from ipu_teach.engine.backend import Call
 from ipu_teach.types import Array
 
 LONG = 16  # An innermost axis of at least this length is worth the start of a loop.
-# The copies of one block take at most this number of bytes, which fit a core's second-level cache.
+# The copies of one block take at most this number of bytes. They fit a core's second-level cache.
 BLOCK_BYTES = 512 * 1024
 
-# The subscripts for einsum, by method: "columns" or "vertices" are the innermost axis of the
-# copies.
+# The subscripts for einsum, by method. A method is named after the innermost axis of the copies:
+# "columns" or "vertices".
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
@@ -59,7 +59,7 @@ class HalfProducts:
         lead_shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         elements = num_rows * inner_length + inner_length * num_columns + num_rows * num_columns
         products_per_block = max(1, BLOCK_BYTES // (4 * elements or 1))
-        # The copies of operands that all vertices share, by (number of the operand, method).
+        # The copies of operands that all vertices share. The key is (index of the operand, method).
         shared: dict[tuple[int, str], Array] = {}
         return [
             call

@@ -42,7 +42,7 @@ def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, r
     fits = fits.reshape(-1)
     if not fits.all():
         misfits = np.flatnonzero(~fits)
-        # This is the first vertex in the order of the loop.
+        # The first of these vertices in the order of the loop.
         first_misfit = int(misfits[np.argmin(rows[misfits])])
         error = OverflowError(f"{numbers.reshape(-1)[first_misfit]} does not fit into {dtype}")
         raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first_misfit])))

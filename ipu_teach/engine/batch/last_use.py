@@ -12,7 +12,8 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-# From this number of ops on, it is faster to place the numbers of all vertices next to each other.
+# If a trace has at least this number of ops, it is faster to place the numbers of all vertices next
+# to each other.
 SCALAR_OPS = 4
 
 

@@ -137,7 +137,8 @@ class Operations:
             if not dense or sample.size == 0:
                 self._each(op, out)
                 return
-            # These are all elements of the vertex, in the order in memory in which numpy sums them.
+            # `row` has all elements of a vertex in one axis, in the order in memory in which numpy
+            # sums them.
             lead = array.shape[:axes]
             row = self.xp.as_strided(
                 array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize)

@@ -17,9 +17,9 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
-# A region that vertices share is copied once per step if it has at most this size.
+# A region that vertices share is copied once per step if it has at most this number of bytes.
 PACK_BYTES = 64 * 1024 * 1024
-# Rows of more elements are summed as fast in place as after a copy to a buffer.
+# Rows of more elements than this are summed as fast in place as after a copy to a buffer.
 SHORT_ROW = 8
 
 
@@ -168,8 +168,8 @@ def place_group(site: Site) -> GroupPlacement:
                 continue
         placement.in_place.append(root)
     placement.strided = {root for root in placement.in_place if not regions[root].contiguous}
-    # If the layout does not matter, results get that of the strided region with the most axes:
-    # numpy then traverses all arrays row by row, across the boundaries between vertices.
+    # If the layout does not matter, results get the layout of the strided region with the most
+    # axes. numpy then traverses all arrays row by row, across the boundaries between vertices.
     if placement.strided and not placement.side_by_side and soft >= set(trace.roots):
         placement.model = max(placement.strided, key=lambda root: np.ndim(trace.samples[root]))
     return placement

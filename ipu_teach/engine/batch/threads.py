@@ -15,7 +15,8 @@ import numpy as np
 from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.site import Site
 
-LEAST_SHARE = 256  # A share with fewer vertices is not worth a thread.
+# A thread for fewer vertices than this would cost more time than it saves.
+LEAST_SHARE = 256
 
 
 def shares(site: Site) -> list[Site]:

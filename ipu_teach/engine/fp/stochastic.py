@@ -150,7 +150,7 @@ class StoredHalf(OnePtrArray):
     stops: bool = False
 
     def __array_finalize__(self, parent: object) -> None:
-        # The condition is true for views of a stored half.
+        # This condition is true if `self` is a view of a stored half.
         if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):
             self.stream = parent.stream
             self.overflows = parent.overflows

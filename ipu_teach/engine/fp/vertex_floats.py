@@ -26,9 +26,10 @@ class VertexFloats:
         )
         self.traps = None if watch is None else watch.of(number)
         self._watched = watch is not None
-        # The stream of the running worker is (key, number of the next word).
+        # The random stream of the running worker: (key, index of the next word).
         self._stream = np.zeros(2, np.uint64)
-        self._overflows: list[str] = []  # These are the overflows since the last store in a half.
+        # The overflows since the last store to a half.
+        self._overflows: list[str] = []
 
     def stored(self, region: Any) -> Any:
         """Return a region of the vertex, or for HALF an array that checks and rounds its stores."""

@@ -32,7 +32,7 @@ from ipu_teach.types import Array
 Loop = Callable[..., int]
 Arguments = Callable[[], Sequence[int | Array]]  # A function that returns arguments for a loop.
 
-# These are the offsets of the counts and of the tables in CPython's object and numpy's
+# The next constants are offsets of the counts and of the tables in CPython's object and numpy's
 # PyUFuncObject (numpy/ufuncobject.h).
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _NIN = 2 * _POINTER
@@ -103,7 +103,7 @@ def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
         return run
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
-    # numba has errors of its own, whose classes cannot be named without importing it.
+    # numba has its own classes of errors, and they cannot be named without importing numba.
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in (
             "numba",
@@ -130,7 +130,8 @@ def _imported(text: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # numba looks for the module in this dict.
+    # numba looks for the module in sys.modules.
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -108,7 +108,7 @@ def marks_for(
     Both are dicts by the name of the field, and contain an integer for each element of the region.
     Reads are marked only in a MultiVertex. There, an integer has a bit for each worker.
     """
-    # A mark has this number of bytes, with a bit for each worker.
+    # For each element, a MultiVertex has an integer of this many bytes, with a bit for each worker.
     size_of_mark = 1 if workers <= 8 else 8
 
     def zeros(name: str) -> FieldArrays:

@@ -145,15 +145,15 @@ class Fields:
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
-            # A sum reads memory from its lower end, whatever the sign of the stride. A copy gives
-            # the field the layout of a single vertex.
+            # A sum reads memory from the lower end, whatever the sign of the stride. A copy gives
+            # the field the layout that it has in a single vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
-        # If workers share a vertex, a mark has a bit for each worker.
+        # If workers share a vertex, the integer that marks an element has a bit for each worker.
         mark_dtype: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, mark_dtype) for name in code.marked}
         self.reads = (

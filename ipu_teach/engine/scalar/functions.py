@@ -18,11 +18,12 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 Caller = Callable[[], int]
-FOREVER = 1 << 62  # This is more than a loop can ever count.
-# CPU seconds until a compiled loop runs, not counting the time that it then takes. Measured on a
-# server, over the 43 codelets of `tests/student_codelets.py` that numba compiles: numba code of
-# 1,500 to 8,000 characters took 0.26 to 2.1 seconds, and this estimate is 0.44 to 1.73 times that.
-# IMPORT is for numba's import and its work before its first loop.
+# A loop never counts this far.
+FOREVER = 1 << 62
+# The CPU seconds for numba's import and for its work before its first loop. The estimate of the
+# time until a compiled loop runs was measured on a server, over the 43 codelets of
+# `tests/student_codelets.py` that numba compiles: numba code of 1,500 to 8,000 characters took 0.26
+# to 2.1 seconds, and the estimate is 0.44 to 1.73 times that.
 IMPORT = 1.4
 COMPILE = 0.25
 COMPILE_CHARACTER = 0.000133
@@ -44,7 +45,7 @@ class CodeletFunctions:
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
         self._loops: Array | None = None
-        # It becomes False if compiling fails.
+        # This becomes False if compiling fails.
         self.compiles = not code.uncompiled and compiled.numba_is_here()
 
     def addresses(self) -> Array:

@@ -80,7 +80,7 @@ def _over(context, builder, signature, args, arrays, steps, counts):
         for argument_index, first_element in zip(arrays, first_elements, strict=True)
     ]
     steps = [builder.mul(step, _whole(element_bytes)) for step in steps]
-    # The steps from one set of operands to the next are not used, because there is only one set.
+    # The steps from one set of operands to the next are 0, because there is only one set.
     no_step = [_whole(0)] * len(arrays)
     _called(
         builder,

@@ -39,13 +39,14 @@ from ipu_teach.types import Array
 
 # The views of fields are created once and stored for at most this number of vertices.
 MOST_VIEWS = 1 << 12
-LOOK = 1 << 20  # After this number of 1/16 cycles, a long vertex checks the time.
+# A long vertex checks the time after this number of units of 1/16 cycle.
+LOOK = 1 << 20
 FIRST_LOOK = 0.002  # After this number of seconds, the remaining time can be estimated.
 # In total, the short runs of a loop may take this number of times as long as compiling.
 PATIENCE = 1.0
 CHECK = 0.05  # The time between two checks for an interruption, in seconds.
 PIECE = 1024  # The first call of a compiled loop runs this number of vertices.
-# This is "python" or "compiled" to override the measurement; see `chosen`.
+# The value "python" or "compiled" overrides the measurement; see `chosen`.
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
@@ -124,9 +125,8 @@ class ScalarRun:
             name for name, place in self.fields.places.items() if place.unit
         )
         self.text = compiled_text(group.scalar, site.target, unit_stride_fields, self.number <= 8)
-        self.arguments: list[
-            int | Array
-        ] = []  # These are the arguments of the compiled loop, except the first two.
+        # The arguments of the compiled loop, except the first two.
+        self.arguments: list[int | Array] = []
 
     def run(self) -> None:
         """Run `compute()` of every vertex."""
@@ -286,8 +286,8 @@ class ScalarRun:
             .T.copy()
         )
         dimensions: list[int] = []
-        # For each list of vectors: (start, length) of its vectors, by the position in `dimensions`
-        # that receives their index.
+        # For each list of vectors: (start, length) of its vectors. The key is the position in
+        # `dimensions` that receives the index of these pairs.
         tables: dict[int, list[int]] = {}
         for place in places:
             dimensions += [length_or_step for axis in place.dims for length_or_step in axis]

@@ -197,7 +197,7 @@ def optimise(
     optimised = ir.but()
     rate_value = rate if isinstance(rate, Value) else optimised.variable(rate, "rate", FLOAT)
     with optimised.at(part=UPDATE):
-        # If a gradient is itself a variable, copy it before any variable changes.
+        # Some gradients are variables. Copy these gradients before any variable changes.
         sources = {
             gradient: optimised.op("copy", gradient)
             for gradient in grads.values()

@@ -483,7 +483,8 @@ def _by_class(
     shape = labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
-    if len(x.shape) > 2:  # move the classes to the last dimension
+    # Move the classes to the last dimension.
+    if len(x.shape) > 2:
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     score_rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
     flat_labels = (

@@ -260,7 +260,7 @@ class Lowering:
             if self._part(output) == UPDATE
         }
         step = Programs(self.copies_program, micro_batches, update_program, name="step")
-        # The host can also read variables that no operation uses, so these are added here.
+        # Add the variables that no operation uses, because the host can read them, too.
         for value in ir.variables.values():
             if value not in self.tensor and value not in self.buffers:
                 self._variable(value, 0)
@@ -305,7 +305,8 @@ class Lowering:
         self.start(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
-            self._fetched.pop(op.inputs[0], None)  # make later operations read the new value
+            # Later operations must read the new value.
+            self._fetched.pop(op.inputs[0], None)
             return
         operands = [self._operand(op, row, input_number) for input_number in range(len(op.inputs))]
         try:
@@ -799,7 +800,8 @@ class Run:
             outputs[name] = np.empty((num_rows, *value.shape), value.dtype.numpy)
             if value.size:
                 self.engine.connect_stream(f"output {name}", outputs[name].reshape(-1))
-        with Interrupts():  # delay Ctrl-C until the end of the run, so that all steps are complete
+        # Delay Ctrl-C until the end of the run, so that all steps are complete.
+        with Interrupts():
             self.engine.run()
         return outputs
 

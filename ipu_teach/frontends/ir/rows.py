@@ -531,9 +531,8 @@ OPS |= {
         _reinterpret_shape, lambda low, x, dtype: x.reinterpret(dtype), no_gradients
     ),
     "copy": Row(like_operand, library_call(poputil.duplicate), same_gradient),
-    "stop": view_row(
-        like_operand, lambda low, x: x, no_gradients
-    ),  # No gradient passes through it.
+    # No gradient passes through "stop".
+    "stop": view_row(like_operand, lambda low, x: x, no_gradients),
     "print": view_row(lambda x, title: like_operand(x), _print, same_gradient),
 }
 

@@ -341,7 +341,8 @@ def _norm_call(
     """
     function_name = f"{kind}_{name}" if name == "normalise" else f"{kind}_norm_{name}"
     if kind == "group" and name != "param_gradients":
-        options["grouping"] = "correct"  # A group is neighbouring channels.
+        # With "correct", a group consists of neighbouring channels.
+        options["grouping"] = "correct"
     function: Callable[..., Tensor | tuple[Tensor, ...]] = getattr(NORMS[kind], function_name)
     results = low.call(function, *operands, **options)
     return (results,) if isinstance(results, Tensor) else results

@@ -191,7 +191,8 @@ def _lower(
         """Return the program of one step; the tensor `counter` contains the step's number."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        tensors: dict[int, Tensor] = {}  # the tensor of each input of the body, by input number
+        # For each input of the body, by its index: the tensor.
+        tensors: dict[int, Tensor] = {}
         for packed_rows, group in zip(packed_inputs, input_groups, strict=True):
             packed_row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
             tensors |= _unpacked(packed_row, [body_inputs[i].shape for i in group], group)

@@ -26,7 +26,7 @@ __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
 # Equal operations of these kinds are never merged: they return random numbers, print, make a copy
-# that is needed, or contain a graph, which cannot be compared.
+# that is needed, or contain a graph. Graphs cannot be compared.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 
@@ -51,7 +51,8 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            ops_by_key.clear()  # Operations before and after a change of a variable differ.
+            # The same operation gives different results before and after a change of a variable.
+            ops_by_key.clear()
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             equal_op = ops_by_key.setdefault(_key(op), op)
             if equal_op is not op:

@@ -441,7 +441,8 @@ class Ir:
             )
         try:
             array = host_values.astype(dtype.numpy)
-        except OverflowError:  # numpy has no integers of more than 64 bits
+        # numpy has no integers of more than 64 bits.
+        except OverflowError:
             array = np.asarray(None)
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, host_values):
             raise ModelError(f"""The constant {shown(value)} cannot be represented exactly in

@@ -16,7 +16,7 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.frontends.keras.model import Model
 
-# Losses may be infinite or NaN, when a training diverges.
+# Losses may be infinite or NaN if a training diverges.
 Logs = dict[str, Annotated[float, Taken(lambda v: isinstance(v, float), "give a number.")]]
 Mode = Annotated[str, Among(("auto", "min", "max"))]
 Distance = Annotated[float, Between(0)]

@@ -71,7 +71,8 @@ class Compiled(Network):
         self._config = ipu.current_config()
         self.training_options = _TrainingOptions(accumulation=1, schedule="", off_chip=False)
         self._runs: dict[Key, Run] = {}
-        self._current_run: Run | None = None  # the run whose device has the weights, if any
+        # The run whose device has the weights, or None.
+        self._current_run: Run | None = None
         self.other_state: dict[str, Array] = {}
         self.compiles: list[str] = []
         self._steps: int | None = None
@@ -349,7 +350,7 @@ class Compiled(Network):
         text = counted(steps, "batch", "batches")
         if remainder:
             text += f" and {counted(remainder, 'sample')} more"
-        # Without its incomplete last batch, the data may still not fill complete runs.
+        # Even without its incomplete last batch, the data may not fill complete runs.
         drop = ""
         if remainder and batches and not batches % per_run:
             drop = ", or drop the incomplete last batch: "

@@ -26,7 +26,8 @@ class LossOptions(TypedDict, total=False):
     reduction: str
 
 
-EPSILON = 1e-7  # The value of keras.backend.epsilon(), which `Loss.clipped` uses.
+# The value of keras.backend.epsilon(). `Loss.clipped` uses it.
+EPSILON = 1e-7
 
 
 class Loss(Recorded):
@@ -122,9 +123,11 @@ class SparseCategoricalCrossentropy(Loss):
 
     def _logits(self, g: Ir, out: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # use the logarithms of the probabilities as scores, like Keras
+        # Like Keras, use the logarithms of the probabilities as scores.
+        if scores is None:
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
-        rank = len(scores.shape)  # move the classes to dimension 1, as `cross_entropy` takes them
+        # Move the classes to dimension 1, because `cross_entropy` expects them there.
+        rank = len(scores.shape)
         return (
             scores
             if rank == 2

@@ -17,7 +17,8 @@ from ipu_teach.frontends.keras.losses import FunctionLoss, Loss, loss_of, weight
 from ipu_teach.frontends.keras.metrics import check_metric, metric_of
 from ipu_teach.types import FLOAT, Array
 
-WEIGHT_OF = "weight of "  # before the name of a metric: the sum of the weights of its samples
+# With this prefix, the name of a metric becomes the name of the sum of its sample weights.
+WEIGHT_OF = "weight of "
 
 
 class Shapes(NamedTuple):

@@ -95,7 +95,7 @@ class Adam(Optimizer):
             eps_hat=True,
             **({"weight_decay": weight_decay} if weight_decay else {}),
         )
-        # In Keras, the weight decay does not go through the moving averages.
+        # In Keras, the moving averages do not contain the weight decay.
         self.kind = "adamw" if weight_decay else "adam"
 
 

@@ -12,8 +12,8 @@ from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.frontends.ir.values import misuse
 
 Self = TypeVar("Self", bound="Recorded")
-# Arguments of Keras that the device does not implement, each with the values that change nothing,
-# the defaults of Keras among them, and the advice for any other value.
+# For each argument of Keras that the device does not implement: the values that change nothing,
+# such as Keras's default, and the advice for any other value.
 LEAVE_OUT = "leave {name} out."
 _PENALTY = "leave {name} out: the device adds no penalty to the loss."
 _BOUND = "leave {name} out: the device does not bound weights."
@@ -143,7 +143,8 @@ def _bound(
     signature = _signature(cls.__init__)  # type: ignore[misc]
     try:
         bound = signature.bind(None, *args, **kwargs)
-    except TypeError:  # The constructor raises the error.
+    # Leave the error to the constructor, which is called with the same arguments.
+    except TypeError:
         return {}
     named: dict[str, Argument] = {}
     for name, value in [*bound.arguments.items()][1:]:

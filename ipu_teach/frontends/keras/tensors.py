@@ -29,7 +29,8 @@ DTYPE_NAMES: dict[type[DType], str] = {
 class Operators:
     """The operators of tensors and weights: arithmetic, comparisons and slices."""
 
-    __array_ufunc__ = None  # numpy leaves its operators to these methods
+    # With None, numpy leaves its operators to the methods of this class.
+    __array_ufunc__ = None
 
     def in_graph(self, graph: Ir | None) -> Value:
         """Return the value in the graph that is being built."""

@@ -177,10 +177,10 @@ class Ranks(ABC, Generic[V]):
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> V:
-        """Return new tensors: part i on rank j is part j of the tensor of rank i.
+        """Return new tensors, with one part from each rank.
 
-        Each tensor is divided into as many equal parts as the group has ranks, and i and j are
-        positions in the group.
+        Each tensor is divided into as many equal parts as the group has ranks. Rank j gets part j
+        of the tensor of every rank, in the order of the ranks.
 
         :raises PoplibsError: if the elements cannot be divided into equal parts, or if the caller
             gave more than one tensor per rank.

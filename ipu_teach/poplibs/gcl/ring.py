@@ -109,7 +109,8 @@ def scatter(
     """
     num_places = len(rings[0])
     parts_per_chunk = 2 if method == PAIR else 1
-    # The keys are (number of a part of a chunk, the chunk's home, the member that has the sum).
+    # The keys are (index of a part of a chunk, the member that finally gets the chunk, the member
+    # that has the partial sum).
     partial_sums: dict[tuple[int, int, int], Tensor] = {}
 
     def local(part_number: int, home: int, place: int) -> Tensor:

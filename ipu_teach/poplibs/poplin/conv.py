@@ -235,7 +235,8 @@ def create_input(
     :raises PoplibsError: if no plan fits on a tile.
     :raises InvalidOptionError: if an option is invalid.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # This checks the options even if no plan uses them.
+    # This call checks the options even if no plan uses them.
+    wish_of(options, None, MEMORY_PROPORTION)
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)
@@ -701,6 +702,7 @@ def get_wu_flops(params: ConvParams) -> int:
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
     """Return the cycles of the forward pass if all matrix-multiply units were busy all the time.
 
-    The sums are FLOAT. Cycles of the exchange are not included.
+    The units multiply in the dtype of `params` and add in FLOAT. Cycles of the exchange are not
+    included.
     """
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

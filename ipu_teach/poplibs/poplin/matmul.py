@@ -237,7 +237,8 @@ def _mat_mul(
             (full_product.groups, full_product.m, full_product.n),
             f"{name}/out",
         )
-        if out.num_elements:  # The size k is 0, so every element is an empty sum, which is 0.
+        # The size k is 0, so every element is an empty sum: 0.
+        if out.num_elements:
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)

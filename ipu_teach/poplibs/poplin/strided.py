@@ -26,7 +26,7 @@ from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, Array
 
-# The indices (index of the block of the inner dimension, index of the block of the columns)
+# (index of the block of the inner dimension, index of the block of the columns)
 Steps = tuple[int, int]
 # The arrays (rotations, tiles, sizes) that `Strided._gathered` returns.
 Gathered = tuple[Array, Array, Array]

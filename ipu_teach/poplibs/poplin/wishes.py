@@ -11,7 +11,7 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
-# the default share of a tile's memory for temporary data, as in PopLibs
+# The default fraction of a tile's memory for temporary data, as in PopLibs.
 MEMORY_PROPORTION = 0.6
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 OPTIONS = (

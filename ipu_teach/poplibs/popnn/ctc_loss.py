@@ -69,7 +69,8 @@ PLAN_OPTIONS = (
     Option("partialsType", FLOAT, FLOAT),
 )
 OPTIONS = (Option("includeSoftmaxGradient", bool, True),)
-NEVER = np.float32(-np.inf)  # the logarithm of the probability 0
+# The logarithm of the probability 0.
+NEVER = np.float32(-np.inf)
 
 
 @advised("give a plan of ctc_loss.plan(…).")
@@ -134,7 +135,8 @@ class CTCAlpha(Vertex):
     def compute(self) -> None:
         position = np.arange(len(self.out)) + self.first
         first_label = self.first // 2
-        # A label before the first one is a copy of the first one, but position 1 is a start anyway.
+        # The label before the first label is a copy of the first label, so no path skips to the
+        # first label. Position 1 needs no skip, because a path may start there.
         classes = _classes(position, self.labels[1:], first_label, self.blank)
         label_before = _classes(position, self.labels, first_label, self.blank)
         may_skip = (position % 2 == 1) & (classes != label_before)

@@ -50,8 +50,8 @@ def group_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `group_normalise`, and `dy` is the gradient of its first
-    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
-    takes fewer cycles and may overflow.
+    result. If `whitened` and `dy` are HALF, `partials_type` is the dtype of their products. With
+    HALF, the products take fewer cycles than with FLOAT, but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -92,9 +92,10 @@ class BasicGruCellUnit(Enum):
 
 RESET, UPDATE, CANDIDATE = BasicGruCellUnit
 GATES = (RESET, UPDATE)
-# The members of a cell [members, batch, units] after the optional ones at its beginning.
+# The indices of the members of a cell [members, batch, units], counted from the end of its optional
+# members.
 _RESET, _UPDATE, _CANDIDATE, _STATE = range(4)
-# The member of the gradients after those of the three units: that of the product h Uc.
+# The index of the gradient of the product h Uc. It follows the gradients of the three units.
 _RECURRENT = 3
 
 
@@ -327,8 +328,8 @@ def gru_fwd(
     """
     layer = layer_of(OPTIONS, graph, params, options, cache, debug_context)
     _check(layer, state_init, weights, x)
-    # With reset_after, the products of the state come first: those of the gates, which only the
-    # current step needs, and that of the candidate.
+    # With reset_after, a cell begins with the products of the state: first those of the gates, and
+    # then that of the candidate. Only the current step needs those of the gates.
     whole_cell = layer.variable(
         (_STATE + 1 + NUM_UNITS * params.reset_after,), params.output_size, "cell"
     )
@@ -706,7 +707,8 @@ def _weight_gradients(
     loop = LayerLoop(layer, prog, "weight update", backward=True)
     gradient = loop.at(unit_grads, "slice intermediates")
     x_now, state = loop.at(x_copy, "slice input"), loop.at(before, "slice state")
-    parts: list[tuple[Tensor, Tensor, Tensor]]  # a kernel, the operand, and gradients of units
+    # (a kernel, its operand, the gradients of units)
+    parts: list[tuple[Tensor, Tensor, Tensor]]
     if params.reset_after:
         kernels = [
             flat_units(in_order(kernel, params.places))

@@ -81,8 +81,8 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # The constant is from Hendrycks and Gimpel, arXiv:1606.08415.
 _FLAT = np.float32(1e6)  # If the square of x is at least this, tanh(x) rounds to 1 or -1.
-# The coefficients of formula 7.1.26 of Abramowitz and Stegun, which computes the error function
-# with an error of at most 1.5e-7.
+# The coefficients of Abramowitz and Stegun's formula 7.1.26 for the error function. Its error is at
+# most 1.5e-7.
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 )
@@ -101,7 +101,7 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_slope(x: Array, gradient: Array) -> Array:
     hyperbolic = _tanh_of_gelu(x)
-    # The limit avoids infinity * 0, which is NaN.
+    # Without the limit, infinity * 0 would give NaN.
     limited_square = np.minimum(x * x, _FLAT)
     steepness = (1 - hyperbolic * hyperbolic) * _ROOT * (1 + 3 * _CUBIC * limited_square)
     result: Array = gradient * (0.5 * (1 + hyperbolic) + 0.5 * x * steepness)
@@ -152,7 +152,7 @@ def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
 
 
 def _relu_slope(out: Array, gradient: Array) -> Array:
-    # If out is NaN, the comparison is false, and the gradient is returned.
+    # If out is NaN, out <= 0 is false, and the result is the gradient.
     return np.where(out <= 0, 0, gradient)
 
 

@@ -99,9 +99,10 @@ class BasicLstmCellUnit(Enum):
 
 
 FORGET, INPUT, CANDIDATE, OUTPUT = BasicLstmCellUnit
-# The members of a cell [members, batch, units], in an order in which the operands of most vertices
-# are contiguous on a tile. The intermediates contain those before `_STATE` of each step; they
-# contain `_STATE`, the output of the step, only if the layer's output is that of the last step.
+# The indices of the members of a cell [members, batch, units]. In this order, the operands of most
+# vertices are contiguous on a tile. The intermediates contain the members of each step before
+# `_STATE`. They also contain `_STATE`, the output of the step, if the layer's output is only that
+# of the last step.
 _CELL, _CANDIDATE, _FORGET, _INPUT, _OUTPUT, _ACTIVATED, _STATE = range(7)
 # The order of the units in a cell, and in the gradients of the backward pass.
 _CELL_UNITS = (CANDIDATE, FORGET, INPUT, OUTPUT)

@@ -271,7 +271,8 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             num_rows = 1
             if column or share_end - element < row_length:
                 column_end = min(row_length, column + share_end - element)
-            else:  # The worker has this row completely. All its further complete rows count, too.
+            # The worker has this row completely. Its other complete rows are counted, too.
+            else:
                 column_end = row_length
                 num_rows = (share_end - element) // row_length
             work_per_place = row_work[:, column:column_end].sum(1)

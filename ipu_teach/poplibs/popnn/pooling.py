@@ -504,8 +504,8 @@ class _Call:
         if gathered:
             places_inside = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        # Equal blocks cost the same number of cycles, which is computed once. The key contains a
-        # block's sizes and which elements of its windows are inside the field.
+        # Equal blocks cost the same number of cycles, so the cycles are computed once. The key
+        # contains a block's sizes and which elements of its windows are inside the field.
         estimates: dict[tuple[int | bytes, ...], int] = {}
         for block_number, (tile, ranges) in enumerate(self.blocks):
             block_begin, block_end = self.ends[block_number : block_number + 2].tolist()
@@ -649,7 +649,8 @@ def _shared_gradients(
     first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    # A share of a gradient stays FLOAT. Only the sum of all shares is rounded to the dtype of dy.
+    # If a gradient is the sum of several partial gradients, these stay FLOAT. Only their sum is
+    # rounded to the dtype of dy.
     dtype = dy.dtype if is_first_only else FLOAT
     num_places = prod(params.kernel)
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")

@@ -127,7 +127,8 @@ class LayerParams:
         for name in ("activation", "recurrent_activation"):
             kind = kind_of(getattr(self, name))
             if kind.name not in ACTIVATIONS:
-                # The gradient is computed from the outputs, which the forward pass stores.
+                # Only the gradients of ACTIVATIONS can be computed from the outputs that the
+                # forward pass stores.
                 raise as_given(kind.name, name, f"use {' or '.join(ACTIVATIONS)}.")
             self._set(name, kind)
         for name in flags:

@@ -37,7 +37,8 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 __all__ = ["softmax_cross_entropy"]
 
-Work = list[tuple[int, Edges]]  # the tile and the edges of each vertex
+# For each vertex: (its tile, its edges).
+Work = list[tuple[int, Edges]]
 STATISTICS = "maximum", "total", "picked"  # the numbers that `SoftmaxPart` computes for a part
 
 

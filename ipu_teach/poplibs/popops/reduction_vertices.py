@@ -49,7 +49,7 @@ _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
 _STRIDED = ("ADD", "MAX", "MIN", "LOG_ADD")
 _FEW = ("ADD", "SQUARE_ADD", "MAX", "MIN")
 WORKERS = 6  # The number of workers of a tile.
-# Workers divide the rows if there are at most FEW columns, and LONG rows or more for each column.
+# Workers divide the rows if there are at most FEW columns, and at least LONG rows for each column.
 FEW = 8
 LONG = 32
 
@@ -99,7 +99,8 @@ def reduced(
     result: Array
     if across:
         result = ufunc.accumulate(x, axis=1)[:, -1]
-    elif x.shape[1] == 1 and len(x):  # np.add.reduce would not add first to last in this case.
+    # For a single column, np.add.reduce would not add the rows from first to last.
+    elif x.shape[1] == 1 and len(x):
         result = ufunc.accumulate(x, axis=0)[-1]
     else:
         result = ufunc.reduce(x, axis=0)

@@ -187,7 +187,8 @@ def update_rows(
     true, the rows are not mapped as the plan assumes. They are then copied to other tiles for the
     last step, and copied back.
     """
-    # Unless updates are added, their order matters, and one vertex must apply all updates of a row.
+    # If the operation is not ADD, the order of the updates matters, so one vertex must apply all
+    # updates of a row.
     if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
     is_summed_first = plan is not None and plan.lookup_parts > 1
@@ -221,9 +222,8 @@ def update_rows(
     if is_summed_first:
         matrix = parts.reshape((num_parts, rows.num_elements))
         result = flat_rows = rows.flatten()
-        if (
-            is_unplanned
-        ):  # The rows are moved to the tiles of the sums, and back after the addition.
+        # The rows are moved to the tiles of the sums, and back after the addition.
+        if is_unplanned:
             result = laying.linear(graph, rows.dtype, flat_rows.shape, f"{name}/rows")
             prog.add(Copy(flat_rows, result))
         step_name = f"{name}/multiUpdateAdd/Reduce"

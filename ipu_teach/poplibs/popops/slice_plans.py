@@ -43,8 +43,8 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # PopLibs' estimate is for the worst case, in which one worker updates all rows. It does not
-    # depend on the distribution and the order of the row numbers.
+    # PopLibs' estimate is for the worst case: one worker updates all rows. So the distribution and
+    # the order of the row numbers make no difference.
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )

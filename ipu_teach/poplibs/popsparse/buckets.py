@@ -193,7 +193,7 @@ def cut_for(
     bucket_bytes = slots * (b * b * dtype.size + 2 * PLACES)
     x_bytes = columns_per_part * b * n_per_part * dtype.size
     num_sums = rows_per_part * b * n_per_part
-    # The cycles in which a tile copies a bucket from one place in its memory to another.
+    # The cycles in which a tile copies a bucket within its memory.
     local_copy_cycles = np.ceil(bucket_bytes / target.memcpy_bytes_per_cycle)
     cycles = np.ceil(x_bytes / bytes_per_cycle) + np.where(
         n_parts > 1, np.ceil(bucket_bytes / bytes_per_cycle), local_copy_cycles
@@ -249,7 +249,8 @@ def _partitions(
     row_parts, column_parts, n_parts = (
         grid.ravel() for grid in np.meshgrid(*part_counts, indexing="ij")
     )
-    # Rows, columns and parts are 16-bit numbers below EMPTY, which stands for an empty slot.
+    # Rows, columns and parts are 16-bit numbers below EMPTY. The number EMPTY stands for an empty
+    # slot.
     fits = (row_parts * column_parts * n_parts <= num_tiles) & (
         np.maximum(
             row_parts * column_parts, np.maximum(num_rows / row_parts, num_columns / column_parts)

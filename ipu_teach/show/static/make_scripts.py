@@ -23,7 +23,8 @@ SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # Every script co
 # A view with painted marks but without a script of its own uses the player and this file.
 PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
-ALSO = {  # This maps a file to the views that need it.
+# For each file: the views that need it.
+ALSO = {
     "stored.js": ALONE,
     PAINTED: ("balance.js", "machine.js", "memory.js"),
     "flows.js": ("bsp.js", "run.js"),
@@ -41,7 +42,7 @@ REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
 # This matches a template up to its end or to an inserted expression.
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # These characters separate words without a space.
-# A plus sign separates words, too, unless it is next to another one.
+# A plus sign also separates words, unless it is next to another plus sign.
 PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")
 
 

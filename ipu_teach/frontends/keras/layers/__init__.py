@@ -62,7 +62,7 @@ __all__ = [
     "Reshape", "SimpleRNN", "Softmax", "Subtract",
 ]  # fmt: skip
 
-# The layers of the kit by name, which a saved model may contain.
+# The kit's layers that a saved model may contain, by name.
 LAYERS: dict[str, type[Layer]] = {
     name: globals()[name] for name in __all__ if name not in ("Input", "Layer")
 }

@@ -32,7 +32,7 @@ Size = Annotated[int, Between(1, 2**24)]
 POLICIES = {"float32": FLOAT, "mixed_float16": HALF}
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
-# The dtypes of a model's inputs, and the device's dtypes.
+# For each dtype of a model's input: the dtype on the device.
 INPUT_DTYPES: dict[str, type[DType]] = {"float32": FLOAT, "int32": INT, "int64": INT, "uint8": INT}
 InputDtype = Annotated[str, Among(INPUT_DTYPES)]
 
@@ -157,7 +157,8 @@ class Layer(Recorded):
     - `stage`: the number of the IPU that the layer runs on.
     """
 
-    reads_indices = False  # whether the input contains indices, which stay integers
+    # Whether the input contains indices. Indices stay integers.
+    reads_indices = False
 
     def __init__(
         self,
@@ -178,11 +179,11 @@ class Layer(Recorded):
         self.stage = current_stage()
         self.line = caller()
         self.weights: dict[str, Array] = {}
-        self.fixed: tuple[str, ...] = ()  # weights that the optimiser does not change; always FLOAT
+        # The weights that the optimiser does not change. They are always FLOAT.
+        self.fixed: tuple[str, ...] = ()
         self.built = False
-        self._in_graph: dict[
-            str, Value
-        ] = {}  # the weights in the graph to which the layer is added
+        # The weights in the graph to which the layer is added.
+        self._in_graph: dict[str, Value] = {}
 
     @property
     def kind(self) -> str:
@@ -407,7 +408,8 @@ class Layer(Recorded):
         self._check_call(call_args, named)
         call = Call(self, call_args, {n: v for n, v in named.items() if v is not None})
         self.ensure_built([node.shape for node in nodes_in(call_args)])
-        shape_graph = Ir()  # a temporary graph, which only computes the shape of the result
+        # This temporary graph only computes the shape of the result.
+        shape_graph = Ir()
         values = {
             node: shape_graph.input((1, *node.shape), f"x{i}", self._input_dtype(node))
             for i, node in enumerate(dict.fromkeys(call.parents))
@@ -443,7 +445,8 @@ class Layer(Recorded):
         )
 
 
-_owners: list[Layer] = []  # The layers of one's own whose `call` runs, innermost last.
+# The user-defined layers whose `call` is running, innermost last.
+_owners: list[Layer] = []
 
 
 def _flat(structure: Argument) -> Iterator[Argument]:

@@ -79,7 +79,8 @@ INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
 }
 Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[[Shape], ArrayLike]
 
-_skips = [False]  # whether new weights are not sampled, because a file contains their values
+# Whether a file contains the values of new weights. They are then not sampled.
+_skips = [False]
 
 
 @contextmanager
