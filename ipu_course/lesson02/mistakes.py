@@ -6,6 +6,15 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, If, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
 
+def number_and_total(graph):
+    """Return two variables on tile 0; the second begins at 0."""
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
+    return number, total
+
+
 # %% 02.1: ignores the grain
 # clause: All elements of a grain must be on one tile
 # not yet: tiles have equal numbers of elements
@@ -123,10 +132,7 @@ def map_linearly(graph, tensor, grain):
 #   processes one number.
 # next: let the device run the program of one iteration `count` times.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.add(Copy(total, sums))
@@ -153,10 +159,7 @@ def running_sum(graph, numbers, sums, count):
 # why:  Repeat runs more iterations than there are numbers.
 # next: let the loop run once for each number.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.add(Copy(total, sums))
@@ -169,10 +172,7 @@ def running_sum(graph, numbers, sums, count):
 #   it.
 # next: send the total in every iteration.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     return Sequence(Repeat(count, one), Copy(total, sums))
@@ -183,10 +183,7 @@ def running_sum(graph, numbers, sums, count):
 # why:  the program sends nothing: it has no Copy into the stream `sums`.
 # next: end the body of the loop with Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     return Repeat(count, one)
@@ -194,18 +191,25 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: the number is sent
 # clause: it sends the sum of all numbers so far
-# why:  the results are the incoming numbers themselves: what the program sends does not include the
-#   earlier numbers.
-# next: add the number to the total first, and then send the total.
+# why:  the results are the incoming numbers themselves, without the earlier numbers.
+# next: change the total with popops.add_in_place, and send the total.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.append(Copy(number, sums))
     return Repeat(count, one)
+
+
+# %% 02.2: fetched once
+# why:  every iteration adds the same number, because the program fetches a number only once.
+# next: fetch a number in every iteration.
+def running_sum(graph, numbers, sums, count):
+    number, total = number_and_total(graph)
+    one = Sequence()
+    popops.add_in_place(graph, total, number, one)
+    one.append(Copy(total, sums))
+    return Sequence(Copy(numbers, number), Repeat(count, one))
 
 
 # %% 02.2: sent too early
@@ -213,10 +217,7 @@ def running_sum(graph, numbers, sums, count):
 #   the number.
 # next: put Copy(total, sums) after the addition.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     one.append(Copy(total, sums))
     popops.add_in_place(graph, total, number, one)
@@ -224,14 +225,10 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: added to the number
-# why:  the total stays 0, because the program adds the total to the number instead of the number to
-#   the total.
-# next: exchange the two tensors: add_in_place changes the first one.
+# why:  the total stays 0: no operation of the program changes it.
+# next: let popops.add_in_place change the total: it changes the first of its two tensors.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, number, total, one)
     one.append(Copy(total, sums))
@@ -242,10 +239,7 @@ def running_sum(graph, numbers, sums, count):
 # why:  the sums are right, but the last one is missing: the loop has one iteration too few.
 # next: let the loop run once for each number.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.append(Copy(total, sums))
@@ -256,10 +250,7 @@ def running_sum(graph, numbers, sums, count):
 # why:  the program subtracts the numbers instead of adding them.
 # next: use popops.add_in_place.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.sub_in_place(graph, total, number, one)
     one.append(Copy(total, sums))
@@ -270,10 +261,7 @@ def running_sum(graph, numbers, sums, count):
 # why:  every sum is twice as large as it should be, because the program adds each number twice.
 # next: append the addition to the body only once.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     popops.add_in_place(graph, total, number, one)
@@ -287,10 +275,7 @@ def running_sum(graph, numbers, sums, count):
 # next: write the program of one iteration, which also sends the total, and let the device repeat
 #   it.
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     program = Sequence()
     for _ in range(count):
         program.add(Copy(numbers, number))
@@ -302,10 +287,7 @@ def running_sum(graph, numbers, sums, count):
 # clause: must have the same size for any `count`
 # not yet: a Python loop appends every iteration
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.add(Copy(total, sums))
@@ -353,10 +335,7 @@ def running_sum(graph, numbers, sums, count):
 # %% 02.2: adds in Python
 # error in the answer: in tensor += Tensor
 def running_sum(graph, numbers, sums, count):
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
+    number, total = number_and_total(graph)
     one = Sequence(Copy(numbers, number))
     total += number
     one.append(Copy(total, sums))
@@ -575,6 +554,26 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(take, left, tick)
 
 
+# %% 02.4: adds left
+# why:  each iteration adds `left` to `ticks` instead of 1.
+# next: add 1 to `ticks`.
+def countdown(graph, left, ticks):
+    one = Sequence()
+    popops.add_in_place(graph, ticks, left, one)
+    popops.sub_in_place(graph, left, 1, one)
+    return RepeatWhileTrue(Sequence(), left, one)
+
+
+# %% 02.4: adds what is left after the subtraction
+# why:  each iteration adds `left` to `ticks` instead of 1.
+# next: add 1 to `ticks`.
+def countdown(graph, left, ticks):
+    one = Sequence()
+    popops.sub_in_place(graph, left, 1, one)
+    popops.add_in_place(graph, ticks, left, one)
+    return RepeatWhileTrue(Sequence(), left, one)
+
+
 # %% 02.4: counts twice
 # why:  each iteration adds 2 to `ticks` instead of 1.
 # next: append the addition of 1 to `ticks` only once.
@@ -682,8 +681,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: taken away before each look
-# why:  the program subtracts 1 from `left` before it looks at it. A countdown from 0 then sees -1,
-#   and never ends.
+# why:  the program subtracts 1 from `left` before it looks at `left`. A countdown from 0 then sees
+#   -1, and never ends.
 # next: move both operations to the argument that runs only after the look at `left`.
 def countdown(graph, left, ticks):
     condition = Sequence()
@@ -1033,8 +1032,8 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: takes away before it looks
-# why:  the program subtracts 1 from `left` before it looks at it. From 0 it then sees -1, and never
-#   ends.
+# why:  the program subtracts 1 from `left` before it looks at `left`. From 0, `left` is then -1,
+#   and the loop never ends.
 # next: move the subtraction to the argument that runs only after the look at `left`.
 def to_zero(graph, left):
     condition = Sequence()
