@@ -6,15 +6,6 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, If, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
 
-def number_and_total(graph):
-    """Return two variables on tile 0; the second begins at 0."""
-    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
-    for variable in (number, total):
-        graph.set_tile_mapping(variable, 0)
-    graph.set_initial_value(total, 0)
-    return number, total
-
-
 # %% 02.1: ignores the grain
 # clause: All elements of a grain must be on one tile
 # not yet: tiles have equal numbers of elements
@@ -132,7 +123,10 @@ def map_linearly(graph, tensor, grain):
 #   processes one number.
 # next: let the device run the program of one iteration `count` times.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.add(Copy(total, sums))
@@ -159,7 +153,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  Repeat runs more iterations than there are numbers.
 # next: let the loop run once for each number.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.add(Copy(total, sums))
@@ -172,7 +169,10 @@ def running_sum(graph, numbers, sums, count):
 #   it.
 # next: send the total in every iteration.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     return Sequence(Repeat(count, one), Copy(total, sums))
@@ -183,7 +183,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  the program sends nothing: it has no Copy into the stream `sums`.
 # next: end the body of the loop with Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     return Repeat(count, one)
@@ -194,7 +197,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  the results are the incoming numbers themselves, without the earlier numbers.
 # next: change the total with popops.add_in_place, and send the total.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.append(Copy(number, sums))
@@ -205,7 +211,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  every iteration adds the same number, because the program fetches a number only once.
 # next: fetch a number in every iteration.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence()
     popops.add_in_place(graph, total, number, one)
     one.append(Copy(total, sums))
@@ -217,7 +226,10 @@ def running_sum(graph, numbers, sums, count):
 #   the number.
 # next: put Copy(total, sums) after the addition.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     one.append(Copy(total, sums))
     popops.add_in_place(graph, total, number, one)
@@ -228,7 +240,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  the total stays 0: no operation of the program changes it.
 # next: let popops.add_in_place change the total: it changes the first of its two tensors.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, number, total, one)
     one.append(Copy(total, sums))
@@ -239,7 +254,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  the sums are right, but the last one is missing: the loop has one iteration too few.
 # next: let the loop run once for each number.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.append(Copy(total, sums))
@@ -250,7 +268,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  the program subtracts the numbers instead of adding them.
 # next: use popops.add_in_place.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.sub_in_place(graph, total, number, one)
     one.append(Copy(total, sums))
@@ -261,7 +282,10 @@ def running_sum(graph, numbers, sums, count):
 # why:  every sum is twice as large as it should be, because the program adds each number twice.
 # next: append the addition to the body only once.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     popops.add_in_place(graph, total, number, one)
@@ -275,7 +299,10 @@ def running_sum(graph, numbers, sums, count):
 # next: write the program of one iteration, which also sends the total, and let the device repeat
 #   it.
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     program = Sequence()
     for _ in range(count):
         program.add(Copy(numbers, number))
@@ -287,7 +314,10 @@ def running_sum(graph, numbers, sums, count):
 # clause: must have the same size for any `count`
 # not yet: a Python loop appends every iteration
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     popops.add_in_place(graph, total, number, one)
     one.add(Copy(total, sums))
@@ -335,7 +365,10 @@ def running_sum(graph, numbers, sums, count):
 # %% 02.2: adds in Python
 # error in the answer: in tensor += Tensor
 def running_sum(graph, numbers, sums, count):
-    number, total = number_and_total(graph)
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
     one = Sequence(Copy(numbers, number))
     total += number
     one.append(Copy(total, sums))
