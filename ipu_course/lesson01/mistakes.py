@@ -471,7 +471,7 @@ def waiting_share(work):
 
 # %% 01.3: no work at all
 # clause: If no tile has work, no tile waits: return 0.
-# error in the answer: ZeroDivisionError
+# not yet: if no tile has work, this divides by 0.
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work))
 
