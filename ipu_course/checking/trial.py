@@ -706,11 +706,12 @@ class Ran:
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
         """Return the results of the first `runs` runs as a list.
 
-        The list has the values of tensors and streams, then a list of whether each run was endless,
-        then the type of the error.
+        The list has the values of tensors, the numbers sent to each stream, a list of whether each
+        run was endless, and the type of the error.
         """
         values = (value for run in self.came[:runs] for value in run.values())
-        return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
+        sent = (numbers.ravel() for numbers in self.sent.values())
+        return [*values, *sent, self.endless[:runs], type(self.error)]
 
     @property
     def result(self) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from math import isqrt
@@ -10,7 +11,7 @@ from types import EllipsisType
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import answering
+from ipu_course.checking.calling import Broken, answering
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
@@ -72,8 +73,11 @@ def _spread(answer: Spread) -> Passed:
         if case == named:
             raise_first(wrong)
         description = f"{counted(count, 'element')} on {tiles} tiles"
-        with answering(description):
-            tensor, elements_per_tile = _laid_out(answer, count, tiles)
+        try:
+            with answering(description):
+                tensor, elements_per_tile = _laid_out(answer, count, tiles)
+        except Broken as broken:
+            raise _beyond(tiles, broken) from None
         evidence.append(tensor.graph.get_tile_mapping(tensor, require_complete=False))
         try:
             _even(description, tensor, elements_per_tile)
@@ -82,6 +86,21 @@ def _spread(answer: Spread) -> Passed:
     raise_first(wrong)
     description = f"{len(sizes)} arrays of several sizes, down to one element"
     return Passed(description, evidence=evidence[:named])
+
+
+def _beyond(tiles: int, broken: Broken) -> Exception:
+    """Return a `NotYet` for a tile after the last one; any other error unchanged."""
+    match = re.search(r"There is no tile (\d+)", str(broken.error))
+    if match is None:
+        return broken
+    return NotYet(
+        broken.tried,
+        f"InvalidTileMappingError: there is no tile {match[1]}",
+        expected=f"tiles from 0 to {tiles - 1}",
+        why=f"the last of {tiles} tiles is tile {tiles - 1}, and this answer goes on to "
+        f"{match[1]}.",
+        next_step="start again at tile 0 after the last tile, as in the warm-up.",
+    )
 
 
 def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]]:

@@ -157,8 +157,8 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: divided first, as floats
-# why:  the division comes first here, and its quotient is a float. Rounding it loses a byte where
-#   the bytes come out even.
+# why:  the division comes first here, and its quotient is a float. Rounding this quotient loses a
+#   byte if the division has no remainder.
 # next: multiply by 1,000,000 first, and divide the product with //.
 def chip_figures(tiles, workers, megabytes):
     return tiles * workers, int(megabytes / tiles * 1_000_000)
@@ -181,14 +181,14 @@ def spread(graph, tensor):
 
 
 # %% 00.3: one tile too far
-# error in the answer: graph.set_tile_mapping(tensor[i], i % (graph.target.num_tiles + 1))
+# not yet: the last of 13 tiles is tile 12, and this answer goes on to 13.
 def spread(graph, tensor):
     for i in range(tensor.num_elements):
         graph.set_tile_mapping(tensor[i], i % (graph.target.num_tiles + 1))
 
 
 # %% 00.3: thirteen tiles in any case
-# error in the answer: use a tile from 0 to 3
+# not yet: the last of 4 tiles is tile 3, and this answer goes on to 4.
 def spread(graph, tensor):
     for i in range(tensor.num_elements):
         graph.set_tile_mapping(tensor[i], i % 13)

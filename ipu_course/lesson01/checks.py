@@ -20,7 +20,15 @@ from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later,
 from ipu_course.checking.mistakes import Reason, first, same, suspects
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
-from ipu_course.checking.quoting import call_text, difference, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import (
+    call_text,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    returned,
+    said_by,
+)
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotYet, Passed
@@ -136,7 +144,7 @@ BYTES: tuple[FormulaPart, ...] = (
     (
         lambda i, o: max(i) + max(o),
         "this adds the most bytes received and the most bytes sent. Both happen at the same time.",
-        "take the largest number of both lists.",
+        "take the largest number in bytes_in and bytes_out together.",
     ),
     (
         lambda i, o: sum(max(a, b) for a, b in zip(i, o, strict=True)),
@@ -146,24 +154,24 @@ BYTES: tuple[FormulaPart, ...] = (
     (
         lambda i, o: max(i),
         "this uses only bytes_in. Sending takes time, too.",
-        "take the largest number of both lists.",
+        "take the largest number in bytes_in and bytes_out together.",
     ),
     (
         lambda i, o: max(o),
         "this uses only bytes_out. Receiving takes time, too.",
-        "take the largest number of both lists.",
+        "take the largest number in bytes_in and bytes_out together.",
     ),
     (
         lambda i, o: sum(i),
-        "this adds the bytes that all tiles receive, and leaves out those that they send. All "
-        "of it happens at the same time.",
-        "take the largest number of both lists.",
+        "this adds the bytes that all tiles receive, and leaves out the bytes that "
+        "they send. All transfers happen at the same time.",
+        "take the largest number in bytes_in and bytes_out together.",
     ),
     (
         lambda i, o: sum(o),
-        "this adds the bytes that all tiles send, and leaves out those that they receive. All "
-        "of it happens at the same time.",
-        "take the largest number of both lists.",
+        "this adds the bytes that all tiles send, and leaves out the bytes that they "
+        "receive. All transfers happen at the same time.",
+        "take the largest number in bytes_in and bytes_out together.",
     ),
     (
         lambda i, o: 0,
@@ -325,8 +333,8 @@ def _balance(answer: Places) -> Passed:
     fullest = f"the fullest tile works for {number(worst.yours)} cycles"
     if all(_fits_when_sorted(*case, placed) for case, placed in zip(cases, results, strict=True)):
         why = (
-            "the tiles would be good for the sorted jobs: the list is in their order, and not in "
-            "the order of jobs."
+            "these tiles suit the sorted jobs: the list is in the order of the sorted "
+            "jobs, not in that of `jobs`."
         )
         raise NotYet(
             description,
@@ -465,14 +473,18 @@ def _share(answer: Callable[..., float]) -> Passed:
     some_work = {name: case for name, case in cases.items() if any(case[0])}
     # Explain other faults before a division by 0.
     compare(answer, _waiting, some_work, suspects("01.3"), tolerance=SHARE.tolerance)
-    return compare(
-        answer,
-        _waiting,
-        cases,
-        suspects("01.3"),
-        tolerance=SHARE.tolerance,
-        more=[(list(work),) for tiles in (1, 2, 3) for work in product(range(5), repeat=tiles)],
-    )
+    more = [(list(work),) for tiles in (1, 2, 3) for work in product(range(5), repeat=tiles)]
+    try:
+        known = suspects("01.3")
+        return compare(answer, _waiting, cases, known, tolerance=SHARE.tolerance, more=more)
+    except Broken as broken:
+        if not isinstance(broken.error, ZeroDivisionError):
+            raise
+        why = "if no tile has work, this divides by 0."
+        advice = "treat this case before the division; the docstring says what to return."
+        raise NotYet(
+            broken.tried, said_by(broken.error), expected="0", why=why, next_step=advice
+        ) from None
 
 
 # --- 01.4 -----------------------------------------------------------------------------------------
@@ -686,10 +698,13 @@ def _explained(description: str, broken: Broken) -> Exception:
 THIRDS = 5  # The number of vertices in the compute set "thirds".
 INNOCENT = {
     "shift": (
-        "some of its vertices read the same element, but that is no race: every element is written "
+        "some vertices of shift read the same element, but that is no race: every "
+        "element is written "
         "only once."
     ),
-    "mirror": ("its vertices write in reverse order, but each element is written only once."),
+    "mirror": (
+        "the vertices of mirror write in reverse order, but each element is written only once."
+    ),
 }
 
 
@@ -762,7 +777,7 @@ def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
     if why:
         return why, advice
     if lower == second:
-        return "this is one vertex. A race is between two.", "give the numbers of two vertices."
+        return "this is one vertex. A race needs two vertices.", "give the numbers of two vertices."
     if not 0 <= pair[0] <= pair[1] < THIRDS:
         return (
             f"thirds has only the vertices 0 to {THIRDS - 1}.",

@@ -471,7 +471,7 @@ def waiting_share(work):
 
 # %% 01.3: no work at all
 # clause: If no tile has work, no tile waits: return 0.
-# error in the answer: ZeroDivisionError
+# not yet: if no tile has work, this divides by 0.
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work))
 
@@ -549,7 +549,7 @@ def waiting_share(work):
 
 # %% 01.4: dodges the dependency
 # why:  this tensor is computed from `readings`. It must be computed from `doubled`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -560,7 +560,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: neighbours of flipped
 # why:  this tensor is computed from `flipped`. It must be computed from `doubled`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -572,7 +572,7 @@ def two(graph, readings, doubled, pairs, flipped):
 # %% 01.4: the left neighbour
 # clause: with the same values as three()
 # why:  each element of `doubled` is added to its left neighbour. It must be added to its right one.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -583,7 +583,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: the right one from readings
 # why:  `left` is from `doubled`, but `right` is from `readings`. Both must be from `doubled`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -594,7 +594,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: the left one from readings
 # why:  `right` is from `doubled`, but `left` is from `readings`. Both must be from `doubled`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -605,7 +605,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: to itself
 # why:  each element of `doubled` is added to itself. It must be added to its right neighbour.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -616,7 +616,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: both from the neighbour
 # why:  `left` and `right` are both the right neighbour. `left` must be the element itself.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -627,7 +627,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: doubled once more
 # why:  this tensor equals `doubled`: nothing is added to it.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -638,7 +638,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: copies
 # why:  this tensor is a copy of `readings`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     from ipu_teach.program import Copy
 
@@ -649,7 +649,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: flipped with the wrong codelet
 # why:  this tensor is twice `readings`. It must be `readings` with the other sign.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Double, doubled, x=readings)
@@ -660,7 +660,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: doubled with the wrong codelet
 # why:  this tensor equals `readings` with the other sign. It must be twice `readings`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     place(graph, first, Flip, doubled, x=readings)
@@ -671,7 +671,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: flips the doubled
 # why:  this tensor is computed from `doubled`. It must be computed from `readings`.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
     place(graph, one, Double, doubled, x=readings)
@@ -682,7 +682,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 # %% 01.4: doubled twice
 # why:  this tensor is four times `readings`, because it is doubled twice.
-# next: compare what it reads with the three supersteps.
+# next: compare its place(…) call with that in three().
 def two(graph, readings, doubled, pairs, flipped):
     first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
     half = graph.clone(doubled)

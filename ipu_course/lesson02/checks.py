@@ -189,8 +189,8 @@ def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
         why = (
-            "the elements are not in order: in a linear mapping each tile has one interval, and "
-            "the next tile continues where it ends."
+            "the elements are not in order: in a linear mapping each tile has one "
+            "interval, and the next tile continues where this interval ends."
         )
         place = next(
             tile
@@ -336,7 +336,7 @@ def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
         advice = "write 0 into the total before the loop: graph.set_initial_value(total, 0)."
     elif not why:
         why = rounding_or_logic(again)
-        follow = 'add PrintTensor("total", total) at the end of the body, and run it for 3, 1, 4.'
+        follow = "print the tensor that you send, with PrintTensor directly before its Copy."
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(
         description, difference(actual, right), expected=quoted(right), why=why, next_step=advice
@@ -483,7 +483,8 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     if not why and (tiles_of_b == tiles_of_b[0, 0]).all():
         return (
             actual,
-            "all of `b` is on one tile, so the elements of `a` on other tiles are sent to it.",
+            "all of `b` is on one tile, so the elements of `a` on other tiles are sent to "
+            "this tile.",
             "map each column of `b` to the tile of its row of `a`.",
         )
     why = why or f"b[{j}, {i}] receives a[{i}, {j}], but the two are on different tiles."
@@ -609,7 +610,10 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
     why, advice = run.trial.reason(
-        run, "02.4", advice=f"trace a countdown from {start} by hand.", nearest=True
+        run,
+        "02.4",
+        advice="print `left` and `ticks` in each iteration, with PrintTensor.",
+        nearest=True,
     )
     if run.steps["Repeat"] and len(wrong) > 1 and len({done for _, done, _ in wrong}) == 1:
         why = (
@@ -737,7 +741,7 @@ def _fired(
                 "variable 'source'" not in broken.error.tried
                 and "of 'source'" not in broken.error.tried
             ):
-                why = "only source may have a fault, but another variable has one, too."
+                why = "only source may have a fault, but another variable has a fault, too."
                 advice = "always map target: graph.set_tile_mapping(target, 0)."
                 if broken.error.tried.startswith("Copy to 'source' reads"):
                     why = (

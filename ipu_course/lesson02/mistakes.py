@@ -194,9 +194,8 @@ def running_sum(graph, numbers, sums, count):
 
 # %% 02.2: the number is sent
 # clause: it sends the sum of all numbers so far
-# why:  the results are the incoming numbers themselves: what the program sends does not include the
-#   earlier numbers.
-# next: add the number to the total first, and then send the total.
+# why:  the results are the incoming numbers themselves, without the earlier numbers.
+# next: change the total with popops.add_in_place, and send the total.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -206,6 +205,20 @@ def running_sum(graph, numbers, sums, count):
     popops.add_in_place(graph, total, number, one)
     one.append(Copy(number, sums))
     return Repeat(count, one)
+
+
+# %% 02.2: fetched once
+# why:  every iteration adds the same number, because the program fetches a number only once.
+# next: fetch a number in every iteration.
+def running_sum(graph, numbers, sums, count):
+    number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
+    for variable in (number, total):
+        graph.set_tile_mapping(variable, 0)
+    graph.set_initial_value(total, 0)
+    one = Sequence()
+    popops.add_in_place(graph, total, number, one)
+    one.append(Copy(total, sums))
+    return Sequence(Copy(numbers, number), Repeat(count, one))
 
 
 # %% 02.2: sent too early
@@ -224,9 +237,8 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: added to the number
-# why:  the total stays 0, because the program adds the total to the number instead of the number to
-#   the total.
-# next: exchange the two tensors: add_in_place changes the first one.
+# why:  the total stays 0: no operation of the program changes it.
+# next: let popops.add_in_place change the total: it changes the first of its two tensors.
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
     for variable in (number, total):
@@ -575,6 +587,26 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(take, left, tick)
 
 
+# %% 02.4: adds left
+# why:  each iteration adds `left` to `ticks` instead of 1.
+# next: add 1 to `ticks`.
+def countdown(graph, left, ticks):
+    one = Sequence()
+    popops.add_in_place(graph, ticks, left, one)
+    popops.sub_in_place(graph, left, 1, one)
+    return RepeatWhileTrue(Sequence(), left, one)
+
+
+# %% 02.4: adds what is left after the subtraction
+# why:  each iteration adds `left` to `ticks` instead of 1.
+# next: add 1 to `ticks`.
+def countdown(graph, left, ticks):
+    one = Sequence()
+    popops.sub_in_place(graph, left, 1, one)
+    popops.add_in_place(graph, ticks, left, one)
+    return RepeatWhileTrue(Sequence(), left, one)
+
+
 # %% 02.4: counts twice
 # why:  each iteration adds 2 to `ticks` instead of 1.
 # next: append the addition of 1 to `ticks` only once.
@@ -682,8 +714,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: taken away before each look
-# why:  the program subtracts 1 from `left` before it looks at it. A countdown from 0 then sees -1,
-#   and never ends.
+# why:  the program subtracts 1 from `left` before it looks at `left`. A countdown from 0 then sees
+#   -1, and never ends.
 # next: move both operations to the argument that runs only after the look at `left`.
 def countdown(graph, left, ticks):
     condition = Sequence()
@@ -1033,8 +1065,8 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: takes away before it looks
-# why:  the program subtracts 1 from `left` before it looks at it. From 0 it then sees -1, and never
-#   ends.
+# why:  the program subtracts 1 from `left` before it looks at `left`. From 0, `left` is then -1,
+#   and the loop never ends.
 # next: move the subtraction to the argument that runs only after the look at `left`.
 def to_zero(graph, left):
     condition = Sequence()

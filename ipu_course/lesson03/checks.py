@@ -286,7 +286,8 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 actual,
                 expected=f"at most {2 * share}",
                 why=why,
-                next_step="use a number that i, j and j, i share, and that rises along each row.",
+                next_step="use a number that is the same for (i, j) and (j, i), and rises along "
+                "each row.",
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
@@ -316,7 +317,10 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
         why = "each row (or column) is on one tile, and a[i, j] and a[j, i] are in different ones."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
-        why = "elements with the same j - i are on the same tile. But for a[j, i] it is i - j."
+        why = (
+            "elements with the same j - i are on the same tile. But for a[j, i] the "
+            "difference is i - j."
+        )
         advice = "compute the tile from a number that stays the same if you exchange i and j."
     return actual, why, advice
 

@@ -412,7 +412,10 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
     sets = report.compute_sets
     maximum = max(profile.num_vertices for profile in sets)
     if len(sets) >= WORKERS and maximum < WORKERS:
-        why = f"{len(sets)} compute sets follow each other, and in each five workers are idle."
+        why = (
+            f"{len(sets)} compute sets follow each other, and in each of them five workers "
+            "are idle."
+        )
         return why, "add independent vertices to the same compute set."
     if maximum < WORKERS:
         vertices = counted(maximum, "vertex", "vertices")
@@ -569,7 +572,7 @@ class Row(Protocol):
 
 
 def _right_loop(self: Row) -> None:
-    best = self.x[0]
+    best = np.float32(-np.inf)
     for i in range(len(self.x)):
         best = np.maximum(best, self.x[i])
         self.out[i] = best
@@ -581,17 +584,19 @@ def _right_backwards(self: Row) -> None:
 
 
 def _off_by_one(self: Row) -> None:
-    best = self.x[0]
+    best = np.float32(-np.inf)
     for i in range(len(self.x)):
+        if i == 0:
+            best = self.x[0]
         self.out[i] = best
         if self.x[i] > best:
             best = self.x[i]
 
 
 def _last_ignored(self: Row) -> None:
-    best = self.x[0]
+    best = np.float32(-np.inf)
     for i in range(len(self.x)):
-        if i < len(self.x) - 1 and self.x[i] > best:
+        if (i == 0 or i < len(self.x) - 1) and self.x[i] > best:
             best = self.x[i]
         self.out[i] = best
 
@@ -617,7 +622,7 @@ def _in_place(self: Row) -> None:
 
 
 def _whole_numbers(self: Row) -> None:
-    best = np.int32(self.x[0])
+    best = np.int32(-(2**31))
     for i in range(len(self.x)):
         best = np.maximum(best, np.int32(self.x[i]))
         self.out[i] = best
@@ -739,15 +744,18 @@ def _refuse_rejected(
             next_step="return True if everything is right, and False if something is not.",
         )
     if not any(right):
-        why = "it rejects every codelet, also the right ones."
+        why = "the test rejects every codelet, also the right ones."
         advice = "work out an expected row by hand: 3 1 4 gives 3 3 4."
         if alive:
-            why = f"it rejects the right codelets, and accepts {len(alive)} of six faulty ones."
+            why = (
+                f"the test rejects the right codelets, and accepts {len(alive)} of six faulty ones."
+            )
             advice = "return True if everything is right, and False if something is not."
         with suppress(Broken), in_float64():
             if _accepts(answer, _codelet(RIGHT[0])):
                 why = (
-                    "it rejects a right codelet, because it compares FLOAT results with float64 "
+                    "the test rejects a right codelet, because it compares FLOAT results with "
+                    "float64 "
                     "numbers."
                 )
                 advice = "convert the row to FLOAT first: np.asarray(row, np.float32)."
@@ -760,7 +768,8 @@ def _refuse_rejected(
         )
     if not all(right):
         why = (
-            "it rejects one of the two right codelets. They compute the same in two ways, and one "
+            "the test rejects one of the two right codelets. They compute the same in two "
+            "ways, and one "
             "of them declares x as InOut."
         )
         raise NotYet(
@@ -782,12 +791,13 @@ def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]
             description,
             "True for all six faulty ones",
             expected="False",
-            why="it rejects a codelet that is wrong everywhere, but accepts codelets in which only "
+            why="the test rejects a codelet that is wrong everywhere, but accepts codelets in "
+            "which only "
             "some elements are wrong.",
             next_step="return False as soon as one row is wrong.",
         )
     if len(alive) == len(MUTANTS):
-        why = "it accepts every codelet."
+        why = "the test accepts every codelet."
         raise NotYet(
             description,
             "True for all six faulty ones",
@@ -803,7 +813,7 @@ def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]
             description,
             actual,
             expected="none",
-            why=f"the first of them {fault}".replace("..", "."),
+            why=f"the first of these codelets {fault}".replace("..", "."),
             next_step=advice,
         )
 
@@ -924,7 +934,7 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
         ), "add `new` once."
     if near(right - new):
         return (
-            "each new largest number costs one cycle more, which is left out here.",
+            "each new largest number costs one cycle more, and this leaves the cycle out.",
             "add `new` once.",
         )
     if near(right - new + lengths):
@@ -944,11 +954,11 @@ def _misjudged_lengths(actual: Array, right: Array, lengths: Array, new: Array) 
             f"{number(missing[0])} cycles are missing, at any length: they belong to the work "
             "outside the loop, which is done once."
         )
-        return why, "add the lines outside the loop, and the start of the vertex."
+        return why, "add the cycles of the lines outside the loop, and of the start."
     if missing.max() < 0 and missing.max() - missing.min() <= 0.5:
         return (
             f"there are {number(-missing[0])} cycles too many, at any length.",
-            "subtract them: they do not grow with the length, so they are not in the loop.",
+            "subtract these cycles: they do not grow with the length, so they are not in the loop.",
         )
     if reason := _of_new_ones(actual, lengths, new):
         return reason

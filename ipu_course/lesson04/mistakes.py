@@ -1280,7 +1280,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: a name of its own
-# why:  nothing is stored in `out`: a name without self. is lost when compute() ends.
+# why:  nothing is stored in `out`: a name without `self.` is lost when compute() ends.
 # next: store each result in self.out[i].
 class Halves(Vertex):
     x: Input[Vector[FLOAT]]

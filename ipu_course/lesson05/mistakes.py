@@ -683,9 +683,8 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no vector
-# why:  part 1 is left out: each tile must receive its part of the vector.
-# next: add part 1: the length of a piece, times the number of parts of the vector that the fullest
-#   tile needs.
+# why:  part 1 is left out: each tile must receive its slices of the vector.
+# next: add part 1: the length of a slice, times the number of slices that the fullest tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -701,7 +700,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: the whole vector
 # why:  every tile receives the whole vector here, but it needs only the columns of its pieces.
-# next: multiply the length of a piece by the number of parts that the fullest tile needs.
+# next: multiply the length of a slice by the number of slices that the fullest tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -716,9 +715,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: a part for each piece
-# why:  each piece receives its own part of the vector, but pieces of the same columns share one
-#   part.
-# next: count a part once for all pieces of the tile that share it.
+# why:  each piece receives its own slice of the vector, but pieces of the same columns share one
+#   slice.
+# next: count a slice once for all pieces of the tile that share it.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -733,9 +732,9 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: one part for every tile
-# why:  every tile receives one part of the vector, but a tile with more than `rows` pieces needs
+# why:  every tile receives one slice of the vector, but a tile with more than `rows` pieces needs
 #   several.
-# next: multiply the length of a piece by the number of parts that the fullest tile needs.
+# next: multiply the length of a slice by the number of slices that the fullest tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -847,7 +846,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: no second superstep
-# why:  the second superstep is left out, which adds up the products of each row.
+# why:  the second superstep, which adds up the products of each row, is left out.
 # next: add part 3, the products that arrive, and part 4, the sums.
 def planned(rows, cols, pieces, tiles, dot, add):
 
@@ -1913,9 +1912,9 @@ four_parts = 2, 42, 54
 
 
 # %% 05.w1: a part for each piece
-# why:  this counts a part of the vector for each of pieces 0, 1 and 2, but they have the same two
+# why:  this counts a slice of the vector for each of pieces 0, 1 and 2, but they have the same two
 #   columns.
-# next: count that part once: 2 cycles.
+# next: count that slice once: 2 cycles.
 four_parts = 6, 42, 4, 54
 
 

@@ -53,7 +53,7 @@ class Indices(VariableWalk):
             not set(key.alts) <= INTS,
             node,
             "an index that is not a whole number",
-            "int(…) around it",
+            "an int as the index, such as i of `for i in range(len(row))`,",
         )
         if key.affine is not None and self._checked_ahead(*key.affine, axis_length, node):
             return key.only[1]

@@ -34,13 +34,13 @@ def a_neighbour_is_near(outputs: dict[str, str]) -> None:
 
 
 def another_chip_is_far(outputs: dict[str, str]) -> None:
-    """That takes almost 90 times as long as a message from a neighbour."""
+    """The copy takes almost 90 times as long as from a neighbour."""
     cycles = _cycles(outputs)
     assert 88 < cycles["other chip"] / cycles["neighbour"] < 90
 
 
 def the_host_is_farther(outputs: dict[str, str]) -> None:
-    """That takes 10 times as long again."""
+    """The copy takes 10 times as long again."""
     cycles = _cycles(outputs)
     assert round(cycles["host"] / cycles["other chip"], 1) == 10.1
 
@@ -86,7 +86,7 @@ def _copied(machine: str, distance: int) -> float:
 
 def bow_is_faster_on_the_chip(outputs: dict[str, str]) -> None:
     """Everything on the chip takes as many cycles as before, so it is faster, by 39 %. The links
-    and the host have the rates of before."""
+    and the host hardly change their rates."""
     clocks = [IPUModel(name).create_device().target.clock_frequency for name in ("ipu2", "bow")]
     assert round(100 * clocks[1] / clocks[0]) == 139
     assert _copied("ipu2", 0) == _copied("bow", 0) == _cycles(outputs)["own memory"]

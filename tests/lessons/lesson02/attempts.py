@@ -408,7 +408,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: one tick after the loop
-# not yet: next: trace a countdown from 5 by hand
+# not yet: next: print `left` and `ticks` in each iteration
 def countdown(graph, left, ticks):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)

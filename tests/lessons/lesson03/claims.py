@@ -50,7 +50,7 @@ def the_nearest_half(outputs: dict[str, str]) -> None:
 
 
 def nothing_is_sent(outputs: dict[str, str]) -> None:
-    """with the reference answer, they are about three times as many as before!"""
+    """with the reference answer, they are about three times as many as by rows."""
     by_rows, mapped = (
         whole_numbers(row) for row in re.findall(r".*bytes are sent.*", outputs["code-21"])
     )
@@ -64,8 +64,8 @@ def fused_takes_half(outputs: dict[str, str]) -> None:
 
 
 def two_ways_to_add_up(outputs: dict[str, str]) -> None:
-    """For 52 numbers, the library sends all of them and needs one compute set. That takes fewer cycles
-    than the two calls above, which took 896, although more bytes are sent"""
+    """For 52 numbers, the library sends all of them and needs one compute set. That sends more bytes
+    than the two calls above, but takes fewer cycles than their 896"""
     few, many = (whole_numbers(row) for row in outputs["code-32b"].strip().splitlines())
     two_calls = re.findall(r"2 supersteps on 13 tiles, (\d+) modelled cycles", outputs["code-32"])[
         0

@@ -783,7 +783,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.4: True and False swapped, with two rows
-# not yet: it rejects the right codelets, and accepts
+# not yet: the test rejects the right codelets, and accepts
 def accepts(codelet):
     for row in [3, 1, 4], [0.5, 1.25, 0.75]:
         if np.array_equal(run_one(codelet, row)["out"], np.maximum.accumulate(row)):
