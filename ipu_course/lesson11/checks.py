@@ -181,7 +181,7 @@ def _refuse_other_pairs(answer: Callable[..., object], case: tuple[float, float,
             f"a standard deviation of {shown(spread)}",
             expected=quoted(after(*case)),
             why=why,
-            next_step="use p = step / grid % 1 as the probability of rounding a step up.",
+            next_step="subtract the whole gaps: the probability is the rest.",
         )
 
 
@@ -380,17 +380,20 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
         for name, part, right in zip(PARTS, parts, _products(*layers), strict=True):
             actual, expected = _off(name, part, right)
             if actual:
+                why = ""
                 advice = (
                     "divide this product by np.sqrt(n), where n is the number of terms in its sums."
                 )
                 if "deviation" not in actual:
                     advice = "return h, y, dh, dw1 and dw2, in that order."
-                elif not np.allclose(part, _product_of(name, layers, parts)):
+                elif not np.allclose(part, bare := _product_of(name, layers, parts)):
+                    factor = float(np.std(bare) / (np.std(part) or 1))
+                    if np.allclose(bare, part * factor):
+                        why = f"this divides it by {factor:.4g}, the root of {factor**2:.4g}."
                     advice = (
-                        "print the standard deviations of both operands of this product, and the "
-                        "number of terms in its sums."
+                        "along which dimension does this product add? Count the terms of a sum."
                     )
-                raise refusing("11.4", scales_alike)(description, actual, expected, advice)
+                raise refusing("11.4", scales_alike)(description, actual, expected, advice, why)
     _refuse_factors_of_data(answer, shapes[0])
     spreads = [float(np.std(part)) for _, _, parts in answers for part in parts]
     low, high = min(spreads), max(spreads)

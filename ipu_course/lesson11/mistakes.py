@@ -102,7 +102,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: towards zero
-# clause: Each value goes to one of its two neighbours among the halves
+# clause: Each value becomes one of its two neighbours among the halves
 # why:  for negative values, this takes the neighbour nearer to 0 as the half below, so the two
 #   numbers are not the neighbours of the value.
 # next: use the half below the value for negative values, too: np.nextafter(half,
@@ -117,7 +117,8 @@ def stochastic(values, rng):
 
 # %% 11.1: the chances swapped
 # why:  the probabilities are swapped: a value near the half above is nearly always rounded down.
-# next: round up if the random number is less than (value - below) / (above - below).
+# next: compare the random number with the fraction of the way from `below` to `above` at which the
+#   value is.
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -127,7 +128,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: halves move
-# clause: a value that is already a half stays
+# clause: A value that is already a half stays
 # why:  a value that is already a half changes, but its probability of rounding up is 0.
 # next: let `below` be the half itself if the value is a half: np.where(half > values, …, half).
 def stochastic(values, rng):
@@ -152,9 +153,10 @@ def stochastic(values, rng):
 
 
 # %% 11.1: a fair coin
-# clause: so that it is right on average
+# clause: so that the result is right on average
 # why:  rounding up and down have the same probability, whatever the value is.
-# next: round up if the random number is less than (value - below) / (above - below).
+# next: compare the random number with the fraction of the way from `below` to `above` at which the
+#   value is.
 def stochastic(values, rng):
     half = np.float16(values)
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
@@ -262,7 +264,8 @@ def after(step, grid, times):
 
 # %% 11.2: the chances swapped
 # why:  the probabilities of rounding up and down are swapped.
-# next: use p = step / grid % 1 as the probability of rounding a step up.
+# next: draw one step on the ruler: the probability of rounding up is the fraction of the gap by
+#   which the step is beyond the mark below it.
 def after(step, grid, times):
     low = np.floor(step / grid)
     up = 1 - (step / grid - low) if step / grid > low else 0.0
@@ -280,7 +283,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: rounded once, at the end
-# clause: `times` steps of `step` are made
+# clause: make `times` steps of `step`
 # why:  this rounds the sum once, at the end, but the exercise rounds after each step.
 # next: compute the variance of one step, and add it up over all steps.
 def after(step, grid, times):
@@ -300,7 +303,8 @@ def after(step, grid, times):
 
 # %% 11.2: one mark taken away
 # why:  this probability is right only for a step between one mark and two marks.
-# next: use p = step / grid % 1 as the probability of rounding a step up.
+# next: draw one step on the ruler: the probability of rounding up is the fraction of the gap by
+#   which the step is beyond the mark below it.
 def after(step, grid, times):
     p = step / grid - 1
     return times * step, grid * abs(times * p * (1 - p)) ** 0.5
@@ -308,7 +312,8 @@ def after(step, grid, times):
 
 # %% 11.2: the chance without the grid
 # why:  the probability does not use the grid, as if there were a mark at every whole number.
-# next: use p = step / grid % 1 as the probability of rounding a step up.
+# next: draw one step on the ruler: the probability of rounding up is the fraction of the gap by
+#   which the step is beyond the mark below it.
 def after(step, grid, times):
     p = step % 1
     return times * step, grid * (times * p * (1 - p)) ** 0.5
@@ -325,7 +330,8 @@ def after(step, grid, times):
 
 # %% 11.2: the chance of the sum
 # why:  this is the probability for the whole sum, but each step is rounded separately.
-# next: use p = step / grid % 1 as the probability of rounding a step up.
+# next: draw one step on the ruler: the probability of rounding up is the fraction of the gap by
+#   which the step is beyond the mark below it.
 def after(step, grid, times):
     p = times * step / grid % 1
     return times * step, grid * (times * p * (1 - p)) ** 0.5
@@ -352,7 +358,8 @@ def after(step, grid, times):
 # %% 11.2: the root of a negative variance
 # why:  the variance is negative, so it has no root. step / grid may be larger than 1, or negative,
 #   and a probability is from 0 to 1.
-# next: use p = step / grid % 1 as the probability of rounding a step up.
+# next: draw one step on the ruler: the probability of rounding up is the fraction of the gap by
+#   which the step is beyond the mark below it.
 def after(step, grid, times):
     import math
 
@@ -453,7 +460,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: minus zero
-# clause: a value that becomes 0 has the code 0, whatever its sign
+# clause: A value that becomes 0 has the code 0, whatever its sign
 # why:  a negative value that becomes 0 gets the code 0x80, which is not a number here.
 # next: add 128 for a negative value only if the code is not 0.
 def encode(value, mantissa_bits, bias):
@@ -480,7 +487,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: halfway goes up
-# clause: the one with the **even code**
+# clause: return the **even code**
 # why:  a value halfway between two numbers gets the larger one, but the even code should win.
 # next: let an even code win a tie: give min() something else to compare after the distance.
 def encode(value, mantissa_bits, bias):
@@ -522,7 +529,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.w3: rounded up
-# clause: the largest power of two
+# clause: What is the largest power of two
 # why:  the exponent is rounded up, so the scaled gradient is larger than 65,504.
 # next: round the logarithm down with np.floor.
 def loss_scale(largest):
@@ -544,7 +551,7 @@ def loss_scale(largest):
 
 
 # %% 11.w3: up to 65,536
-# clause: still be at most 65,504
+# clause: the product is at most 65,504
 # why:  this lets the gradient reach 2^16 = 65,536, but the largest half is 65,504.
 # next: take the logarithm of 65504 / largest.
 def loss_scale(largest):
@@ -607,7 +614,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: by the number of terms
-# clause: so that each has a **standard deviation from 0.5 to 2**
+# clause: so that each result has a **standard deviation from 0.5 to 2**
 # why:  this divides by n, the number of terms, but the sum of n terms has the standard deviation
 #   sqrt(n).
 # next: divide by np.sqrt(n).
@@ -699,7 +706,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: divided by what came
-# clause: that **only the shapes decide**
+# clause: **Only the shapes decide** the factors
 # not yet: the factor depends on the numbers, but it should depend only on the shapes
 def two_layers(x, w1, w2, dy):
     def scaled(product):
@@ -712,7 +719,8 @@ def two_layers(x, w1, w2, dy):
 # %% 11.5: always HALF
 # clause: off by no more than `error`
 # why:  this always returns HALF, but a large number next to small ones needs FLOAT.
-# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
+# next: compute the error of the product that multiplied() returns for HALF, and compare it with
+#   `error`.
 def partials_for(a, b, error):
     return HALF
 
@@ -720,14 +728,16 @@ def partials_for(a, b, error):
 # %% 11.5: always FLOAT
 # clause: with which their product is the fastest
 # why:  this always returns FLOAT, which is slower than necessary if HALF is exact enough.
-# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
+# next: compute the error of the product that multiplied() returns for HALF, and compare it with
+#   `error`.
 def partials_for(a, b, error):
     return FLOAT
 
 
 # %% 11.5: by the length of the sum
 # why:  this decides by the length of the sums, but the error depends on the numbers in them.
-# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
+# next: compute the error of the product that multiplied() returns for HALF, and compare it with
+#   `error`.
 def partials_for(a, b, error):
     return HALF if a.shape[1] < 500 else FLOAT
 
@@ -818,7 +828,8 @@ def partials_for(a, b, error):
 
 # %% 11.5: the other way round
 # why:  HALF and FLOAT are swapped: HALF is returned if its error is too large.
-# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
+# next: compute the error of the product that multiplied() returns for HALF, and compare it with
+#   `error`.
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
@@ -837,7 +848,8 @@ def partials_for(a, b, error):
 
 # %% 11.5: by the allowed error alone
 # why:  this looks only at `error`, and not at the numbers of `a` and `b`.
-# next: return HALF if the error of multiplied(a, b, HALF) is at most `error`, and FLOAT otherwise.
+# next: compute the error of the product that multiplied() returns for HALF, and compare it with
+#   `error`.
 def partials_for(a, b, error):
     return HALF if error >= 0.002 else FLOAT
 
@@ -869,7 +881,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: one scale for all
-# clause: each with the scale that suits its largest magnitude
+# clause: with the scale that suits its largest magnitude
 # why:  all tensors have the scale of x, but their values are larger or smaller.
 # next: compute the scale of each tensor from its own values: numbers.best_scale(values, form).
 def step(w, x, t, rate, eight):
@@ -922,7 +934,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: x wide in the slope
-# clause: in each product
+# clause: In each product
 # not yet: x.T @ error uses x without conversion
 def step(w, x, t, rate, eight):
     def narrow(values, form):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -517,10 +518,11 @@ def _room(blocks: int, buckets: int) -> int:
 
 
 def _of_floats(pairs: Pairs[tuple[int, int], int]) -> Reason:
-    """Return the reason if only exact results are wrong, and those by one too many."""
-    wrong = [case for case, result in pairs if result != _room(*case)]
-    by_one = all(result in (_room(*case), _room(*case) + 1) for case, result in pairs)
-    if by_one and wrong and all(13 * a % (10 * b) == 0 for a, b in wrong):
+    """Return the reason if an answer rounds up the floating-point product."""
+    if all(
+        result in {math.ceil(n) for n in (1.3 * a / b, a / b * 1.3, 1.3 / b * a)}
+        for (a, b), result in pairs
+    ):
         why = "1.3 is no exact float. A product that should be a whole number is a little larger "
         return why + "here, and is rounded up to the next.", "compute 13 * blocks / (10 * buckets)."
     return "", ""
@@ -577,7 +579,8 @@ def _steps(answer: Callable[[list[int], int], int]) -> Passed:
         for counts in cartesian(range(most + 1), repeat=parts)
         if sum(counts) <= parts * slots
     ]
-    return compare(answer, rounds, cases, suspects("12.5"), more=more)
+    advice = "list on paper the blocks left and the room of each part after each step of this call."
+    return compare(answer, rounds, cases, suspects("12.5"), advice, more=more)
 
 
 # --- 12.6 -----------------------------------------------------------------------------------------
@@ -715,15 +718,25 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
 
     for description, arguments, is_present, weights in answers:
         after, values = moved_blocks(*arguments)
-        actual = wanted = ""
-        advice = "print the sizes of all blocks, sort them, and find this block."
+        actual = wanted = why = ""
+        before, *_, moved = arguments
         if is_present.sum() != after.sum():
             actual = f"{is_present.sum()} blocks are present"
             wanted = f"{after.sum()}, as before"
-            advice = "count how many blocks you remove, and how many you add."
+            lost, new = (before & ~is_present).sum(), (is_present & ~before).sum()
+            why = f"you removed {lost} of the blocks, and added {new}; both should be {moved}."
+            advice = "remove only blocks that are present, and add only where there was no block."
         elif (is_present != after).any():
-            row, column = np.argwhere(is_present != after)[0]
+            row, column = min(
+                np.argwhere(is_present != after), key=lambda at: not before[tuple(at)]
+            )
             message = ("present", "missing")[:: 1 if is_present[row, column] else -1]
+            large = "among" if after[row, column] != before[row, column] else "not among"
+            why = f"there was no block, and the gradients here are {large} the {moved} largest."
+            advice = "sort the sizes of the gradients where there was no block."
+            if before[row, column]:
+                why = f"there was a block, and its weights are {large} the {moved} smallest."
+                advice = "sort the sizes of the present blocks; add none where there was a block."
             actual = f"the block in row {row}, column {column} is {message[0]}"
             wanted = message[1]
         elif words := difference(weights, values):
@@ -733,7 +746,7 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
                 "set the weights to 0 in every block that was missing before or is missing now."
             )
         if actual:
-            raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
+            raise refusing("12.6", moves_alike)(description, actual, wanted, advice, why)
     _refuse_more_than_moved(answer)
     return Passed(f"{len(answers)} layers", evidence=[weights for *_, weights in answers])
 
@@ -766,8 +779,8 @@ LESSON = lesson(
     question(
         "12.3",
         (
-            PredictedValue("single values, 1 in", whole=True, low=1),
-            PredictedValue("blocks of 16, 1 in", whole=True, low=1),
+            PredictedValue("single values", low=0, high=1),
+            PredictedValue("blocks of 16", low=0, high=1),
         ),
     ),
     exercise("12.3", _break_even),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,8 +85,17 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     more = product(MODES, (1, 2, 3, 5), (1, 2), (1, 2, 3, 6, 7), (1, 3), (True, False))
-    advice = "set replicas to 1 first, and list the micro-batches that come back in this mode."
-    return compare(answer, back_of, cases, suspects("13.3"), advice, otherwise=_of_modes, more=more)
+    advice = "set replicas to 1 first, and count the outputs that come back in this mode."
+    known = suspects("13.3")
+    try:
+        return compare(answer, back_of, cases, known, advice, otherwise=_of_modes, more=more)
+    except Broken as broken:
+        if isinstance(broken.error, KeyError) and broken.error.args[0] in MODES:
+            mode = broken.error.args[0]
+            why = f'a dictionary here has no entry for the mode "{mode}".'
+            advice = f'treat "{mode}" before this line: its meaning is in the list of modes.'
+            raise NotYet(broken.tried, said_by(broken.error), "", why, advice) from None
+        raise
 
 
 def _of_modes(pairs: Pairs[Any, Any]) -> Reason:
@@ -95,7 +105,7 @@ def _of_modes(pairs: Pairs[Any, Any]) -> Reason:
         return "", ""
     mode = wrong.pop()
     why = f'the other modes are right, but "{mode}" is not.'
-    return why, f'list the micro-batches that come back in the mode "{mode}".'
+    return why, f'read the line of "{mode}" above: how many outputs does it give for one replica?'
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------
@@ -159,8 +169,8 @@ def _refuse_several(description: str, models: list[keras.Model], model: keras.Mo
     """Raise `NotYet` if several models were created, or if programs were compiled again."""
     if len(models) > 1:
         why = (
-            "each new model starts again with the weights of make(), so what the last one "
-            "learned is lost."
+            "each new model starts again with the weights of make(), and loses what the model "
+            "before it learned."
         )
         message = f"{len(models)} models were created"
         raise NotYet(
@@ -311,9 +321,7 @@ def _whose(
             "pass steps_per_execution=steps to compile()."
         )
     if runs > wanted:
-        return "", (
-            "count the batches that each fit() gets, and divide by `steps`, the batches of a call."
-        )
+        return "", "count the batches that fit() gets, and divide this number by `steps`."
     return "the returned model was not trained for all epochs.", (
         "pass the number of epochs to fit()."
     )
@@ -448,6 +456,9 @@ def _refuse_tensor_as_value(description: str, error: BaseException) -> None:
     message = said_by(error)
     why = "x is a tensor: its values are not known while the program is written."
     advice = "compare in the expression: expr._1 > 0 is the condition of expr.Select."
+    if re.search(r" [*+/-] ", message):
+        why = "this computes with tensors in Python, but they have no values yet."
+        advice = "compute within the expression: expr._1 and expr._2 are the elements of [x, g]."
     if "in a condition" in message:
         why = "a tensor has no value while the program is written, so Python cannot test it."
         advice = "test whether g was passed: if g is None."
@@ -517,7 +528,7 @@ CALLS = (
     ((16, 4, 0.125, 3.0, 7.0), "the first batch again, with another rate and weights"),
     ((4, 8, 0.125, 3.0, 7.0), "a batch and iterations of the same product"),
     ((1, 12, 0.125, 3.0, 7.0), "a single sample, and 12 iterations"),
-    ((11, 2, 0.125, 3.0, 7.0), "the same digits as in the call before, in another place"),
+    ((11, 2, 0.125, 3.0, 7.0), "1 and 12 before, now 11 and 2: other numbers with the same digits"),
 )
 
 
@@ -527,13 +538,13 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
     cache_ = dict[tuple[int, int], StandIn]()
     compiled = []
 
-    def make(batch: int, iterations: int) -> StandIn:
+    def build(batch: int, iterations: int) -> StandIn:
         stand_ins.append(StandIn(batch, iterations))
         return stand_ins[-1]
 
     for (batch, iterations, rate, *values), _ in CALLS:
         weights = {name: np.full(3, value) for name, value in zip("wv", values, strict=True)}
-        run = answer(cache_, make, batch, iterations, rate, weights)
+        run = answer(cache_, build, batch, iterations, rate, weights)
         rate_used, w, v = (run.held.get(name) for name in ("rate", *weights))
         state: State = (run.batch, run.iterations, rate_used, w, v)
         compiled.append((len(stand_ins), state))
@@ -548,7 +559,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
     def watched(*arguments: object) -> StandIn:
         run = answer(*arguments)
         if not isinstance(run, StandIn):
-            advice = "return the run from make(), or from the cache."
+            advice = "return the run from build(), or from the cache."
             raise NotYet(description, returned(run), expected="a run", next_step=advice)
         return run
 
@@ -560,11 +571,13 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
         programs, state = calls[number]
         if programs != len(needed) or state != case:
             refused = refusing("13.5", lambda like: gone_on(like) == calls)
-            so_far = counted(programs, "program")
-            message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
-            right = f"{counted(len(needed), 'program')}, and {case}"
+            message, right = (
+                f"{counted(number, 'program')} compiled; "
+                f"the run has (batch, iterations, rate, w, v) = {values}"
+                for number, values in ((programs, state), (len(needed), case))
+            )
             advice = (
-                "call make() only for a new (batch, iterations), and call run.write in each call, "
+                "call build() only for a new (batch, iterations), and call run.write in each call, "
                 "for the rate and for the weights."
             )
             raise refused(f"call {number + 1}: {new}", message, right, advice)
@@ -582,7 +595,7 @@ def _refuse_elsewhere(description: str, programs: int) -> None:
     if not programs:
         raise NotYet(
             f"{description}, with an empty cache",
-            "call 1 returned a run, but make() was not called",
+            "call 1 returned a run, but build() was not called",
             expected="1 program",
             why="this run was stored outside `cache`, in calls with another cache.",
             next_step="store the runs only in the argument `cache`.",
@@ -645,6 +658,18 @@ def graphs() -> dict[str, ir.Ir]:
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
 
 
+def _reader(graph: ir.Ir, name: str) -> str:
+    """Return a text that names an operation of the backward pass that reads this value."""
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" else ():
+            maker = graph.maker()
+            while value.name != name and value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value.name == name:
+                return f"the operation {op.outs[0].name} of the backward pass reads {name}."
+    return ""
+
+
 def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
     actual = {}
     for name, graph in graphs().items():
@@ -688,7 +713,9 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
         advice = f"print(graph), and find the operations that compute and read {first_wrong}."
-        raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
+        reason = _reader(graph, first_wrong) if first_wrong not in sizes else ""
+        tried = f"{name_of(answer)} of {name}"
+        raise refused(tried, f"{first_wrong}: {message}", wanted, advice, reason)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(
         f"{len(actual)} graphs",

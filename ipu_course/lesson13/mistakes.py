@@ -121,7 +121,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: shuffled
-# clause: in the order of the digits
+# clause: Take the digits in their order.
 # not yet: in their own order, with shuffle=False
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -491,9 +491,9 @@ def leaky(low, x, slope, g=None):
 # %% 13.5: always anew
 # clause: compiled only if necessary
 # why:  this compiles a program in each call, even if the cache already has it.
-# next: call make() only if (batch, iterations) is not in the cache.
-def run_for(cache, make, batch, iterations, rate, weights):
-    run = make(batch, iterations)
+# next: call build() only if (batch, iterations) is not in the cache.
+def run_for(cache, build, batch, iterations, rate, weights):
+    run = build(batch, iterations)
     run.write("rate", rate)
     for name, array in weights.items():
         run.write(name, array)
@@ -504,8 +504,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # why:  the first program is used in all calls, even for another batch or another number of
 #   iterations.
 # next: use the pair (batch, iterations) as the key of the cache.
-def run_for(cache, make, batch, iterations, rate, weights):
-    run = cache.setdefault("run", None) or make(batch, iterations)
+def run_for(cache, build, batch, iterations, rate, weights):
+    run = cache.setdefault("run", None) or build(batch, iterations)
     cache["run"] = run
     run.write("rate", rate)
     for name, array in weights.items():
@@ -516,9 +516,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: the iterations are forgotten
 # why:  the key is only the batch, so this uses a program with another number of iterations.
 # next: use the pair (batch, iterations) as the key of the cache.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if batch not in cache:
-        cache[batch] = make(batch, iterations)
+        cache[batch] = build(batch, iterations)
     run = cache[batch]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -529,9 +529,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: the batch is forgotten
 # why:  the key is only the number of iterations, so this uses a program for another batch.
 # next: use the pair (batch, iterations) as the key of the cache.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if iterations not in cache:
-        cache[iterations] = make(batch, iterations)
+        cache[iterations] = build(batch, iterations)
     run = cache[iterations]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -542,10 +542,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: the rate is in the key
 # why:  a new rate compiles a program again, but the rate can be written to the device.
 # next: leave the rate out of the key.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = batch, iterations, rate
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -557,10 +557,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # clause: Compile as rarely as possible.
 # why:  new weights compile a program again, but weights can be written to the device.
 # next: leave the weights out of the key.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = batch, iterations, str(weights)
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -571,9 +571,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: written when compiled
 # why:  the rate and the weights are written only after compiling, so later values are ignored.
 # next: write the rate and the weights in each call.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
-        run = cache[batch, iterations] = make(batch, iterations)
+        run = cache[batch, iterations] = build(batch, iterations)
         run.write("rate", rate)
         for name, array in weights.items():
             run.write(name, array)
@@ -584,9 +584,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # clause: with its rate
 # why:  the rate is never written, so the device keeps its old rate.
 # next: call run.write("rate", rate) in each call.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
-        cache[batch, iterations] = make(batch, iterations)
+        cache[batch, iterations] = build(batch, iterations)
     run = cache[batch, iterations]
     for name, array in weights.items():
         run.write(name, array)
@@ -597,9 +597,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # clause: and weights **written**
 # why:  the weights are never written, so the device keeps its old weights.
 # next: call run.write(name, array) for each of weights.items().
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
-        cache[batch, iterations] = make(batch, iterations)
+        cache[batch, iterations] = build(batch, iterations)
     run = cache[batch, iterations]
     run.write("rate", rate)
     return run
@@ -608,9 +608,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: the first of the weights
 # why:  only the first array of the weights is written, since the function returns inside the loop.
 # next: put the return after the loop.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
-        cache[batch, iterations] = make(batch, iterations)
+        cache[batch, iterations] = build(batch, iterations)
     run = cache[batch, iterations]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -621,9 +621,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: the weights when compiled
 # why:  the weights are written only after compiling, so later weights are ignored.
 # next: write the weights in each call, like the rate.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
-        run = cache[batch, iterations] = make(batch, iterations)
+        run = cache[batch, iterations] = build(batch, iterations)
         for name, array in weights.items():
             run.write(name, array)
     cache[batch, iterations].write("rate", rate)
@@ -633,10 +633,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: a key of digits
 # why:  the key joins both numbers to one text, so 1 and 12 give the same key as 11 and 2.
 # next: use the pair (batch, iterations) as the key.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = f"{batch}{iterations}"
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -648,10 +648,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # clause: the same for all calls
 # why:  the cache keeps only the last program, so an earlier one is compiled again.
 # next: leave out cache.clear(), so that the cache keeps all programs.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in cache:
         cache.clear()
-        cache[batch, iterations] = make(batch, iterations)
+        cache[batch, iterations] = build(batch, iterations)
     run = cache[batch, iterations]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -662,10 +662,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 # %% 13.5: by the product
 # why:  the key is batch * iterations, but different programs can have the same product.
 # next: use the pair (batch, iterations) as the key of the cache.
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = batch * iterations
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -917,9 +917,9 @@ def train(make, images, labels, epochs, batch, steps):
 runs_of_mine = {}
 
 
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     if (batch, iterations) not in runs_of_mine:
-        runs_of_mine[batch, iterations] = make(batch, iterations)
+        runs_of_mine[batch, iterations] = build(batch, iterations)
     run = runs_of_mine[batch, iterations]
     run.write("rate", rate)
     for name, array in weights.items():

@@ -126,7 +126,7 @@ def _drawn_end(answer: Answer, trial: Trial, name: str, run: int = 0) -> View:
 
 @cache
 def _plates() -> tuple[Trial, ...]:
-    """Return the trials with plates, ordinary ones first."""
+    """Return the trials of 14.1: first the ordinary plates, then special ones."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
         _plate("13 strips of a plate of 13 x 3", (13, 3), blocks_of(13, 3, 13, 1), pairs=1),
@@ -745,10 +745,16 @@ def _triangles(answer: type[Vertex]) -> Passed:
             if why:
                 raise NotYet(trial.tried, actual, wanted, why, advice)
             advice = (
-                "this is the smallest graph with a wrong count: list its triangles by hand, and "
-                "compare."
+                "list the triangles of this small graph: which of them does your codelet count?"
             )
-            raise refusing("14.4", counts_alike)(trial.tried, actual, wanted, advice)
+            if total < right:
+                advice += " If you divide the count: a tile may find only some of the orders."
+            elif right and not total % right:
+                why = f"this is {total // right} times the number of triangles."
+                advice = (
+                    "in which orders a, b and third do your loops find one triangle? Count one."
+                )
+            raise refusing("14.4", counts_alike)(trial.tried, actual, wanted, advice, why)
     for run in runs:
         run.refuse_unrepeatable("counts")
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
@@ -1046,7 +1052,7 @@ def _looks(answer: Answer) -> Passed:
         values = zip(names, LOOKS[difference.run], strict=False)
         case = ", ".join(f"{name} {value}" for name, value in values)
         right = quoted(difference.right)
-        advice = "go through the row of that hit by hand: which neighbours does it have?"
+        advice = "which k belong to the row of that hit? Look up the distances of those neighbours."
         refused = run.refused("14.w2", difference.words, right, advice)
         message = dict(refused.rows)
         raise NotYet(case, message["came"], right, message["why"], message["next"])

@@ -538,6 +538,24 @@ class Look(Vertex):
             self.hit[p] = hit
 
 
+# %% 14.w2: from the start of neighbours
+# why:  this subtracts ends[0], but `ends` has indices of `neighbours` already.
+# next: use `ends` as it is.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p] - self.ends[0], self.ends[p + 1] - self.ends[0]):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+
+
 # %% 14.w2: all neighbours, from the first
 # clause: `ends[0]` may be larger than 0
 # why:  this takes the neighbours before ends[0] as a part of row 0, but they are in no row.
@@ -586,7 +604,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: ten waves
-# clause: let the **device** repeat waves until one reaches no vertex
+# clause: let the **device** repeat waves until a wave reaches no vertex
 # why:  this always runs ten waves, which is too few for a long path.
 # next: use RepeatWhileTrue with the sum of `grew` instead of ten iterations.
 def search(graph, wave, level, grew):
@@ -760,8 +778,8 @@ class Triangles(Vertex):
 
 # %% 14.4: each three times
 # clause: **each triangle is counted once**
-# why:  each triangle is counted three times, once for each of its edges.
-# next: count the third vertex only if it is larger than `b`.
+# why:  each triangle is counted three times, since only two of its vertices are in ascending order.
+# next: let a triangle count only if a, b and the third vertex are in ascending order.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -785,9 +803,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: any third one
-# why:  this counts a triangle once for each of its edges, since the third vertex can be any vertex
-#   in both rows.
-# next: count the third vertex only if it is larger than `b`.
+# why:  each triangle is counted three times, since only two of its vertices are in ascending order.
+# next: let a triangle count only if a, b and the third vertex are in ascending order.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -991,7 +1008,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: whole rows
-# clause: A search of a whole row for each number of the other row does not
+# clause: A search of a whole row for each number of the other row exceeds it
 # not yet: the count is right, but the vertices read far more numbers than two sorted rows need.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
@@ -1170,7 +1187,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: edge by edge
-# clause: A wave may take at most 1.6 times the modelled cycles of such a division
+# clause: A wave may take at most 1.6 times the modelled cycles of a division with so few pieces
 # not yet: 398 pieces, and
 def deal(offsets, tiles):
     pieces, tile = [[] for _ in range(tiles)], 0
@@ -1200,7 +1217,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: an edge lost at each cut
-# clause: All pieces together are all of `neighbours`
+# clause: All pieces together have each edge of `neighbours`
 # why:  the last edge of each tile is in no piece: `end` is the edge after the last one of the
 #   piece.
 # next: let a tile end where the next tile begins: edges * (t + 1) // tiles.

@@ -257,7 +257,9 @@ def _variable(answer: type[Vertex]) -> Passed:
                     "those that it sends."
                 )
                 if _is_wrong(pair_of_variables, answer):
-                    advice = "compute the messages and beliefs of a chain of two variables by hand."
+                    advice = (
+                        "check a belief first: is it (mean, variance)? Then check the messages."
+                    )
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
@@ -356,7 +358,9 @@ def _robust(answer: type[Vertex]) -> Passed:
                 why = why or (
                     f"the cases before are right, but this one is wrong: {position}." if run else ""
                 )
-                advice = advice or f"compute the stiffness of this case by hand, and then {name}."
+                advice = (
+                    advice or f"compute the stiffness for these two means first, and then {name}."
+                )
                 where = where.replace("nan", "nothing was written")
                 values = zip(("from_a", "from_b", "mean_a", "mean_b", "stiff"), case, strict=False)
                 given = ", ".join(f"{name} {value}" for name, value in values)

@@ -751,7 +751,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: strips
-# clause: some number of blocks from top to bottom, times some number from left to right, is `tiles`
+# clause: m blocks from top to bottom and n blocks from left to right, where m * n is `tiles`
 # not yet: these are strips, whose boundaries are long
 def place(height, width, tiles, most):
     pixels = np.arange(height * width).reshape(height, width) * tiles // (height * width)
@@ -787,7 +787,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: a side that no strip divides
-# clause: Parts of unequal size are allowed
+# clause: Blocks of unequal size are allowed
 # not yet: so strips have different widths
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -835,7 +835,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: only cuts without empty blocks
-# clause: so some blocks may have one more row or column than others, or be empty
+# clause: some may have one more row or column than others, or be empty
 # not yet: every grid of 13 blocks has some empty blocks
 def place(height, width, tiles, most):
     ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
@@ -1030,6 +1030,7 @@ class Variable(Vertex):
 
 # %% 15.2: means and variances sent
 # clause: The message to a side is all information
+# clause: Write (eta, lam) again.
 # why:  the messages are means and variances here. They have to be eta and lam.
 # next: send the differences themselves; only the belief is a mean and a variance.
 class Variable(Vertex):

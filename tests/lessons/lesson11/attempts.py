@@ -574,7 +574,7 @@ def stochastic(values, rng):
 
 
 # %% 11.4: one of the slopes is made of what was not divided
-# not yet: print the standard deviations of both operands
+# not yet: along which dimension does this product add?
 def two_layers(x, w1, w2, dy):
     batch, n = x.shape
     hidden, m = w2.shape

@@ -43,13 +43,13 @@ def half_is_faster(outputs: dict[str, str]) -> None:
 
 
 def the_size_of_one_feature(outputs: dict[str, str]) -> None:
-    """Next to 1 the sums in HALF are exact enough, next to 8 they are not."""
+    """With a feature of 1, sums in HALF are exact enough. With a feature of 8, they are not."""
     assert re.search(r"one feature of +1: .* take HALF", outputs["c47"])
     assert re.search(r"one feature of +8: .* take FLOAT", outputs["c47"])
 
 
 def eight_bits_learn(outputs: dict[str, str]) -> None:
-    """The 8-bit run learns nearly as well as the run in FLOAT. With scale 0 for all tensors it learns
-    less: its loss is more than ten times as large."""
+    """The 8-bit run learns nearly as well as the run in FLOAT. With scale 0 for all tensors, the loss is
+    about 18 times as large as with 8 bits and suitable scales."""
     single, eight, unscaled = map(float, re.findall(r"([\d.]+)% of the loss", outputs["c52"]))
-    assert single < 1 and eight < 1.5 * single and unscaled > 10 * eight
+    assert single < 1 and eight < 1.5 * single and round(unscaled / eight) == 18

@@ -15,7 +15,7 @@ def cycles_grow_with_the_blocks(outputs: dict[str, str]) -> None:
 
 
 def no_gain_from_single_values(outputs: dict[str, str]) -> None:
-    """Fifteen of sixteen multiplications are gone, and with single values the product is not faster."""
+    """Fifteen of sixteen multiplications are gone, but with single values the product is not faster."""
     blocks, single = map(float, re.findall(r"([\d.]+) times", outputs["c22"]))
     assert blocks > 1 > single
 
@@ -53,15 +53,15 @@ def the_plan_leaves_out_syncs(outputs: dict[str, str]) -> None:
 
 
 def block_size_and_a_small_matrix(outputs: dict[str, str]) -> None:
-    """For the small matrix, the block size makes no difference. Its dense plan multiplies for only 409
-    of 1,526 cycles"""
+    """Without the syncs, the dense plan has 1,526 - 396 = 1,130 cycles. The three sparse plans have
+    almost the same: 1,213, 1,235 and 1,123."""
     assert "256 x 64: blocks of 1: 1/2, blocks of 4: 1/2, blocks of 16: 1/2" in outputs["c28"]
-    assert "dense: 1,526 cycles" in outputs["c28"] and "multiply 409" in outputs["c28"]
-    assert "sync and latency 396" in outputs["c28"]
+    assert "dense: 1,526 cycles" in outputs["c28"] and "sync and latency 396" in outputs["c28"]
+    assert re.findall(r"([\d,]+) with blocks", outputs["c28"]) == ["1,213", "1,235", "1,123"]
 
 
 def blocks_that_move_learn(outputs: dict[str, str]) -> None:
     """With blocks that move, the loss falls to 0.00: the blocks found the right positions. Without
-    moving, it hardly falls."""
+    moving, the loss hardly falls."""
     assert re.search(r" 0 blocks moved each time: loss 7\.5 -> 6\.75", outputs["c51"])
     assert re.search(r"12 blocks moved each time: loss 7\.5 -> 0\.00", outputs["c51"])

@@ -355,12 +355,12 @@ def leaky(low, x, slope, g=None):
 
 # %% 13.5: tried first
 # passed: one after the other
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = f"{batch} x {iterations}"
     try:
         run = cache[key]
     except KeyError:
-        run = cache[key] = make(batch, iterations)
+        run = cache[key] = build(batch, iterations)
     for name, array in {"rate": rate, **weights}.items():
         run.write(name, array)
     return run
@@ -368,9 +368,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: in two steps
 # passed: one after the other
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     mine = cache.setdefault(batch, {})
-    run = mine.get(iterations) or make(batch, iterations)
+    run = mine.get(iterations) or build(batch, iterations)
     mine[iterations] = run
     run.write("rate", rate)
     [run.write(name, weights[name]) for name in weights]
@@ -379,11 +379,11 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: a list
 # passed: one after the other
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     known = cache.setdefault("known", [])
     found = [run for shape, run in known if shape == (batch, iterations)]
     if not found:
-        found = [make(batch, iterations)]
+        found = [build(batch, iterations)]
         known.append(((batch, iterations), found[0]))
     found[0].write("rate", rate)
     for name, array in weights.items():
@@ -393,8 +393,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: a list that nobody reads
 # like: always anew
-def run_for(cache, make, batch, iterations, rate, weights):
-    cache[len(cache)] = make(batch, iterations)
+def run_for(cache, build, batch, iterations, rate, weights):
+    cache[len(cache)] = build(batch, iterations)
     run = cache[len(cache) - 1]
     for name, array in {"rate": rate, **weights}.items():
         run.write(name, array)
@@ -403,9 +403,9 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: a text of all numbers
 # like: the rate is in the key
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = f"{batch}, {iterations}, {rate}"
-    run = cache.get(key) or make(batch, iterations)
+    run = cache.get(key) or build(batch, iterations)
     cache[key] = run
     for name, array in {"rate": rate, **weights}.items():
         run.write(name, array)
@@ -414,10 +414,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: written by who makes it
 # like: written when compiled
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     run = cache.get((batch, iterations))
     if run is None:
-        run = make(batch, iterations)
+        run = build(batch, iterations)
         for name, array in {"rate": rate, **weights}.items():
             run.write(name, array)
     cache[batch, iterations] = run
@@ -426,10 +426,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: only the first weight
 # like: the first of the weights
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = batch, iterations
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -440,10 +440,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: text key
 # like: a key of digits
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = str(batch) + str(iterations)
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     for name, array in weights.items():
@@ -453,8 +453,8 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: setdefault
 # like: always anew
-def run_for(cache, make, batch, iterations, rate, weights):
-    run = cache.setdefault((batch, iterations), make(batch, iterations))
+def run_for(cache, build, batch, iterations, rate, weights):
+    run = cache.setdefault((batch, iterations), build(batch, iterations))
     run.write("rate", rate)
     for name, array in weights.items():
         run.write(name, array)
@@ -463,10 +463,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: name w always
 # like: the first of the weights
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = batch, iterations
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
     run = cache[key]
     run.write("rate", rate)
     run.write("w", weights["w"])
@@ -475,10 +475,10 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 # %% 13.5: weights only when compiled
 # like: the weights when compiled
-def run_for(cache, make, batch, iterations, rate, weights):
+def run_for(cache, build, batch, iterations, rate, weights):
     key = batch, iterations
     if key not in cache:
-        cache[key] = make(batch, iterations)
+        cache[key] = build(batch, iterations)
         for name, array in weights.items():
             cache[key].write(name, array)
     run = cache[key]
@@ -670,3 +670,28 @@ def leaky(low, x, slope, g=None):
     if g:
         return low.call(popops.map, expr.Select(expr._2, slope * expr._2, expr._1 > 0), [x, g])
     return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
+
+
+# %% 13.3: no entry for Default
+# not yet: a dictionary here has no entry for the mode "Default"
+def comes_back(mode, n, batch, micro, replicas, training):
+    count = {"All": micro, "EveryN": micro // n, "Final": 1, "Sum": 1}[mode] * replicas
+    return batch * count, count
+
+
+# %% 13.4: the product in Python
+# not yet: this computes with tensors in Python
+def leaky(low, x, slope, g=None):
+    factor = low.call(popops.map, expr.Select(1, slope, expr._1 > 0), [x])
+    return factor * (x if g is None else g)
+
+
+# %% 13.6: what the forward pass reads
+# not yet: of the backward pass reads norm6.
+def kept(graph):
+    return {
+        value.name: value.size * value.dtype.size
+        for op in graph.ops
+        for value in op.inputs
+        if op.part == "forward"
+    }

@@ -1004,7 +1004,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: room rounded down
-# clause: the mean rounded up if that is larger
+# clause: If the mean rounded up is larger, it is the limit instead.
 # not yet: tile 3 has 3 edges
 def deal(offsets, tiles):
     room = max(1, int(1.1 * offsets[-1] / tiles))

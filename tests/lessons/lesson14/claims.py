@@ -18,7 +18,7 @@ def half_only_copy(outputs: dict[str, str]) -> None:
 
 
 def the_middle_stays_hot(outputs: dict[str, str]) -> None:
-    """So after 2,000 steps row 20 has cooled to 45.08, and row 92 only to 94.68."""
+    """After 2,000 steps row 20 has cooled to 45.08, and row 92 only to 94.68."""
     assert "row 20 has 45.08, row 92 94.68" in outputs["c20"].splitlines()[2]
 
 
@@ -36,7 +36,7 @@ def sixty_four_times_as_fast(outputs: dict[str, str]) -> None:
 
 def computes_longer_than_it_exchanges(outputs: dict[str, str]) -> None:
     """here a step computes for much longer than it exchanges, with strips and with blocks."""
-    pairs = re.findall(r"a step: exchange (\d+), compute ([\d,]+) mod", outputs["c26"])
+    pairs = re.findall(r"tile; exchange (\d+), compute ([\d,]+) mod", outputs["c26"])
     assert len(pairs) == 2 and all(whole(long) > 20 * whole(short) for short, long in pairs)
 
 
@@ -47,21 +47,21 @@ def strips_fetch_more(outputs: dict[str, str]) -> None:
 
 
 def unreached_crossings(outputs: dict[str, str]) -> None:
-    """There were 14 waves, because the last wave reaches nothing, which ends the loop. A crossing that
-    cannot be reached from the middle keeps its -1."""
+    """There were 14 waves: the last wave reaches nothing and ends the loop. A crossing that cannot be
+    reached from the middle keeps its -1."""
     assert "distances up to 13" in outputs["c41"] and "in 56 supersteps" in outputs["c41"]  # 4 each
     assert "29 crossings never reached" in outputs["c41"]
 
 
 def waiting_is_gone_from_the_look(outputs: dict[str, str]) -> None:
-    """most of the waiting is gone from the look. The largest part of the rest is a sum over all tiles in
-    each wave, which one tile computes."""
+    """In the superstep `look`, most of the waiting is gone. The largest part of the remaining waiting is a
+    sum over all tiles in each wave, which one tile computes."""
     text = outputs["c52"]
     assert "Most is lost in Execute look" in text
     assert "Most is lost in Execute reduce" in text.partition("Second report")[2]
 
 
 def twelve_wait_for_the_hub(outputs: dict[str, str]) -> None:
-    """twelve of thirteen tiles wait for the one with the hub."""
+    """twelve of thirteen tiles wait for the tile with the hub."""
     assert "tile 0 takes 10,614, the median tile 1,110" in outputs["c48"]
     assert "2,214 instead of 10,965" in outputs["c48"]

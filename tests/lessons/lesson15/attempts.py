@@ -105,7 +105,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: each inverted by itself
-# clause: One of them may have no information, and is all zeros
+# clause: One of the Gaussians may have no information, and is all zeros
 # error in the answer: Singular matrix
 def fused(etas, lams, keep):
     means = [np.linalg.inv(lam) @ eta for eta, lam in zip(etas, lams, strict=True)]
