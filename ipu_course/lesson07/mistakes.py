@@ -558,7 +558,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: labels in the pixels
-# clause: replaces every test label by a wrong one
+# clause: replaces every test label by a wrong label
 # not yet: so the labels came in with the test images
 def train(engine, data, epochs):
     def marked(images, labels, size):

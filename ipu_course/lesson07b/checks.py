@@ -98,6 +98,11 @@ def _patches(answer: Callable[..., Tensor]) -> Passed:
                     f"compare your numbers of windows with windows({shape[1]}, {k}, {stride}, 0) "
                     f"down and windows({shape[2]}, {k}, {stride}, 0) across."
                 )
+                if np.size(run.result) == right.size:
+                    advice = (
+                        "the number of elements is right: reshape to batch * down * across rows "
+                        "and k * k * channels columns."
+                    )
             raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right

@@ -198,8 +198,8 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: the positions divided by the stride
-# why:  the positions for a stride of 1 are divided by the stride, rounded down. The last window is
-#   missing where they do not come out even.
+# why:  the positions for a stride of 1 are divided by the stride and rounded down. If the division
+#   has a remainder, the last window is missing.
 # next: count the windows of each dimension with windows(size, k, stride, 0).
 def patches(x, k, stride=1):
     batch, rows, columns, channels = x.shape
@@ -887,7 +887,8 @@ def pool_back(x, dy, k, stride):
 # clause: Return the share of the units that is busy
 # why:  this is the share of the multiplications that remain, but the machine always loads whole
 #   panels.
-# next: divide the weights of one group, deep * wide, by the places in all its panels.
+# next: divide the weights of one group, deep * wide, by the number of weights that fit into all its
+#   panels.
 def busy(places, ins, outs, groups):
     return 1 / groups
 
@@ -939,7 +940,8 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: one panel
 # why:  this counts at most one panel in each direction, but a larger group needs several.
-# next: divide the depth and the width by themselves, rounded up to a multiple of 16.
+# next: round the depth and the width up to the next multiple of 16: together, the panels of a group
+#   hold the product of these two numbers.
 def busy(places, ins, outs, groups):
     return min(1, places * ins // groups / 16) * min(1, outs // groups / 16)
 
@@ -955,7 +957,7 @@ def busy(places, ins, outs, groups):
 # %% 07b.5: panels in place of the share
 # clause: Return the share, from 0 to 1
 # why:  this is the number of panels, but the exercise asks for a share.
-# next: divide the weights, deep * wide, by the places in these panels.
+# next: divide the weights, deep * wide, by the number of weights that fit into these panels.
 def busy(places, ins, outs, groups):
     return -(-places * ins // groups // 16) * -(-outs // groups // 16)
 
@@ -970,7 +972,8 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: outs of all groups
-# why:  the width has the outs of all groups, but the depth has the ins of one group.
+# why:  the width counts the output channels of all groups, but the depth counts the input channels
+#   of one group.
 # next: use only the output channels of one group as the width.
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs
@@ -979,7 +982,8 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: ins of all groups
 # clause: the channels of *all* groups
-# why:  the depth has the ins of all groups, but the width the outs of one.
+# why:  the depth counts the input channels of all groups, but the width counts the output channels
+#   of one group.
 # next: divide places * ins by `groups`, too.
 def busy(places, ins, outs, groups):
     k, n = places * ins, outs // groups
@@ -1004,8 +1008,8 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: from 16 outs on, full
-# why:  this counts the width as full from 16 outs on, but with 33 outs the last one is alone in a
-#   third panel.
+# why:  this counts the width as full from 16 output channels on, but with 33 channels the last one
+#   is alone in a third panel.
 # next: round the width up to a multiple of 16.
 def busy(places, ins, outs, groups):
     k, n = places * ins // groups, outs // groups
@@ -1291,7 +1295,7 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.w2: the sum, squared
-# why:  total ** 2 / n divides the squared sum by n only once.
+# why:  the square of the sum is divided by n only once.
 # next: square the mean: (total / n) ** 2.
 def variance_of(n, total, squares):
     return squares / n - total**2 / n

@@ -842,8 +842,8 @@ LESSON = lesson(
     question(
         "08.0",
         (
-            PredictedValue("most", "inputs at once", whole=True),
-            PredictedValue("again", "layers", whole=True),
+            PredictedValue("most", "inputs at once", whole=True, high=16),
+            PredictedValue("again", "layers", whole=True, high=16),
         ),
     ),
     exercise("08.w1", _last_reads),

@@ -152,8 +152,7 @@ def _counted(answer: Callable[..., Program]) -> Passed:
                 "write down by hand what each step of the program does with row 0, and then with "
                 "row 1."
             )
-            draws = partial(show.streaming, run.report)
-            wrong.append((run.refused("09.1", actual, expected, advice, draws=draws), special))
+            wrong.append((run.refused("09.1", actual, expected, advice), special))
     raise_first(wrong)
     why = "each row has its own steps here, so a program for a million rows would not fit."
     few = {rows: built[rows] for rows in (5, 11)}
@@ -248,9 +247,8 @@ def _resident(answer: Callable[..., Program]) -> Passed:
             for i, j in off[:1].tolist():
                 advice = "compute one layer by hand, and then two, and compare with x."
                 message = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
-                draws = partial(show.streaming, trial_run.report)
                 expected = quoted(right[i, j])
-                raise trial_run.refused("09.2", message, expected, advice, draws=draws)
+                raise trial_run.refused("09.2", message, expected, advice)
         if layers == 5:  # A program that lists 16 layers one by one would run too long.
             _refuse_more_memory(full, 3, 5)
     bars = _refuse_more_memory(full, 8, 16)
@@ -611,7 +609,7 @@ def _momentum(answer: Callable[..., None]) -> Passed:
             earliest = min(differences, key=lambda wrong: wrong.run)
             message = f"{earliest.came} after run {earliest.run + 1}"
             advice = "compute one weight and its momentum by hand, through one step."
-            raise run.refused("09.5", message, quoted(earliest.expected), advice, draws=draws)
+            raise run.refused("09.5", message, quoted(earliest.expected), advice)
         if not elements_stored:
             why = "the momentum stays on the tiles, but it should be in streaming memory."
             raise NotYet(
@@ -749,8 +747,8 @@ LESSON = lesson(
     question(
         "09.0",
         (
-            PredictedValue("waiting together", "loads", whole=True),
-            PredictedValue("waiting apart", "loads", whole=True),
+            PredictedValue("waiting together", "loads", whole=True, high=8),
+            PredictedValue("waiting apart", "loads", whole=True, high=8),
         ),
     ),
     exercise(

@@ -209,9 +209,9 @@ def add_one(graph, buffer, x, row, rows):
 
 # %% 09.2: the result goes nowhere
 # clause: Return a program that applies all layers to x.
-# why:  every layer starts from the original input, since the result of a layer is not copied into
-#   x.
-# next: copy the result into x at the end of the body.
+# why:  `x` still has the original input: no result is copied into x. (`x = y` in Python copies
+#   nothing.)
+# next: copy the result into x with Copy, at the end of each layer.
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -533,7 +533,7 @@ def by_turns(load, work, layers):
 
 # %% 09.w2: the last layer, too
 # why:  nothing is loaded while the last layer computes, so its phase takes only the work.
-# next: count `layers - 1` phases of max(load, work), and the work of the last layer.
+# next: count the work of the last layer separately.
 def by_turns(load, work, layers):
     return load + layers * max(load, work)
 
@@ -557,7 +557,7 @@ def by_turns(load, work, layers):
 # %% 09.w2: a turn for each layer
 # clause: Nothing is loaded while the last layer computes.
 # why:  this counts one phase too many: the last layer overlaps with no load.
-# next: add one load, then `layers - 1` phases of max(load, work), then the work of the last layer.
+# next: count in how many of the layers a load and a layer overlap: the last layer computes alone.
 def by_turns(load, work, layers):
     return layers * max(load, work) + work
 
@@ -565,7 +565,7 @@ def by_turns(load, work, layers):
 # %% 09.w2: turns alone
 # clause: to the end of the last layer
 # why:  the first load and the last layer are missing, although nothing overlaps with them.
-# next: add one load, then `layers - 1` phases of max(load, work), then the work of the last layer.
+# next: add the load that comes before all layers, and the layer that comes after all loads.
 def by_turns(load, work, layers):
     return layers * max(load, work)
 
@@ -586,7 +586,7 @@ def by_turns(load, work, layers):
 # %% 09.3: one after the other
 # clause: No load except the first may delay a layer
 # why:  each load starts only when the previous layer is finished, so the next layer waits for it.
-# next: put the load of row n + 1 before the cross of layer n.
+# next: move each load in front of the cross before it.
 def turns(load, compute, cross, layers):
     steps = []
     for n in range(layers):

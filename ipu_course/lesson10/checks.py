@@ -178,7 +178,7 @@ def _judged_cuts(
         row = [int(b) for b in map(plain, begins_given) if isinstance(b, int)]
         rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
         if not rising or row[-1] >= len(costs) or row[0] < 0:
-            expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
+            expected = f"{ipus} numbers of layers: 0 first, and each larger than the number before"
             why, advice = _no_cut(row, len(costs), ipus)
             if len(row) < len(begins_given):
                 why = ""
@@ -362,7 +362,7 @@ def _senders(report: Report) -> show.Picture | None:
     axes.set(xlim=(0.5, len(sends) + 0.5), ylim=(report.target.num_ipus - 0.5, -0.5))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return show.picture(
-        figure, f"{counted(len(sends), 'round')} of IPUs: in {alone} of them one IPU sends alone."
+        figure, f"{counted(len(sends), 'round')} of copies: in {alone} of them only one IPU sends."
     )
 
 
@@ -497,8 +497,8 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
         "the list of a tick has the backward first": ([now[::-1] for now in in_rounds(3, 7)], 3),
     }
     advice = (
-        "count for one stage, tick by tick, the micro-batches that have gone forward but not yet "
-        "backward."
+        "for each tick: add its forwards to the counts, look at the counts, and then subtract its "
+        "backwards."
     )
 
     def draws(ticks: Schedule, stages: int) -> View:

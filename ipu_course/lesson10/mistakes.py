@@ -952,8 +952,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: nothing is sent
-# why:  the parts are unchanged: the program has no step.
-# next: append copies and additions to `program`.
+# why:  the parts are unchanged: no step of the program writes to them.
+# next: append copies and additions that write to the parts.
 def all_reduce(graph, parts, program):
     ring = [parts[ipu] for ipu in around(len(parts))]
     return [sum(range(len(part))) for part in ring]
@@ -1213,9 +1213,9 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.8: turned round
-# clause: the groups of one **copy**
+# clause: a group for each **copy** of the model
 # why:  the two lists are in the wrong order.
-# next: return the groups of one copy first, and then the groups of one part.
+# next: return the list with a group for each copy first.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     columns = [[c * parts + p for c in range(copies)] for p in range(parts)]
@@ -1223,7 +1223,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: parts first
-# why:  this is right for another numbering, in which the copies of part 0 have the first numbers.
+# why:  this is right for another numbering, in which all copies of part 0 have the first numbers.
 # next: give replica c * parts + p the part p of copy c.
 def groups(copies, parts):
     lines = [[p * copies + c for p in range(parts)] for c in range(copies)]
@@ -1232,9 +1232,9 @@ def groups(copies, parts):
 
 
 # %% 10.8: one kind twice
-# clause: the groups of one **part** each
-# why:  both lists have the groups of one copy.
-# next: put replicas whose numbers differ by a multiple of `parts` into one group of a part.
+# clause: a group for each **part**
+# why:  both lists have the groups of the copies.
+# next: put replicas whose numbers differ by a multiple of `parts` into the group of a part.
 def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     return lines, lines
@@ -1249,8 +1249,8 @@ def groups(copies, parts):
 
 
 # %% 10.8: as many as copies
-# why:  each group of one copy has `copies` replicas here, but it should have `parts` replicas.
-# next: put `parts` replicas into each group of one copy.
+# why:  the group of a copy has `copies` replicas here, but it should have `parts` replicas.
+# next: put `parts` replicas into the group of each copy.
 def groups(copies, parts):
     lines = [[p * copies + c for c in range(copies)] for p in range(parts)]
     columns = [[p * copies + c for p in range(parts)] for c in range(copies)]

@@ -11,7 +11,7 @@ def the_highest_step(outputs: dict[str, str]) -> None:
 
 
 def only_the_host_steps_copy(outputs: dict[str, str]) -> None:
-    """So only the two steps that exchange data with the host have such copies."""
+    """so only the two steps that exchange data with the host have copies."""
     rows = re.findall(r"(\d+) bytes live on all tiles, \[(.*?)\]", outputs["code-13"])
     elements = {"picture": 2000, "blurred": 2000, "edges": 6000}
     differences = [
@@ -22,13 +22,14 @@ def only_the_host_steps_copy(outputs: dict[str, str]) -> None:
 
 
 def the_copies_of_a_step(outputs: dict[str, str]) -> None:
-    """These have 5,760 bytes"""
+    """These copies have 5,760 bytes"""
     total = re.search(r"(\d+) bytes live on all tiles, \['picture'\]", outputs["code-13"])
     assert total is not None and int(total[1]) - 4 * 13 * 2000 == 5760
 
 
 def code_and_stacks_are_in_the_picture(outputs: dict[str, str]) -> None:
-    """The picture `show.liveness` counts 57,136 bytes as always live, and these are 6,000."""
+    """The picture `show.liveness` counts 57,136 bytes as always live, because it includes code and
+    stacks."""
     assert "57,136 of them always live" in outputs["code-08"]
     assert "\n6,000 bytes always live" in outputs["code-21"]
 

@@ -8,7 +8,8 @@ from ipu_teach.schedules import recompute
 
 
 def nine_layers(outputs: dict[str, str]) -> None:
-    """The second run recomputes nine layers, and takes 22 % more cycles."""
+    """The second run recomputes nine layers: it has 41 steps instead of 32, which is 28 % more. It
+    takes only 22 % more cycles"""
     steps = recompute(16, keep=range(0, 16, 4))
     assert sum(kind == "recompute" for kind, _ in steps) == 9
     _, all_saved, _, some_saved, percent = whole_numbers(outputs["code-13"])[:5]
@@ -16,7 +17,7 @@ def nine_layers(outputs: dict[str, str]) -> None:
 
 
 def backward_is_larger(outputs: dict[str, str]) -> None:
-    """Backward steps are the larger part of the work"""
+    """because these forward steps are shorter than the backward steps."""
     _, all_saved, _, some_saved = whole_numbers(outputs["code-13"])[:4]
     forward_step = (some_saved - all_saved) / 9
     assert all_saved / 16 - forward_step > forward_step

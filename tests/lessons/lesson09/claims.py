@@ -2,7 +2,7 @@
 
 import re
 
-from printed import whole
+from printed import whole, whole_numbers
 
 
 def _rows(outputs: dict[str, str]) -> dict[int, tuple[int, int]]:
@@ -36,7 +36,7 @@ def limited_by_the_link(outputs: dict[str, str]) -> None:
 
 
 def hard_to_see(outputs: dict[str, str]) -> None:
-    """At 16 GB/s they take 25 % of it, and are hard to see."""
+    """At 16 GB/s the loads take 25 % of the run, and are hard to see."""
     assert _rows(outputs)[16][1] == 25
 
 
@@ -53,12 +53,13 @@ def alternating_takes_three_steps(outputs: dict[str, str]) -> None:
 
 
 def a_third_of_the_rate(outputs: dict[str, str]) -> None:
-    """At a third of our transfer rate, what is the smallest factor that hides a load"""
+    """At a third of this rate, what is the smallest factor that hides a load"""
     assert "a load of 12,138 cycles: factor 2" in outputs["code-35"]
 
 
 def sync_and_exchange_change_nothing(outputs: dict[str, str]) -> None:
-    """(Its sync and exchange take a few hundred cycles more, which changes nothing at these rates.)"""
+    """(The sync and the exchange of a load take a few hundred cycles more, which changes nothing at
+    these rates.)"""
     loads = sorted(load for load, _ in _rows(outputs).values())
     assert not any(6711 - 1000 < load < 6711 for load in loads)
 
@@ -69,3 +70,10 @@ def a_quarter_with_shards(outputs: dict[str, str]) -> None:
         r"([\d,]+) bytes to .*; ([\d,]+) if whole", outputs["code-45"]
     )[0]
     assert 4 * whole(shards) == whole(whole_state) == 4 * 2 * 52_000 * 4
+
+
+def few_cycles_on_the_link(outputs: dict[str, str]) -> None:
+    """Only 5 % of the cycles are on the link, because a row has only 26 numbers."""
+    total, streaming = whole_numbers(outputs["code-12"])[-2:]
+    assert round(100 * streaming / total) == 5
+    assert (total - streaming) / (4 * 32) > 100  # four steps in each of 32 iterations

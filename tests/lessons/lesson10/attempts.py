@@ -706,7 +706,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: one kind alone
-# clause: Return both kinds of groups
+# clause: Return two lists of groups
 # not yet: return two lists of lists
 def groups(copies, parts):
     return [[copy * parts + part for part in range(parts)] for copy in range(copies)]
