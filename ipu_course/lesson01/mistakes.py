@@ -369,7 +369,7 @@ def balance(jobs, tiles):
 
 # %% 01.2: longest first, in sorted order
 # clause: in the order of jobs
-# not yet: in their order, and not in the order of jobs
+# not yet: the list is in the order of the sorted
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
     for job in sorted(jobs, reverse=True):
@@ -852,7 +852,7 @@ culprit = "thirds"
 
 
 # %% 01.5: one vertex twice
-# not yet: A race is between two
+# not yet: this is one vertex. A race needs two vertices.
 culprit = ("thirds", 3, 3)
 
 

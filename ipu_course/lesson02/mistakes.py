@@ -395,7 +395,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: each sum a little too large
-# not yet: at the end of the body, and run it for 3, 1, 4
+# not yet: print the tensor that you send, with PrintTensor directly before its Copy
 def running_sum(graph, numbers, sums, count):
     number, total = (
         graph.add_variable(FLOAT, (1,), "number"),

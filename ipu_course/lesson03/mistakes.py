@@ -242,7 +242,7 @@ def place(graph, a):
 
 # %% 03.2: diagonals of the wrong kind
 # clause: of a and a.transpose() sends nothing
-# not yet: for a[j, i] it is i - j
+# not yet: But for a[j, i] the difference is i - j
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):

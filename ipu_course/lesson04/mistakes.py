@@ -1076,7 +1076,7 @@ def accepts(codelet):
 
 # %% 04.4: yes to everything
 # clause: Return whether `codelet` computes prefix maxima
-# not yet: it accepts every codelet
+# not yet: the test accepts every codelet
 def accepts(codelet):
     run_one(codelet, [3, 1, 4])
     return True
@@ -1084,7 +1084,7 @@ def accepts(codelet):
 
 # %% 04.4: no to everything
 # clause: Two are right
-# not yet: it rejects every codelet, also the right ones
+# not yet: the test rejects every codelet, also the right ones
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)

@@ -321,7 +321,7 @@ def waiting_share(work):
 
 
 # %% 01.3: without the guard
-# error in the answer: ZeroDivisionError
+# not yet: if no tile has work, this divides by 0
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work))
 
