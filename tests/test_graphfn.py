@@ -237,7 +237,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: graphfn.VoidFunction(w.prog, [], print),
         """
         VoidFunction() was given Sequence(0 programs) as its graph.
-          next:  give the Graph first.""",
+          next:  give a Graph as the first argument.""",
     ),
     (
         "no signature",

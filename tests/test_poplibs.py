@@ -1171,7 +1171,7 @@ def test_compute_sets_and_codelets_have_names_that_a_reader_knows(name: str) -> 
 REFUSED = """
 popops.add(None, x, y, prog)
 add() was given None as its graph.
-  next:  give the Graph first.
+  next:  give a Graph as the first argument.
 
 popops.add(graph, x, y, None)
 add() was given None as prog.
@@ -1446,7 +1446,7 @@ calc_accuracy() was given 0 as num_correct.
 
 poputil.calc_linear_tile_mapping(None, 3, FLOAT)
 calc_linear_tile_mapping() was given None as its graph.
-  next:  give the Graph first.
+  next:  give a Graph as the first argument.
 
 poputil.calc_linear_tile_mapping(graph, -3, FLOAT)
 calc_linear_tile_mapping() was given the shape -3.
@@ -1475,7 +1475,7 @@ map_tensor_linearly() was given a tensor of another graph as tensor.
 
 poputil.map_tensor_linearly(3, x)
 map_tensor_linearly() was given 3 as its graph.
-  next:  give the Graph first.
+  next:  give a Graph as the first argument.
 
 poputil.balanced_partition(3, 0)
 balanced_partition() was given 3 items in 0 parts.

@@ -478,7 +478,7 @@ map() has no option 'enableGenerateCodelets'.
 
 popops.add_codelets(3)
 add_codelets() was given 3 as its graph.
-  next:  give the Graph first.
+  next:  give a Graph as the first argument.
 
 popops.plan_reduce(3, 3, FLOAT, graph.target, "MEAN")
 plan_reduce() was given the operation 'MEAN'.

@@ -314,8 +314,8 @@ def test_a_pipeline_has_no_ring() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         show.ring(report)
     assert str(caught.value) == (
-        "show.ring() was given a run without a ring: in no superstep does each IPU that takes "
-        "part send to as many IPUs as it receives from.\n"
+        "show.ring() was given a run without a ring. In a ring, each IPU receives from as many "
+        "IPUs as it sends to, and no superstep of this run is like that.\n"
         "  next:  show the messages between IPUs with show.exchange(report)."
     )
 

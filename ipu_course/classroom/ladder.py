@@ -55,9 +55,10 @@ class Rung:
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Return the shared answers of every exercise, the cheapest answer first.
+    """Return the answers that learners shared, exercise by exercise.
 
-    Answers that were not confirmed come last within their exercise. `report_progress` is called
+    Each answer runs again. Within an exercise, answers whose line was confirmed come first, ordered
+    by their cost. `report_progress` is called
     with the name of the exercise and learner before each run.
     """
     rungs = []

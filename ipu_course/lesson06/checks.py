@@ -174,7 +174,7 @@ class Layers:
 
     @property
     def copies(self) -> Array:
-        """int64[steps, tiles]: the bytes of vertices' copies of other tiles' data."""
+        """int64[steps, tiles]: the bytes that vertices copied from other tiles."""
         rows = [
             np.roll(self.sizes[list({*reads, writes})].sum(axis=0), away) * bool(away)
             for (reads, writes), away in zip(self.steps, self.away, strict=True)

@@ -470,7 +470,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     if crossings >= layers:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
         advice = "do not call `cross` after the last layer."
-        raise refused(description, f"{crossings} calls of cross", f"{layers - 1}", advice)
+        raise refused(description, f"{crossings} calls of cross", f"{layers - 1} calls", advice)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
         why = "an IPU waits for a load."

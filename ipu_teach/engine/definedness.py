@@ -371,7 +371,7 @@ class Definedness:
         pieces = tensor.byte_extent()
         self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
 
-    # Methods for delayed WriteUndefs
+    # Methods for WriteUndefs that are carried out later, when a step reads or writes their bytes
 
     def _meet(self, undef: int, number: int) -> None:
         """Decide on the delayed WriteUndef `undef` before step `number`.

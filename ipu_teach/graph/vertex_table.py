@@ -106,8 +106,7 @@ class VertexTable:
     def connect(self, row: int, name: str, value: FieldValue) -> None:
         """Connect `value` to the edge `name` of the vertex in `row`.
 
-        `row` is an existing row, or the number of rows. In the latter case, a row is appended to
-        the field's columns.
+        If `row` equals the number of rows, the value becomes a new row of the table.
         """
         offset, layout = self.edge(name, value)
         if row == len(self.offsets[name]):

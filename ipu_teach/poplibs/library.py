@@ -356,7 +356,7 @@ def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
 def check_graph(graph: object) -> None:
     """Raise `PoplibsError` unless `graph` is a Graph."""
     if not isinstance(graph, Graph):
-        raise as_given(graph, "its graph", "give the Graph first.")
+        raise as_given(graph, "its graph", "give a Graph as the first argument.")
 
 
 def check_prog(prog: object) -> None:

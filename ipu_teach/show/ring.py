@@ -102,8 +102,8 @@ def ring(run: Report | Recording) -> View:
     model = model_of(report, "ring")
     rounds = _in_rings(crossing)
     if not rounds:
-        raise InvalidOptionError("""show.ring() was given a run without a ring: in no superstep does
-            each IPU that takes part send to as many IPUs as it receives from.
+        raise InvalidOptionError("""show.ring() was given a run without a ring. In a ring, each IPU
+            receives from as many IPUs as it sends to, and no superstep of this run is like that.
             next:  show the messages between IPUs with show.exchange(report).""")
     left_out = len(crossing) - len(rounds)
     return View(_RingScene(_Messages(report, model, rounds), left_out).scene())

@@ -12,8 +12,9 @@ from __future__ import annotations
 from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
-# If the shared matrix has fewer rows or columns than this, a joined product of more than
-# MOST_ELEMENTS is not faster: the separate blocks fit a cache, but the joined matrix does not.
+# Products of several vertices with one shared matrix are joined to one product. If the shared
+# matrix has fewer than NARROW rows or columns, and the joined matrix more than MOST_ELEMENTS
+# elements, this is not faster: each vertex's block fits a cache, but the joined matrix does not.
 NARROW = 16
 MOST_ELEMENTS = 1 << 20
 

@@ -61,7 +61,7 @@ class Compiled(Network):
     - `compiles`: a sentence about each compilation for the device.
     - `objectives`: the loss and the metrics of each output; empty before `compile` is called.
     - `compile_arguments`: the arguments of `compile` by name, except the optimiser.
-    - `training_options`: the options of the training step that methods of the model set.
+    - `training_options`: the options of the training step. Methods of the model set them.
     - `other_state`: the device's variables that are not weights, such as the optimiser's state.
     """
 
@@ -156,7 +156,10 @@ class Compiled(Network):
         )
 
     def set_pipeline_stage_assignment(self, stages: Sequence[Natural]) -> None:
-        """Set the stage of each layer. Raises `ModelError` for a list of another length."""
+        """Set the stage of each layer.
+
+        :raises ModelError: if `stages` does not have one stage for each layer.
+        """
         self.check_stages(stages)
         for layer, stage in zip(self.layers, stages, strict=True):
             for _, inner in layer.walk(""):

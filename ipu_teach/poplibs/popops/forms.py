@@ -1,8 +1,9 @@
-"""The three forms of an elementwise operation: with a new tensor, in place, and with an output.
+"""The three forms of an elementwise operation.
 
+The result is a new tensor, replaces the first operand, or is stored in a tensor of the caller.
 Each form adds one compute set with one vertex per tile, which computes the elements of the result
-that are on its tile. Operands are tensors and numbers that the function `checked` has checked. Each
-form checks its other requirements before it changes the graph.
+that are on its tile. The function `checked` checks the operands, and each form checks everything
+else before it changes the graph.
 """
 
 from __future__ import annotations
