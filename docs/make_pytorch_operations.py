@@ -221,7 +221,7 @@ def limit(text: str, kinds: set[str]) -> str:
 
 
 def general(step: str) -> str:
-    """Return a next step without the numbers of the sample, as this page says it."""
+    """Return a next step for the page, without the numbers of the sample."""
     step = re.sub(rf" See {re.escape(advice.PAGE)}, row .*$", "", step)
     step = step.replace(" of the page", " below")
     return re.sub(r"(?<![\w.*])-?\d+ to -?\d+", "n to m", step) if "use indices" in step else step
@@ -302,8 +302,8 @@ def summary(results: dict[str, Any]) -> str:
     )
     return (
         f"torch's table has {len(results)} operations with public names. {number['runs']} run with "
-        f"all samples, {number['limits']} with some, and {number['refused']} are refused. Of the "
-        f"{equal + refused + drawn:,} samples, {equal:,} are equal to torch's results, "
+        f"all samples, {number['limits']} with some, and {number['refused']} are refused. "
+        f"{equal:,} of {equal + refused + drawn:,} samples are equal to torch's results, "
         f"{refused:,} are refused, and {drawn:,} return random or uninitialised numbers."
     )
 

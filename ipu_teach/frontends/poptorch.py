@@ -45,6 +45,8 @@ from ipu_teach.errors import (
     IPUTeachError,
     ModelError,
     NoHardwareError,
+    NotOfferedError,
+    UnknownNameError,
     WithoutSome,
     missing,
     shown,
@@ -190,7 +192,8 @@ def missing_with_page(
     error = missing(owner, name, advice, known)
     if not isinstance(error, IPUTeachError):
         return error
-    return type(error)(error.tried, next_step=f"{error.next_step} {NAMES_PAGE}")
+    kind = NotOfferedError if isinstance(error, NotOfferedError) else UnknownNameError
+    return kind(error.tried, next_step=f"{error.next_step} {NAMES_PAGE}")
 
 
 class OutputMode(Enum):
@@ -226,7 +229,7 @@ class ShardedExecution:
     """The execution strategy in which the stages of a model run one after the other."""
 
     schedule = ""
-    stages: Mapping[str, int] = {}
+    stages: Mapping[object, int] = {}
 
 
 class Stage:
@@ -262,7 +265,7 @@ class PipelinedExecution:
                 {shown(schedule)}.
                 next:  give {" or ".join(map(repr, SCHEDULES))}, or two stages or more.""")
         self.schedule = schedule
-        self.stages: dict[str, int] = {}
+        self.stages: dict[object, int] = {}
         for number, stage in enumerate(stages):
             if isinstance(stage, Stage) and stage.number not in (None, number):
                 raise InvalidOptionError(f"""PipelinedExecution() was given stage {number} with

@@ -18,7 +18,7 @@ from ipu_teach.frontends.pytorch.private import Argument
 if TYPE_CHECKING:
     from ipu_teach.frontends.poptorch import Options
 
-_END = object()  # the mark at the end of the batches in a queue
+_END = object()  # the last item of a queue of batches
 
 
 class DataLoaderMode(Enum):
@@ -253,7 +253,8 @@ class _Batches:
         self.loader = loader
 
     def __iter__(self) -> Iterator[Argument]:
-        return torch.utils.data.DataLoader.__iter__(self.loader)
+        batches: Iterator[Argument] = torch.utils.data.DataLoader.__iter__(self.loader)
+        return batches
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -45,7 +45,7 @@ stages: Mapping[object, int] = {}
 
 
 @contextmanager
-def named_stages(stages_of_blocks: Mapping[str, int]) -> Iterator[None]:
+def named_stages(stages_of_blocks: Mapping[object, int]) -> Iterator[None]:
     """Set the stages of named blocks for a `with` block."""
     global stages
     outer = stages
