@@ -56,7 +56,6 @@ ADVICE = {
     "linalg_householder_product": "use the function qr of the page.",
     "linalg_inv_ex": "use the function solve of the page: solve(a, torch.eye(n)).",
     "linalg_lu": "use the function solve of the page, which needs no factors.",
-    "linalg_lstsq": "use the function solve of the page: solve(a.mT @ a, a.mT @ b).",
     "_linear_cross_entropy": "use torch.nn.functional.linear and cross_entropy.",
     "linalg_matrix_exp": "use the function matrix_exp of the page.",
     "linalg_qr": "use the function qr of the page.",
@@ -76,8 +75,6 @@ ADVICE = {
     "special_erfcx": "write torch.exp(x * x) * torch.erfc(x), for x below 9.",
     "special_i": _BESSEL,
     "special_modified_bessel_i": _BESSEL,
-    "to_sparse": "leave the tensor dense, and multiply it by a mask of zeros and ones.",
-    "_to_sparse": "leave the tensor dense, and multiply it by a mask of zeros and ones.",
     "triangular_solve": "use the function solve of the page.",
     "unbind_copy": "use torch.unbind.",
 }
@@ -104,10 +101,14 @@ _ROWS = {
     "_unique2": "torch.unique",
     "convolution": "torch.nn.functional.conv2d",
     "index": "torch.masked_select",
+    "_histogramdd_bin_edges": "torch.histogramdd",
+    "linalg_matrix_exp": "torch.matrix_exp",
     "max_pool2d_with_indices": "torch.nn.functional.max_pool2d",
     "max_pool3d_with_indices": "torch.nn.functional.max_pool3d",
     "native_group_norm": "torch.nn.functional.group_norm",
     "native_layer_norm": "torch.nn.functional.layer_norm",
+    "resize": "Tensor.resize_",
+    "segment_reduce": "",  # torch's table has only a private name
 }
 _OWNERS = (
     (torch, "torch"),
