@@ -1311,10 +1311,6 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
         ("'table' has the dtype torch.float64",),
     ),
     "large number": (lambda: Buffered(torch.tensor([2**40])), ("'table' contains 1099511627776",)),
-    "exported": (
-        lambda: torch.export.export(new(), (X,)),
-        ("given an ExportedProgram", "program.module()"),
-    ),
     "scripted": (lambda: torch.jit.trace(new(), X), ("given a ScriptModule", "Python module")),
     "scripted part": (
         lambda: nn.Sequential(nn.ReLU(), torch.jit.trace(nn.Linear(6, 3), X)),

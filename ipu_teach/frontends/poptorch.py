@@ -25,7 +25,7 @@ After each call, the module and the optimiser have the device's values, so `mode
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -38,9 +38,19 @@ import numpy as np
 
 from ipu_teach._support.interrupts import Interrupts
 from ipu_teach._support.progress import working
-from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_calls, check_class
+from ipu_teach.arguments import Between, Count, Natural, Taken, check_calls, check_class
 from ipu_teach.device import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
+from ipu_teach.errors import (
+    InvalidOptionError,
+    IPUTeachError,
+    ModelError,
+    NoHardwareError,
+    NotOfferedError,
+    UnknownNameError,
+    WithoutSome,
+    missing,
+    shown,
+)
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.ir.attributes import Attribute
@@ -55,7 +65,12 @@ from ipu_teach.frontends.pytorch import (
 )
 from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Shapes, Tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
-from ipu_teach.frontends.pytorch.loader import Loader, has_examples
+from ipu_teach.frontends.pytorch.loader import (
+    AsynchronousDataAccessor,
+    DataLoaderMode,
+    Loader,
+    has_examples,
+)
 from ipu_teach.frontends.pytorch.markers import lowering
 from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
@@ -90,17 +105,24 @@ if TYPE_CHECKING:
 Same = TypeVar("Same")
 
 __all__ = [
+    "AnchorMode",
+    "AsynchronousDataAccessor",
     "BeginBlock",
     "Block",
     "DataLoader",
+    "DataLoaderMode",
+    "MultiConv",
     "Options",
     "OutputMode",
     "PipelinedExecution",
     "PoplarExecutor",
     "ReductionType",
     "ShardedExecution",
+    "Stage",
     "TensorLocationSettings",
+    "cond",
     "custom_op",
+    "for_loop",
     "identity_loss",
     "inferenceModel",
     "ipu_print_tensor",
@@ -111,6 +133,32 @@ __all__ = [
     "recomputationCheckpoint",
     "trainingModel",
 ]
+
+
+# Names of PopTorch that this module lacks, with the advice of the error.
+NOT_HERE = {
+    "AutoStage": "poptorch.Stage or the argument ipu_id of Block, which give each block its stage.",
+    "CPU": "torch.cond or torch's functions, or compute the tensor before the call.",
+    "ConnectionType": "nothing, because the simulated device is always connected.",
+    "Liveness": "poptorch.PipelinedExecution.",
+    "OverlapMode": "nothing, because the schedule of transfers does not change values.",
+    "OptimizerAttrTracker": "torch's learning-rate schedulers; each call reads the rates.",
+    **dict.fromkeys(
+        ("ParallelPhasedExecution", "SerialPhasedExecution", "Phase"),
+        "poptorch.PipelinedExecution(poptorch.Stage('first'), poptorch.Stage('second')), and "
+        "options.TensorLocations.setOptimizerLocation() to store state in streaming memory.",
+    ),
+    **dict.fromkeys(
+        ("CTCBeamSearchDecoder", "TensorKeyCache"), "torch's functions on the host, after the call."
+    ),
+    **dict.fromkeys(
+        ("set_block", "removeBlocks"), "the context manager poptorch.Block or poptorch.BeginBlock."
+    ),
+    "load": "poptorch.inferenceModel(module), because compiling again takes seconds.",
+    "profiling": "executor.report.",
+    "setLogLevel": "the report of an executor and show.program(executor.program).",
+}
+NAMES_PAGE = "See docs/frameworks.md, section PopTorch's names."
 
 
 class _Optimizers(WithoutSome):
@@ -129,6 +177,23 @@ optim = _Optimizers()
 
 
 # --- options --------------------------------------------------------------------------------------
+
+
+Ipu = Annotated[int, Between(0, 63)]
+
+
+def missing_with_page(
+    owner: str, name: str, advice: Mapping[str, str], known: Sequence[str]
+) -> AttributeError:
+    """Return the error for a name that PopTorch may have, but `owner` has not.
+
+    `advice` maps names to the advice of the error, and `known` lists the names of `owner`.
+    """
+    error = missing(owner, name, advice, known)
+    if not isinstance(error, IPUTeachError):
+        return error
+    kind = NotOfferedError if isinstance(error, NotOfferedError) else UnknownNameError
+    return kind(error.tried, next_step=f"{error.next_step} {NAMES_PAGE}")
 
 
 class OutputMode(Enum):
@@ -150,6 +215,9 @@ class OutputMode(Enum):
     Default = "default"
 
 
+AnchorMode = OutputMode  # PopTorch's older name
+
+
 class ReductionType(Enum):
     """The reduction of gradients over micro-batches and replicas: their mean or their sum."""
 
@@ -161,17 +229,50 @@ class ShardedExecution:
     """The execution strategy in which the stages of a model run one after the other."""
 
     schedule = ""
+    stages: Mapping[object, int] = {}
+
+
+class Stage:
+    """A stage of a pipeline: the blocks whose `user_id` is among `block_ids`."""
+
+    def __init__(self, *block_ids: str) -> None:
+        self.block_ids = block_ids
+        self.number: int | None = None
+
+    def ipu(self, number: Ipu) -> Stage:
+        """Set the number of the stage's IPU in each replica. It must be the number of the stage."""
+        self.number = number
+        return self
 
 
 class PipelinedExecution:
     """The execution strategy in which stages work on different micro-batches at the same time.
 
+    `stages` are `Stage` objects, or the `user_id` of a block for each stage. Stage i runs on IPU i.
+    Without `stages`, the argument `ipu_id` of each block says on which IPU the block runs.
     `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`. With the
-    schedule "sequential", only one stage works at a time.
+    schedule "sequential", only one stage works at a time. A single name of a schedule may be given
+    as the first argument.
+
+    :raises InvalidOptionError: if a stage has another number of an IPU than its own.
     """
 
-    def __init__(self, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> None:
+    def __init__(self, *stages: str | Stage, schedule: str = GROUPED) -> None:
+        if len(stages) == 1 and isinstance(stages[0], str):
+            schedule, stages = stages[0], ()
+        if schedule not in SCHEDULES:
+            raise InvalidOptionError(f"""PipelinedExecution() was given the schedule
+                {shown(schedule)}.
+                next:  give {" or ".join(map(repr, SCHEDULES))}, or two stages or more.""")
         self.schedule = schedule
+        self.stages: dict[object, int] = {}
+        for number, stage in enumerate(stages):
+            if isinstance(stage, Stage) and stage.number not in (None, number):
+                raise InvalidOptionError(f"""PipelinedExecution() was given stage {number} with
+                    ipu({stage.number}), but stage {number} runs on IPU {number} of each replica.
+                    next:  leave ipu() out, and give the stages in the order of their IPUs.""")
+            for block_id in stage.block_ids if isinstance(stage, Stage) else (stage,):
+                self.stages[block_id] = number
 
 
 class TensorLocationSettings:
@@ -211,11 +312,17 @@ Dataset = Annotated[
         "give a torch.utils.data.Dataset, such as TensorDataset(inputs, labels).",
     ),
 ]
-Ipu = Annotated[int, Between(0, 63)]
 
 
 class _OptionSet(WithoutSome):
     """The base class of groups of options. Setters return the object, so calls can be chained."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing_with_page(
+                type(self).__name__.strip("_"), name, type(self).not_here, dir(self)
+            )
 
 
 class _Training(_OptionSet):
@@ -283,6 +390,9 @@ class Options(_OptionSet):
     not_here = {
         "Distributed": "replicationFactor(n), whose replicas all run in this process.",
         "Jit": "nothing, because the executor captures the module at its first call.",
+        "broadcastBuffers": "nothing, because all replicas start with the module's buffers.",
+        "loadFromFile": "the setters of the options, in Python.",
+        "toDict": "vars(options).",
     }
 
     def __init__(self) -> None:
@@ -294,6 +404,8 @@ class Options(_OptionSet):
         self.model = IPUModel("ipu2")
         self.strategy: PipelinedExecution | ShardedExecution = PipelinedExecution()
         self.proportion: float | None = None
+        self.title = ""
+        self.shows_progress = True
         self.Training = _Training()
         self.Precision = _Precision()
         self.TensorLocations = _TensorLocations()
@@ -318,6 +430,39 @@ class Options(_OptionSet):
         """
         self.mode = mode
         self.every = n
+        return self
+
+    anchorMode = outputMode  # PopTorch's older name
+
+    def modelName(self, name: str) -> Options:
+        """Set the model's name on the progress line; "" for the name of the module's class."""
+        self.title = name
+        return self
+
+    def showCompilationProgressBar(self, show: bool = True) -> Options:
+        """Set whether a progress line is shown while a module is compiled."""
+        self.shows_progress = bool(show)
+        return self
+
+    def enableExecutableCaching(self, path: str) -> Options:
+        """Do nothing, because programs are compiled in memory; values do not depend on a cache."""
+        return self
+
+    def logDir(self, log_dir: str) -> Options:
+        """Do nothing, because this package writes no log files."""
+        return self
+
+    def useIpuId(self, ipu_id: Natural) -> Options:
+        """Do nothing, because all simulated devices are equal."""
+        return self
+
+    def enableSyntheticData(self, enabled: bool) -> Options:
+        """Accept False. Raise `InvalidOptionError` for True, because inputs are always copied."""
+        if enabled:
+            raise InvalidOptionError("""enableSyntheticData(True) asks for inputs that are not
+                copied from the host, but the simulated device always gets the inputs of the call.
+                next:  leave enableSyntheticData out, and pass torch.ones(...) of the shape of a
+                batch; cycleCount() does not depend on the values.""")
         return self
 
     def randomSeed(self, seed: Natural) -> Options:
@@ -384,12 +529,15 @@ def DataLoader(
     shuffle: bool | None = False,
     num_workers: Natural = 0,
     drop_last: bool = True,
+    mode: DataLoaderMode = DataLoaderMode.Sync,
+    async_options: Mapping[str, object] | None = None,
     **settings: object,
 ) -> Loader:
     """Return a `torch.utils.data.DataLoader` whose batches contain the examples of a whole call.
 
-    `batch_size` is the number of examples in a micro-batch. `settings` are further arguments of
-    torch's DataLoader.
+    `batch_size` is the number of examples in a micro-batch. With a `mode` other than `Sync`, a
+    thread prepares the next batches. `async_options` are arguments of `AsynchronousDataAccessor`.
+    `settings` are further arguments of torch's DataLoader.
 
     :raises ModelError: if there are fewer examples than a batch needs, if `drop_last` is False and
         the examples do not fill the last batch, or if torch does not accept an argument.
@@ -397,13 +545,16 @@ def DataLoader(
     factors = options.factors(training=True)
     examples_per_call = batch_size * prod(factors.values())
     settings |= {"shuffle": shuffle, "num_workers": num_workers}
-    return Loader(
+    loader = Loader(
         dataset,
         examples_per_call,
         batch_product("batch_size", batch_size, factors),
         bool(drop_last),
         **settings,
     )
+    loader.options = options
+    loader.prefetch(mode, async_options or {})
+    return loader
 
 
 # --- functions for modules ------------------------------------------------------------------------
@@ -465,19 +616,131 @@ def custom_op(
     return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
 
+Tensors = Sequence[Tensor]
+
+
+def for_loop(
+    count: Natural, body: Callable[..., Tensors | Tensor], inputs: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return the tensors after `count` steps of `body`, whose arguments are those of the last step.
+
+    `body(*tensors)` returns as many tensors as `inputs`, of the same shapes and dtypes. The program
+    contains each step, so compiling takes time in proportion to `count`.
+
+    :raises ModelError: if `body` returns other numbers, shapes or dtypes of tensors.
+    """
+    state = list(inputs)
+    for _ in range(count):
+        results = _as_list(body(*state))
+        forms = [[(list(t.shape), t.dtype) for t in tensors] for tensors in (results, state)]
+        if forms[0] != forms[1]:
+            raise ModelError(
+                f"The body of for_loop() was given {_forms(state)}, but returned "
+                f"{_forms(results)}.",
+                line=in_words(caller()),
+                next_step="return as many tensors as the body is given, with the same shapes and "
+                "dtypes.",
+            )
+        state = results
+    return state
+
+
+def cond(
+    condition: Tensor,
+    then_body: Callable[..., Tensors | Tensor],
+    then_inputs: Sequence[Tensor],
+    else_body: Callable[..., Tensors | Tensor],
+    else_inputs: Sequence[Tensor],
+) -> list[Tensor]:
+    """Return the tensors of `then_body` if `condition` is true, and otherwise of `else_body`.
+
+    The device computes both bodies, and selects the results and the gradients of one of them.
+
+    :raises ModelError: if the results of the bodies differ in their number, shapes or dtypes.
+    """
+    if markers.current is None:
+        chosen = then_body(*then_inputs) if condition else else_body(*else_inputs)
+        return _as_list(chosen)
+    bodies = lambda: _as_list(then_body(*then_inputs)), lambda: _as_list(else_body(*else_inputs))
+    import torch
+
+    results: list[Tensor] = torch.cond(condition, *bodies)
+    return results
+
+
+def _as_list(tensors: Tensors | Tensor) -> list[Tensor]:
+    """Return one tensor, or a list or tuple of tensors, as a list."""
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+def _forms(tensors: Sequence[Tensor]) -> str:
+    """Return the shapes and dtypes of tensors as text, such as "[16, 64] float32, [] int64"."""
+    return ", ".join(_as_text((t.shape, t.dtype)) for t in tensors) or "no tensor"
+
+
+class MultiConv:
+    """A context manager for convolutions that PopTorch's compiler would run at the same time.
+
+    The simulated device computes them one after the other, so the settings change no value.
+    """
+
+    def __enter__(self) -> MultiConv:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing, because the convolutions are computed as without the context manager."""
+
+    def availableMemoryProportions(self, value: float | Sequence[float]) -> MultiConv:
+        """Do nothing: `options.setAvailableMemoryProportion` applies to all convolutions."""
+        return self
+
+    def partialsTypes(self, value: object) -> MultiConv:
+        """Raise `InvalidOptionError`, because partial sums of another dtype change values."""
+        raise InvalidOptionError("""MultiConv.partialsTypes() would apply to a few convolutions, but
+            the dtype of partial sums is an option of the whole model.
+            next:  call options.Precision.setPartialsType(torch.half) or leave this call out.""")
+
+    def planType(self, value: str) -> MultiConv:
+        """Do nothing, because the convolutions are always computed one after the other."""
+        return self
+
+    def perConvReservedTiles(self, value: int) -> MultiConv:
+        """Do nothing, because no tiles are reserved for a convolution."""
+        return self
+
+    def cycleBackOff(self, value: float) -> MultiConv:
+        """Do nothing, because the convolutions are always computed one after the other."""
+        return self
+
+    def enableConvDithering(self, value: bool | Sequence[bool]) -> MultiConv:
+        """Do nothing, because the start tile of a convolution changes no value."""
+        return self
+
+
 class Block:
     """A context manager that places operations on an IPU: `with Block("second", ipu_id=1):`.
 
-    `ipu_id` is the number of the IPU in each replica; None means 0. Operations after the block stay
-    on its IPU until another block begins. `user_id` has no effect.
+    `ipu_id` is the number of the IPU in each replica. If it is None, the block runs on the IPU of
+    the stage of the execution strategy that contains `user_id`, or on IPU 0 if the strategy has no
+    stages. Operations after the block stay on its IPU until another block begins.
     """
 
     def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
         self.user_id = user_id
-        self.ipu_id = 0 if ipu_id is None else ipu_id
+        self.ipu_id = ipu_id
 
     def __enter__(self) -> Block:
-        markers.mark_stage(self.ipu_id)
+        number = self.ipu_id
+        stages = markers.stages
+        if number is None and stages and self.user_id not in stages:
+            raise ModelError(
+                f"The block {shown(self.user_id)} is in no stage of the execution strategy, whose "
+                f"stages contain {', '.join(map(shown, stages))}.",
+                line=in_words(caller()),
+                next_step="add a stage: poptorch.Stage('name of the block'), or give the block an "
+                "ipu_id.",
+            )
+        markers.mark_stage(stages.get(self.user_id, 0) if number is None else number)
         return self
 
     def __exit__(
@@ -490,9 +753,9 @@ class Block:
 
 
 def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
-    """Return `layer`, and place its operations on the IPU `ipu_id`; None means IPU 0.
+    """Return `layer`, and place its operations on an IPU, as `Block` does.
 
-    Operations after the layer stay on that IPU until another block begins. `user_id` has no effect.
+    Operations after the layer stay on that IPU until another block begins.
     """
     block = Block(user_id, ipu_id)
 
@@ -509,7 +772,7 @@ _attached: WeakSet[PoplarExecutor] = WeakSet()
 
 
 def trainingModel(
-    module: torch.nn.Module,
+    module: torch.nn.Module | torch.export.ExportedProgram,
     options: Options | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> PoplarExecutor:
@@ -523,6 +786,7 @@ def trainingModel(
     :raises ModelError: if the module cannot be trained, or the device does not implement the
         optimiser.
     """
+    module = modules.plain(module)
     modules.check_kind("trainingModel", module)
     if optimizer is None:
         if not any(parameter.requires_grad for parameter in module.parameters()):
@@ -534,7 +798,9 @@ def trainingModel(
     return PoplarExecutor(module, options or Options(), optimizer)
 
 
-def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
+def inferenceModel(
+    module: torch.nn.Module | torch.export.ExportedProgram, options: Options | None = None
+) -> PoplarExecutor:
     """Return an executor that runs `module` in eval mode on the device.
 
     A call returns the outputs of forward, by default for all micro-batches. The module itself stays
@@ -542,6 +808,7 @@ def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> P
 
     :raises ModelError: if `module` is not a module of Python code, such as a scripted module.
     """
+    module = modules.plain(module)
     modules.check_kind("inferenceModel", module)
     return PoplarExecutor(module, options or Options(), None)
 
@@ -576,6 +843,9 @@ class _Compiled:
 class PoplarExecutor(WithoutSome):
     """A PyTorch module on a simulated device. Call it like the module.
 
+    Attributes and methods that an executor lacks are those of the module, such as `parameters()`,
+    `state_dict()`, `load_state_dict()` or a layer.
+
     The compiled program depends on the arguments that are not tensors, on the attributes and modes
     of modules that forward reads, and on all settings of the optimiser except its learning rates.
     If any of these has changed since the last call, a call compiles again; `compiles` counts the
@@ -596,16 +866,13 @@ class PoplarExecutor(WithoutSome):
             "cycleCount() and report for modelled cycles, and time.perf_counter() for the host.",
         ),
         "save": "torch.save() of module.state_dict(), optimizer.state_dict() and rng_state.",
-        **dict.fromkeys(
-            ("parameters", "named_parameters", "load_state_dict", "train", "eval"),
-            "the module's method of this name; the executor's next call uses the changes.",
-        ),
+        "loadExecutable": "a call or compile(), because compiling again takes seconds.",
+        "compileAndExport": "torch.save() of module.state_dict(), because compiling takes seconds.",
     }
 
     def __init__(
         self, module: torch.nn.Module, options: Options, optimizer: torch.optim.Optimizer | None
     ) -> None:
-        self.module = module
         self.options = options.clone()
         self.optimizer = optimizer
         self.training = optimizer is not None
@@ -614,6 +881,42 @@ class PoplarExecutor(WithoutSome):
         self._calls = 0  # the number of calls of the current program
         self._seed: list[int] | None = None
         self._rates: list[float] = []  # the learning rates on the device
+        self.module = module  # last, because `__setattr__` needs the names of the executor
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Argument:
+            """Return the module's attribute of this name."""
+            module = vars(self).get("module")
+            if name not in type(self).not_here and hasattr(module, name):
+                return getattr(module, name)
+            raise missing_with_page("PoplarExecutor", name, type(self).not_here, dir(self))
+
+        def __setattr__(self, name: str, value: Argument) -> None:
+            """Set the module's attribute of this name, unless the executor has this attribute."""
+            module = vars(self).get("module")
+            is_own = name in vars(self) or hasattr(type(self), name)
+            if is_own or not hasattr(module, name):
+                object.__setattr__(self, name, value)
+            else:
+                setattr(module, name, value)
+
+    def train(self, mode: bool = True) -> PoplarExecutor:
+        """Call `module.train(mode)`, and return the executor. Its next call uses the new mode.
+
+        :raises ModelError: for an inferenceModel and `mode` True.
+        """
+        if mode and not self.training:
+            raise ModelError(f"""train() was called on the {self.name}, which runs its module in
+                eval mode.
+                next:  use poptorch.trainingModel(module, options, optimizer), or call
+                module.train() for calls in plain PyTorch.""")
+        self.module.train(mode)
+        return self
+
+    def eval(self) -> PoplarExecutor:
+        """Call `module.eval()`, and return the executor. Its next call uses the new mode."""
+        return self.train(False)
 
     @property
     def name(self) -> str:
@@ -725,7 +1028,7 @@ class PoplarExecutor(WithoutSome):
             executor.rng_state], "state.pt").""")
 
     def state_dict(self, *args: Argument, **kwargs: Argument) -> dict[str, Tensor]:
-        """Return the module's `state_dict`."""
+        """Return the module's `state_dict`, with the values after the last call."""
         state: dict[str, Tensor] = self.module.state_dict(*args, **kwargs)
         return state
 
@@ -824,8 +1127,9 @@ class PoplarExecutor(WithoutSome):
         They do not include the shapes of the arguments and the module's constant tensors.
         """
         settings = dict(vars(self.options))
-        # These options only select outputs, so the program does not depend on them.
-        del settings["mode"], settings["every"]
+        # These options only select outputs and texts, so the program does not depend on them.
+        for name in ("mode", "every", "title", "shows_progress"):
+            del settings[name]
         groups = []
         if self.training:
             groups = [
@@ -892,10 +1196,12 @@ class PoplarExecutor(WithoutSome):
         `marked` contains the inputs that may contain the label that a loss ignores.
         """
         name = type(self.module).__name__
-        with working(f"compile {name}") as work:
+        title = f"compile {self.options.title or name}"
+        with working(title, hidden=not self.options.shows_progress) as work:
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
-            with in_mode, reads.record_reads() as names:
+            stages = markers.named_stages(self.options.strategy.stages)
+            with in_mode, stages, reads.record_reads() as names:
                 captured = _captured(
                     self.module, call, self.optimizer, num_micro_batches, marked=marked
                 )

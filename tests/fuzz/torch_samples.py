@@ -309,6 +309,7 @@ class Outcome:
     undetermined: int = 0  # random numbers, or memory that is not initialised
     reasons: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
+    refusals: list[tuple[Sample, ModelError]] = field(default_factory=list)
 
     def __iadd__(self, other: Outcome) -> Outcome:
         self.equal += other.equal
@@ -317,6 +318,7 @@ class Outcome:
         self.undetermined += other.undetermined
         self.reasons += other.reasons
         self.differences += other.differences
+        self.refusals += other.refusals
         return self
 
 
@@ -426,7 +428,7 @@ def tried(chosen: Sequence[Sample], dtype: Any) -> Outcome:
     except Undetermined:
         return Outcome(undetermined=1)
     except ModelError as error:
-        return Outcome(refused=1, reasons=Counter([short(error)]))
+        return Outcome(refused=1, reasons=Counter([short(error)]), refusals=[(chosen[0], error)])
     except Exception as error:
         try:
             by_torch(Calls(chosen, False), None)

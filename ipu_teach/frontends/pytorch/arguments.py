@@ -176,6 +176,13 @@ def refuse_hidden_outputs(module: str, leaves: Sequence[Argument]) -> None:
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
             kind = type(leaf).__name__
+            if kind.endswith("Cache"):  # the keys and values of a model of transformers
+                raise ModelError(
+                    f"{module}.forward returns {_article(kind)}, which contains the keys and "
+                    "values of its attention, but the device returns tensors only.",
+                    next_step="call the model with use_cache=False, or set "
+                    "model.config.use_cache = False.",
+                )
             raise ModelError(
                 f"{module}.forward returns {_article(kind)} with tensors in its attributes, but "
                 "only tensors in tuples, lists and dicts are copied from the device.",

@@ -7,7 +7,7 @@ import traceback
 import torch
 
 from ipu_teach.errors import IPUTeachError, ModelError
-from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch import advice, private
 from ipu_teach.frontends.pytorch.labels import is_own, is_torchs
 from ipu_teach.graph.source import in_words
 
@@ -53,13 +53,14 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         return error
     if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
         if isinstance(error, private.SHAPE_NEEDED):
-            call, advice = _SIZED.get(private.operation_name(error.func), _SIZED["aten::index"])
+            operation = private.operation_name(error.func)
+            call, next_step = _SIZED.get(operation, _SIZED["aten::index"])
             return ModelError(
                 f"{name} uses the result of {call}, whose size depends on the values of a tensor's "
                 "elements. But the device's program is compiled before the elements are known.",
                 where=path or name,
                 line=line,
-                next_step=advice,
+                next_step=f"{next_step}{advice.hint(operation)}",
             )
         if distribution := _checked_distribution(error):
             return ModelError(

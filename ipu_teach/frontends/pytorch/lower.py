@@ -12,7 +12,7 @@ from ipu_teach.errors import ModelError, UnknownOperationError, did_you_mean
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.ir.simplify import fuse_updates, simplify
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps
-from ipu_teach.frontends.pytorch import private, whole
+from ipu_teach.frontends.pytorch import advice, private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
 from ipu_teach.frontends.pytorch.private import Argument, pytree
@@ -239,8 +239,7 @@ class Lowerer:
                     raise Unfit(
                         f"the result has the dtype {tensor.dtype}, which the device does not "
                         "support",
-                        "convert floats with x.float() or x.half(), and leave out torch.autocast "
-                        "to other dtypes.",
+                        advice.for_dtype(tensor.dtype),
                     )
             value = self._emitted(node, name, results=results, args=args, kwargs=kwargs)
         except Unfit as error:
@@ -248,7 +247,7 @@ class Lowerer:
                 f"torch's operation {private.operation_name(node.target)} cannot run on the "
                 f"device: {error.why}.",
                 **self._place(),
-                next_step=error.advice,
+                next_step=f"{error.advice}{advice.hint(name)}",
             ) from None
         if isinstance(value, Value):
             value = wrap_to_width(self.graph, name, results, value)
@@ -290,12 +289,14 @@ class Lowerer:
         if name in ROWS:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)
+        general = (
+            f"{did_you_mean(name.rpartition('::')[2], ROWS, 0.8)}compute the result with other "
+            f"operations of torch, or define the operation with @poptorch.lowering({full_name!r})."
+        )
         raise UnknownOperationError(
             f"The device does not implement torch's operation {full_name}.",
             **self._place(),
-            next_step=f"{did_you_mean(name.rpartition('::')[2], ROWS)}"
-            "compute the result with other operations of torch, or define the operation with "
-            f"@poptorch.lowering({full_name!r}).",
+            next_step=(advice.next_step(name) or general) + advice.hint(name),
         )
 
     def _filled(self, name: str, results: Results, args: list[Argument]) -> Value:

@@ -40,6 +40,20 @@ class Marks:
 
 
 current: Marks | None = None  # This is None while no module is captured.
+# The stage of each named block, while a module with named stages is captured.
+stages: Mapping[object, int] = {}
+
+
+@contextmanager
+def named_stages(stages_of_blocks: Mapping[object, int]) -> Iterator[None]:
+    """Set the stages of named blocks for a `with` block."""
+    global stages
+    outer = stages
+    stages = dict(stages_of_blocks)
+    try:
+        yield
+    finally:
+        stages = outer
 
 
 @contextmanager

@@ -15,13 +15,16 @@ from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.mirror import tensors_of
 
 
+def plain(module: torch.nn.Module | torch.export.ExportedProgram) -> torch.nn.Module:
+    """Return a module unchanged, and for an exported program its module."""
+    return module.module() if isinstance(module, torch.export.ExportedProgram) else module
+
+
 def check_kind(function: str, module: object) -> None:
     """Raise `ModelError` unless `module` is a module of Python code that can be captured.
 
     `function` is the name of the caller, for the error's message.
     """
-    if isinstance(module, torch.export.ExportedProgram):
-        _refuse(function, "an ExportedProgram", "pass its module: program.module().")
     if isinstance(module, type) and issubclass(module, torch.nn.Module):
         name = module.__name__
         _refuse(function, f"the class {name}", f"pass an instance of the class: {name}(...).")
