@@ -108,7 +108,7 @@ def _from_bytes(data: bytes, folder: Path | None) -> Ir | OnnxModel:
             next_step="give a file that torch.onnx.export() or Builder.saveModelProto() wrote.",
         )
     try:
-        import onnx
+        import onnx.inliner
     except ImportError:
         raise ModelLoadError(
             "The file is an ONNX model, and reading it needs the package onnx, which is not "
@@ -142,7 +142,7 @@ def _checked(onnx: ModuleType, data: bytes, folder: Path | None) -> OnnxModel:
         onnx.checker.check_model(model)
         # What the table lacks may be a function of operations that it has, as selu is.
         model = onnx.inliner.inline_selected_functions(model, known, True, True)
-    except Exception as error:  # of several classes, which only `onnx` and protobuf have
+    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         raise _damaged(error) from None
     nodes = [_node(onnx, proto, opset) for proto in model.graph.node]
     return _contents(onnx, model.graph, nodes)

@@ -39,6 +39,7 @@ Sizes = Size | Sequence[Size]
 Switch = bool | Annotated[int, Between(0, 1)]
 Epsilon = Annotated[float, Between(0)]
 Ratio = Annotated[float, Between(0, 1)]
+Depth = Annotated[float, Between(1, 2**24)]  # ONNX permits floats
 AutoPad = Annotated[str, Among(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))]
 Reduction = Annotated[str, Among(("Mean", "Sum", "None"))]
 # The attributes that ONNX passes as inputs, after the tensors: each line is an operation.
@@ -234,11 +235,11 @@ def _leaky_relu(g: Ir, x: Value, *, alpha: float = 0.01) -> Value:
     return _prelu(g, x, alpha)
 
 
-def _clip(g: Ir, x: Value, *, min: Extended = -inf, max: Extended = inf) -> Value:
-    if not x.floating:
-        info = np.iinfo(x.dtype.numpy)
-        min, max = (int(np.clip(v, info.min, info.max)) for v in (min, max))
-    return g.op("clamp", x, least=min, most=max)
+def _clip(g: Ir, x: Value, *, min: Extended | None = None, max: Extended | None = None) -> Value:
+    for exceeds, bound in (("lt", min), ("gt", max)):
+        if bound is not None:
+            x = g.op("select", g.op(exceeds, x, bound), g.constant(bound, x.dtype), x)
+    return x
 
 
 def _hard_sigmoid(g: Ir, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
@@ -432,13 +433,13 @@ def _scatter_nd(
     return _scattered(g, x, _rows(g, x, index), _row_places(g, x, index), updates, reduction)
 
 
-def _one_hot(g: Ir, index: Value, *, depth: Count, values: Numbers, axis: int = -1) -> Value:
+def _one_hot(g: Ir, index: Value, *, depth: Depth, values: Numbers, axis: int = -1) -> Value:
     """Return `values[1]` where the new dimension `axis` counts to the index, else `values[0]`."""
     off_on = np.asarray(values)
     column = _unsqueeze(g, index, axes=[axis])
     is_last = g.op("lt", column, 0)
-    column = g.op("select", is_last, g.op("add", column, depth), column)
-    steps = np.moveaxis(np.arange(depth).reshape(-1, *[1] * len(index.shape)), 0, axis)
+    column = g.op("select", is_last, g.op("add", column, int(depth)), column)
+    steps = np.moveaxis(np.arange(int(depth)).reshape(-1, *[1] * len(index.shape)), 0, axis)
     off, on = (g.constant(v, ir.values.dtype_of(off_on, "values")) for v in off_on)
     return g.op("select", g.op("eq", column, g.constant(steps, index.dtype)), on, off)
 
@@ -614,6 +615,7 @@ def _dropout(
     *,
     num_outputs: Count = 1,
     ratio: Ratio = 0.5,
+    seed: int = 0,
     training_mode: Switch = 1,
 ) -> Value:
     return ir.dropout(g, x, ratio) if training_mode else g.op("copy", x)
@@ -651,13 +653,12 @@ def _matmul(g: Ir, a: Value, b: Value) -> Value:
 
 # --- resizing -------------------------------------------------------------------------------------
 
-# The position in x of an output, for its number i, the scale, and the lengths n of x and m of the
-# output.
-POSITIONS: dict[str, Callable[[Array, float, int, int], Array]] = {
-    "half_pixel": lambda i, scale, n, m: (i + 0.5) / scale - 0.5,
-    "pytorch_half_pixel": lambda i, scale, n, m: (i + 0.5) / scale - 0.5 if m > 1 else 0 * i,
-    "align_corners": lambda i, scale, n, m: i * ((n - 1) / max(m - 1, 1)),
-    "asymmetric": lambda i, scale, n, m: i / scale,
+# The position in x of an output, for its number i, the scale, and the length n of x.
+POSITIONS: dict[str, Callable[[Array, float, int], Array]] = {
+    "half_pixel": lambda i, scale, n: (i + 0.5) / scale - 0.5,
+    "pytorch_half_pixel": lambda i, scale, n: (i + 0.5) / scale - 0.5 if n * scale > 1 else 0 * i,
+    "align_corners": lambda i, scale, n: i * (n - 1) / (n * scale - 1) if n * scale > 1 else 0 * i,
+    "asymmetric": lambda i, scale, n: i / scale,
 }
 ROUNDINGS: dict[str, Make] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
@@ -684,7 +685,7 @@ def _resize(
         if n == m:
             continue
         scale = m / n if sizes else scales[dim]
-        places = POSITIONS[coordinate_transformation_mode](np.arange(m), scale, n, m)
+        places = POSITIONS[coordinate_transformation_mode](np.arange(m), scale, n)
         places = ROUNDINGS[nearest_mode](places) if mode == "nearest" else places
         places = np.clip(places, 0, n - 1)
         first = places.astype(int)
