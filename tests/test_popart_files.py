@@ -84,7 +84,7 @@ def model_of(
         nodes,
         "graph",
         [h.make_tensor_value_info("x", dtype, shape)],
-        [h.make_tensor_value_info(name, 1, None) for name in outputs],
+        [h.make_tensor_value_info(name, 1, ("rows", "columns")) for name in outputs],
         [onnx.numpy_helper.from_array(a, name) for name, a in (weights or {}).items()],
     )
     return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
@@ -129,6 +129,13 @@ def test_a_model_is_computed_and_trained_as_numpy_does(onnx: Any, tmp_path: Path
     slope = gamma * np.where(h > 0, 1, alpha * np.exp(h)) / 4
     np.testing.assert_allclose(after["b"], b - 0.5 * slope.sum(0), 1e-5)
     np.testing.assert_allclose(after["w"], w - 0.5 * x.T.astype(float) @ slope, 1e-4, 1e-6)
+
+
+def test_an_operation_that_is_a_function_of_others_is_read(onnx: Any) -> None:
+    model = model_of(onnx, onnx.helper.make_node("Mish", ["x"], ["y"]), opset=18)
+    x = np.float32([[-3, 0, 2], [1, -0.5, 9]])
+    (y,) = run(model.SerializeToString(), {"x": x})
+    np.testing.assert_allclose(y, x * np.tanh(np.log1p(np.exp(x.astype(float)))), 1e-5)
 
 
 def test_the_outputs_of_a_split_have_the_names_of_the_file(onnx: Any) -> None:

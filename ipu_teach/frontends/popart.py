@@ -187,7 +187,7 @@ class Builder:
                 context=node.name,
                 attributes={**extra, **node.attributes},
             )
-            results = [self._arrays.get(i, self._values.get(i)) for i in ids]
+            results = [self._arrays[i] if i in self._arrays else self._values[i] for i in ids]
         for name, result in zip(node.outputs, results, strict=False):
             if isinstance(result, Value):
                 if result.kind == MADE and result.name not in self._output_ids:

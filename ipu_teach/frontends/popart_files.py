@@ -133,15 +133,12 @@ def _checked(onnx: ModuleType, data: bytes, folder: Path | None) -> OnnxModel:
             next_step=f"onnx.version_converter.convert_version(onnx.load(path), {OLDEST}), or "
             f"torch.onnx.export(…, opset_version={OLDEST + 4}).",
         )
-    known = [
-        (schema.domain, schema.name)
-        for schema in onnx.defs.get_all_schemas()
-        if schema.name.lower() in {"constant", *TABLES[""]}
-    ]
     try:
         onnx.checker.check_model(model)
-        # What the table lacks may be a function of operations that it has, as selu is.
-        model = onnx.inliner.inline_selected_functions(model, known, True, True)
+        for _ in range(3):  # an operation may be a function of others, which may be functions, too
+            functions = {(n.domain, n.op_type) for n in model.graph.node}
+            unknown = [f for f in functions if f[1].lower() not in {"constant", *TABLES[""]}]
+            model = onnx.inliner.inline_selected_functions(model, unknown, False, True)
     except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         raise _damaged(error) from None
     nodes = [_node(onnx, proto, opset) for proto in model.graph.node]

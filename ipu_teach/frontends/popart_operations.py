@@ -75,7 +75,6 @@ REFUSED = {
     "einsum": "write it with transpose, reshape and matmul.",
     "upsample": "use resize, with nearest_mode='floor' and asymmetric coordinates.",
     "reducelogsumexp": "write it as log(reducesum(exp(x - m))) + m, where m is reducemax(x).",
-    "selu": "multiply elu by 1.0507009873554805, with alpha=1.6732632423543772.",
     "quantizelinear": "keep the values in FLOAT or FLOAT16.",
 }
 
@@ -573,9 +572,17 @@ def _batch_norm(
     and variance of the batch, and updates `mean` and `variance`. Otherwise, it uses these two.
     """
     training = num_outputs > 1 if training_mode is None else bool(training_mode)
-    statistics = {"running_mean": mean, "running_var": variance, "unbiased": False}
     return ir.batch_norm(
-        g, x, gamma, beta, training=training, momentum=1 - momentum, eps=epsilon, **statistics
+        g,
+        x,
+        gamma,
+        beta,
+        training=training,
+        momentum=1 - momentum,
+        eps=epsilon,
+        unbiased=False,
+        running_mean=mean,
+        running_var=variance,
     )
 
 
@@ -726,7 +733,7 @@ def _one_direction(
     biases = map(ordered, ir.split(g, b, [b.size // 2] * 2)) if b else ()
     x = g.op("reverse", x, dim=0) if reverse else x
     state = [v or zeros for v in states]
-    y, last = ir.recurrent(g, kind, x, state, ordered(w), ordered(r), *biases)  # type: ignore[arg-type]
+    y, last = ir.recurrent(g, kind, x, state, ordered(w), ordered(r), *biases)
     return [g.op("reverse", y, dim=0) if reverse else y, *last]
 
 
@@ -859,6 +866,8 @@ ONNX: dict[str, Make] = {
     "clip": _clip,
     "gelu": _gelu,
     "elu": _elu,
+    "selu": lambda g, x: g.op("mul", _elu(g, x, alpha=1.6732632423543772), 1.0507009873554805),
+    "softsign": lambda g, x: g.op("div", x, g.op("add", g.op("abs", x), 1.0)),
     "leakyrelu": _leaky_relu,
     "prelu": _prelu,
     "hardsigmoid": _hard_sigmoid,
