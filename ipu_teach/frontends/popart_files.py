@@ -58,8 +58,8 @@ class Node:
         from onnx.reference import ReferenceEvaluator
 
         feeds = {name: a for name, a in zip(self.inputs, arrays, strict=True) if a is not None}
-        found = ReferenceEvaluator(self.proto, opsets={self.domain: self.opset}).run(None, feeds)
-        return [np.asarray(array) for array in found]
+        results = ReferenceEvaluator(self.proto, opsets={self.domain: self.opset}).run(None, feeds)
+        return [np.asarray(array) for array in results]
 
     @contextmanager
     def errors(self) -> Iterator[None]:

@@ -64,9 +64,9 @@ STATIC = {
         unsqueeze axes""".splitlines(),
     )
 }
-# The ones that are a single number. The others are lists.
+# The attributes in `STATIC` that are a single number. All others are lists.
 NUMBERS = ("axis", "constant_value", "depth", "k", "max", "min", "ratio", "training_mode")
-# How to write operations that a graph of fixed shapes, or the device, cannot compute.
+# Advice for operations that the device, or a graph of fixed shapes, cannot compute.
 REFUSED = {
     "nonzero": "keep all elements, and set the others to 0 with where.",
     "nonmaxsuppression": "select boxes with numpy, from the scores that the model returns.",
@@ -90,8 +90,8 @@ def _axis(x: Value, axis: int) -> int:
 
 def _reshape(g: Ir, x: Value, *, shape: Ints, allowzero: Switch = 0) -> Value:
     """Return `x` in another shape. A size of 0 keeps the dimension, unless `allowzero`."""
-    kept = () if allowzero else x.shape
-    sizes = [n or kept[d] if d < len(kept) else n for d, n in enumerate(shape)]
+    old_shape = () if allowzero else x.shape
+    sizes = [n or old_shape[d] if d < len(old_shape) else n for d, n in enumerate(shape)]
     return g.op("reshape", x, shape=tuple(sizes))
 
 
@@ -134,7 +134,7 @@ def _concat(g: Ir, *x: Value, axis: int) -> Value:
 def _split(
     g: Ir, x: Value, *, axis: int = 0, split: Sequence[Natural] = (), num_outputs: Count = 1
 ) -> list[Value]:
-    """Return parts of `x` along `axis`, of the lengths `split`, or equal but for the last."""
+    """Return parts of `x` along `axis`, of the lengths `split`, or of equal lengths with a shorter last part."""
     length = x.shape[_axis(x, axis)]
     size = ceil(length / num_outputs)
     sizes = split or [min(size, length - begin) for begin in range(0, length, size)]
