@@ -134,7 +134,10 @@ def _concat(g: Ir, *x: Value, axis: int) -> Value:
 def _split(
     g: Ir, x: Value, *, axis: int = 0, split: Sequence[Natural] = (), num_outputs: Count = 1
 ) -> list[Value]:
-    """Return parts of `x` along `axis`, of the lengths `split`, or of equal lengths with a shorter last part."""
+    """Return parts of `x` along `axis`, of the lengths `split`, or of equal lengths.
+
+    Without `split`, the last part may be shorter.
+    """
     length = x.shape[_axis(x, axis)]
     size = ceil(length / num_outputs)
     sizes = split or [min(size, length - begin) for begin in range(0, length, size)]
@@ -935,7 +938,7 @@ GRAPHCORE: dict[str, Make] = {
     "gelu": _plain("gelu"),
     "printtensor": _print,
 }
-TABLES = {"": ONNX, "ai.graphcore": GRAPHCORE}  # by the names of ONNX's domains
+TABLES = {"": ONNX, "ai.graphcore": GRAPHCORE}  # the keys are ONNX domains
 
 
 def operation_of(domain: str, name: str) -> Make:
