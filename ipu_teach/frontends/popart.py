@@ -1,12 +1,11 @@
 """A front end with PopART's names: a Builder of models, and sessions that run them.
 
 A tensor of a Builder is identified by a string, its id. Operations and attributes have the names of
-ONNX, but models are saved in a file format of `ipu_teach`, not of ONNX.
+ONNX. Models are saved in a file format of `ipu_teach`; files of ONNX can be read, too.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,88 +19,61 @@ from ipu_teach.arguments import (
     Among,
     Between,
     Count,
-    Fraction,
     Hint,
     Natural,
     Numbers,
     Positive,
-    Share,
     Taken,
     check,
     check_calls,
+    hints_of,
 )
 from ipu_teach.device import Device
 from ipu_teach.errors import ModelError, counted, did_you_mean, shown
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir import Ir, Run, Value
+from ipu_teach.frontends.ir import Ir, Run, Unfit, Value
 from ipu_teach.frontends.ir.attributes import Attribute
-from ipu_teach.frontends.ir.saved import MODEL, graph_from_bytes, graph_to_bytes
-from ipu_teach.frontends.ir.values import misuse
+from ipu_teach.frontends.ir.saved import graph_to_bytes
+from ipu_teach.frontends.ir.values import CONSTANT, MADE, misuse
+from ipu_teach.frontends.popart_files import Node, OnnxModel, read_model
+from ipu_teach.frontends.popart_operations import (
+    NUMBERS,
+    STATIC,
+    TABLES,
+    TYPES,
+    Make,
+    Type,
+    operation_of,
+    parameters_of,
+)
 from ipu_teach.frontends.session import (
     CheckedOptions,
     Group,
     Training,
     Version,
     checked_name,
-    input_of,
     is_schedule,
     machine,
     select_outputs,
     without_unused,
 )
-from ipu_teach.saving.archive import read_whole, write_whole
+from ipu_teach.saving.archive import write_whole
 from ipu_teach.schedules import SCHEDULES
-from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
+from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
     from ipu_teach.report import Report
 
-Ints = Sequence[int]
 # An array, or a value that numpy.asarray accepts. A run checks the array's shape and dtype.
 HostArray: TypeAlias = Any
-TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
-TYPES |= {"UINT32": UNSIGNED_INT}
-Type = Annotated[str, Among(TYPES)]
-Size = Annotated[int, Between(1, 2**24)]
-Switch = bool | Annotated[int, Between(0, 1)]
-# The annotation of each ONNX attribute. All operations with an attribute use the same annotation.
-ATTRIBUTES: dict[str, Hint] = {
-    "alpha": float,
-    "axes": Ints | None,
-    "axis": int,
-    "beta": float,
-    "count_include_pad": Switch,
-    "dilations": Size | Sequence[Size],
-    "ends": Ints,
-    "epsilon": Annotated[float, Between(0)],
-    "group": Count,
-    "ignoreIndex": int | None,
-    "inputIsLogProbability": Switch,
-    "keepdims": Switch,
-    "kernel_shape": Sequence[Size],
-    "momentum": Share,
-    "num_groups": Count,
-    "num_outputs": Count,
-    "pads": Sequence[Natural],
-    "perm": Ints,
-    "ratio": Fraction,
-    "reduction": Annotated[str, Among(("Mean", "Sum", "None"))],
-    "scale": float,
-    "shape": Ints,
-    "starts": Ints,
-    "strides": Size | Sequence[Size],
-    "title": str,
-    "to": Type,
-    "transA": Switch,
-    "transB": Switch,
-}
 
 
 @dataclass(frozen=True)
 class TensorInfo:
     """The shape of a tensor, and its dtype as PopART names it.
 
-    The dtypes are "FLOAT", "FLOAT16", "INT32", "UINT32" and "BOOL".
+    The dtypes are "FLOAT", "FLOAT16", "INT32", "UINT32" and "BOOL". "INT64" is another name of
+    "INT32", because the device has integers of 32 bits.
     """
 
     dtype: Type
@@ -113,304 +85,32 @@ class TensorInfo:
         return TYPES[self.dtype]
 
 
-# --- operations -----------------------------------------------------------------------------------
-
-
-def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
-    """Return `(lower, upper)`: the padding before and after the data, for each spatial dimension.
-
-    ONNX's `pads` contains first the padding before each dimension, then the padding after each
-    dimension. If `pads` is empty, both results are 0.
-    """
-    dimension_count = len(pads) // 2
-    return pads[:dimension_count] or 0, pads[dimension_count:] or 0
-
-
-def _pool(kind: str) -> Callable[..., Value]:
-    """Return a function that adds a pool to a graph; `kind` is "max_pool" or "avg_pool"."""
-
-    def pool(
-        g: Ir,
-        x: Value,
-        *,
-        kernel_shape: Ints,
-        count_include_pad: int = 0,
-        pads: Ints = (),
-        strides: Ints = (),
-    ) -> Value:
-        lower, upper = _pads(pads)
-        count_padding = bool(count_include_pad)
-        return ir.pool(
-            g,
-            kind,
-            x,
-            kernel=kernel_shape,
-            stride=strides or 1,
-            lower=lower,
-            upper=upper,
-            count_padding=count_padding,
-        )
-
-    return pool
-
-
-def _conv(
-    g: Ir,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    dilations: Ints | int = 1,
-    group: int = 1,
-    kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints | int = 1,
-) -> Value:
-    lower, upper = _pads(pads)
-    return ir.conv(
-        g,
-        x,
-        w,
-        b,
-        stride=strides or 1,
-        lower=lower,
-        upper=upper,
-        dilation=dilations or 1,
-        groups=group,
-    )
-
-
-def _batch_norm(
-    g: Ir,
-    x: Value,
-    gamma: Value,
-    beta: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    num_outputs: int = 1,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-) -> Value:
-    """Return the batch norm of `x`.
-
-    If `num_outputs` is above 1, the norm trains, as in ONNX: it uses the mean and variance of the
-    batch, and updates `mean` and `variance`. Otherwise, the norm uses `mean` and `variance`.
-    """
-    return ir.batch_norm(
-        g,
-        x,
-        gamma,
-        beta,
-        running_mean=mean,
-        running_var=variance,
-        training=num_outputs > 1,
-        momentum=1 - momentum,
-        eps=epsilon,
-    )
-
-
-def _group_norm(
-    g: Ir, x: Value, gamma: Value, beta: Value, *, num_groups: int, epsilon: float = 1e-5
-) -> Value:
-    return ir.norm(g, "group", x, gamma=gamma, beta=beta, eps=epsilon, groups=num_groups)
-
-
-def _l1_loss(g: Ir, x: Value, *, scale: float = 1.0) -> Value:
-    return g.op("mul", ir.reduced(g, "sum", g.op("abs", x)), scale)
-
-
-def _identity_loss(g: Ir, x: Value, *, reduction: str = "Mean") -> Value:
-    return ir.mean(g, x) if reduction == "Mean" else ir.reduced(g, "sum", x)
-
-
-def _dropout(g: Ir, x: Value, *, num_outputs: int = 1, ratio: float = 0.5) -> Value:
-    return ir.dropout(g, x, ratio)
-
-
-def _sum(g: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    return ir.reduced(g, "sum", x, dims, keep=keep)
-
-
-def _gemm(
-    g: Ir,
-    a: Value,
-    b: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
-    """Return alpha * a b + beta * c. `transA` and `transB` say whether a and b are transposed."""
-    a = ir.turned(g, a) if transA else a
-    b = ir.turned(g, b) if transB else b
-    y = g.op("matmul", a, b)
-    y = y if alpha == 1 else g.op("mul", y, alpha)
-    if c is None:
-        return y
-    return g.op("add", y, c if beta == 1 else g.op("mul", c, beta))
-
-
-def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Return the ONNX operation for a reduction that `call(graph, x, dims, keep)` computes."""
-
-    def reduce(g: Ir, x: Value, *, axes: Ints | None = None, keepdims: int = 1) -> Value:
-        return call(g, x, axes, bool(keepdims))
-
-    return reduce
-
-
-def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Value:
-    """Return the elements of `x` from `starts` to `ends` - 1 along the dimensions `axes`.
-
-    If `axes` is empty, the first dimensions are used. Negative starts and ends count from the end.
-    """
-    for dim, given_start, given_end in zip(axes or range(len(starts)), starts, ends, strict=True):
-        length = x.shape[dim]
-        begin, stop = (min(i + length if i < 0 else i, length) for i in (given_start, given_end))
-        x = g.op("slice", x, dim=dim, begin=begin, end=stop)
-    return x
-
-
-def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
-    """Return the slices of `x` along dimension `axis` that the integers in `index` select."""
-    if axis == 0:
-        return ir.embedding(g, x, index)
-    return ir.transpose(g, _gather(g, ir.transpose(g, x, 0, axis), index), 0, axis)
-
-
-def _nll(
-    g: Ir,
-    x: Value,
-    labels: Value,
-    *,
-    reduction: str = "Mean",
-    ignoreIndex: int | None = None,
-    inputIsLogProbability: bool = False,
-) -> Value:
-    """Return the negative log likelihood of probabilities `x`, or of log probabilities.
-
-    If `x` is the result of a softmax (or a log softmax), the loss is computed from the softmax's
-    input, in FLOAT. Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7, so a loss is
-    at most 16.2. In FLOAT16 the bound is 6.104e-5, and a loss is at most 9.71. Log probabilities
-    have no bound.
-    """
-    scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
-    if scores is not None:
-        return ir.cross_entropy(g, scores, labels, reduction.lower(), ignored=ignoreIndex)
-    logarithms = x if inputIsLogProbability else _logarithms(g, x)
-    return ir.nll(g, logarithms, labels, reduction.lower(), ignored=ignoreIndex)
-
-
-def _logarithms(g: Ir, x: Value) -> Value:
-    """Return the logarithms of the probabilities `x`, in FLOAT, with PopART's lower bounds.
-
-    Probabilities below `least_probability` count as this value. The gradient is 1 / x, in which an
-    x below `least_divisor` counts as `least_divisor`.
-    """
-    least_probability, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
-
-    def with_gradient_of(source: Value, value: Value) -> Value:
-        """Return a value with the elements of `value` and the gradient of `source`."""
-        difference = g.op("sub", value, source)
-        return g.op("add", source, g.op("stop", difference))
-
-    x = g.cast(x, FLOAT)
-    divisor = with_gradient_of(x, g.op("max", x, least_divisor))
-    return with_gradient_of(g.op("log", divisor), g.op("log", g.op("max", x, least_probability)))
-
-
-def _reshape(g: Ir, x: Value, *, shape: Ints) -> Value:
-    return g.op("reshape", x, shape=tuple(shape))
-
-
-def _flatten(g: Ir, x: Value) -> Value:
-    return g.op("reshape", x, shape=(x.shape[0], -1))
-
-
-def _transpose(g: Ir, x: Value, *, perm: Ints) -> Value:
-    return g.op("permute", x, dims=tuple(perm))
-
-
-def _cast(g: Ir, x: Value, *, to: str) -> Value:
-    return g.op("cast", x, dtype=TensorInfo(to, ()).type)
-
-
-def _print(g: Ir, x: Value, *, title: str = "") -> Value:
-    return g.op("print", x, title=title)
-
-
-def _plain(kind: str) -> Callable[..., Value]:
-    """Return the ONNX operation that adds the operation `kind` to a graph, without attributes."""
-    return lambda g, *inputs: g.op(kind, *inputs)
-
-
-def _along(kind: str) -> Callable[..., Value]:
-    """Return the ONNX operation that computes `kind` along a dimension.
-
-    Its attribute `axis` is the dimension; the default is the last dimension.
-    """
-
-    def along(g: Ir, x: Value, *, axis: int = -1) -> Value:
-        return ir.along(g, kind, x, axis)
-
-    return along
-
-
-UNARY = ("neg", "abs", "exp", "log", "sqrt", "relu", "sigmoid", "tanh", "gelu")
-BINARY = ("add", "sub", "mul", "div", "pow", "matmul")
-ONNX: dict[str, Callable[..., Value]] = {
-    **{name: _plain(name) for name in (*UNARY, *BINARY)},
-    "identity": _plain("copy"),
-    "softmax": _along("softmax"),
-    "logsoftmax": _along("log_softmax"),
-    "gemm": _gemm,
-    "conv": _conv,
-    "maxpool": _pool("max_pool"),
-    "averagepool": _pool("avg_pool"),
-    "reshape": _reshape,
-    "flatten": _flatten,
-    "transpose": _transpose,
-    "concat": lambda g, *x, axis: g.op("concat", *x, dim=axis),
-    "slice": _slice,
-    "gather": _gather,
-    "reducesum": _reduced(_sum),
-    "reducemean": _reduced(ir.mean),
-    "argmax": lambda g, x: g.op("arg_max", x),
-    "cast": _cast,
-    "dropout": _dropout,
-    "batchnormalization": _batch_norm,
-}
-GRAPHCORE: dict[str, Callable[..., Value]] = {
-    "nllloss": _nll,
-    "l1loss": _l1_loss,
-    "identityloss": _identity_loss,
-    "groupnormalization": _group_norm,
-    "gelu": _plain("gelu"),
-    "printtensor": _print,
-}
-
-
 class Opset:
     """The operations of a Builder by name, as in `aiOnnx.matmul([x, w])`, where x and w are ids.
 
-    An operation takes a list of ids, and attributes by keyword. It returns the id of its result.
+    An operation takes a list of ids, and attributes by keyword. The id "" leaves out an optional
+    input. The operation returns the id of its result, or a list of ids if it has several results.
+    `dir()` lists the operations.
     """
 
-    def __init__(self, builder: Builder, table: Mapping[str, Callable[..., Value]]) -> None:
+    def __init__(self, builder: Builder, domain: str) -> None:
         self._builder = builder
-        self._table = table
+        self._domain = domain
 
-    def __getattr__(self, name: str) -> Callable[..., str]:
+    def __dir__(self) -> list[str]:
+        return ["constant", *TABLES[self._domain]]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(name)
-        make = self._table[checked_name("The opset", name, self._table)]
+        make = operation_of(self._domain, name)
 
-        def operation(args: Sequence[str], debugContext: str = "", **attributes: Attribute) -> str:
+        def operation(args: Sequence[str], debugContext: str = "", **attributes: Attribute) -> Any:
             check(name, "debugContext", debugContext, str, refuse=misuse)
-            return self._builder._add(name, make, args, context=debugContext, attributes=attributes)
+            results = self._builder._add(
+                name, make, args, context=debugContext, attributes=attributes
+            )
+            return results if len(results) > 1 else results[0]
 
         return operation
 
@@ -420,28 +120,98 @@ class Opset:
         :raises ModelError: if the device does not support the dtype.
         """
         array = np.asarray(value)
-        dtype = ir.values.dtype_of(array, debugContext or "constant")
-        return self._builder._register(self._builder._graph.constant(array, dtype), "constant")
+        ir.values.dtype_of(array, debugContext or "constant")
+        return self._builder._register(array, "constant")
 
 
 class Builder:
-    """A model under construction. Its tensors are identified by ids, which are strings."""
+    """A model under construction. Its tensors are identified by ids, which are strings.
 
-    def __init__(self) -> None:
+    Without `model`, the model is empty. Otherwise, `model` is a saved model: the path of a file or
+    its contents, in the format of ONNX or of `ipu_teach`.
+
+    :raises ModelLoadError: if `model` is damaged, or contains something that is not supported.
+    """
+
+    def __init__(self, model: bytes | str | PathLike[str] | None = None) -> None:
         self._graph = Ir()
         self._values: dict[str, Value] = {}
+        # The constants, and the initial values of variables that no operation has used yet.
+        self._arrays: dict[str, Array] = {}
+        self._initializers: set[str] = set()
+        self._output_ids: list[str] = []
         self._scopes: list[str] = []
-        self.aiOnnx = Opset(self, ONNX)
-        self.aiGraphcore = Opset(self, GRAPHCORE)
+        self.aiOnnx = Opset(self, "")
+        self.aiGraphcore = Opset(self, "ai.graphcore")
+        if model is not None:
+            content = read_model(model, "Builder()")
+            if isinstance(content, OnnxModel):
+                self._read_onnx(content)
+            else:
+                self._graph = content.but(outputs={})
+                self._values = {**content.variables, **content.inputs, **content.outputs}
+                self._output_ids = [*content.outputs]
 
-    def _register(self, value: Value, name: str = "") -> str:
-        """Register a value under its id, and return the id, which is also the value's name.
+    def _read_onnx(self, model: OnnxModel) -> None:
+        """Add the inputs, initializers and nodes of an ONNX model."""
+        for name, array in model.initializers.items():
+            self._arrays[name] = array
+            self._initializers.add(name)
+        for name, dtype, shape in model.inputs:
+            self._values[name] = self._graph.input(shape, name, dtype)
+        for node in model.nodes:
+            with node.errors():
+                self._add_node(node)
+        self._output_ids = [*model.outputs]
+
+    def _add_node(self, node: Node) -> None:
+        """Add an operation of an ONNX model. If the host knows its inputs, it computes the results.
+
+        The host computes results only from constants, not from variables that can be trained.
+        """
+        inputs = [name for name in node.inputs if name]
+        if node.value is not None:
+            results: Sequence[Value | Array] = [node.value]
+        elif inputs and all(
+            name in self._arrays and not self._is_variable(name) for name in inputs
+        ):
+            results = node.computed([self._arrays.get(name) for name in node.inputs])
+        else:
+            make = operation_of(node.domain, node.operation)
+            names = parameters_of(make)[1]
+            extra = {k: v for k, v in node.implied.items() if k in names}
+            ids = self._add(
+                node.operation,
+                make,
+                node.inputs,
+                context=node.name,
+                attributes={**extra, **node.attributes},
+            )
+            results = [self._arrays[i] if i in self._arrays else self._values[i] for i in ids]
+        for name, result in zip(node.outputs, results, strict=False):
+            if isinstance(result, Value):
+                if result.kind == MADE and result.name not in self._output_ids:
+                    result.name = name
+                self._values[name] = result
+            else:
+                self._arrays[name] = np.asarray(result)
+
+    def _is_variable(self, name: str) -> bool:
+        """Return whether `name` is an initializer of floats, which a session can train."""
+        return name in self._initializers and self._arrays[name].dtype.kind == "f"
+
+    def _register(self, value: Value | Array, name: str = "") -> str:
+        """Register a value or a constant under its id, and return the id.
 
         The id of a new value consists of `name` and a number. If `name` is "", the id is the
         value's current name. A value that is already registered keeps its id.
         """
+        new_name = f"{name}:{len(self._values) + len(self._arrays)}"
+        if not isinstance(value, Value):
+            self._arrays[new_name] = value
+            return new_name
         if value.name not in self._values or self._values[value.name] is not value:
-            value.name = f"{name}:{len(self._values)}" if name else value.name
+            value.name = new_name if name else value.name
         self._values[value.name] = value
         return value.name
 
@@ -450,6 +220,13 @@ class Builder:
 
         :raises ModelError: if the Builder has no such value.
         """
+        if name in self._arrays and name not in self._values:
+            array = self._arrays[name]
+            if self._is_variable(name):
+                self._values[name] = self._graph.variable(array, name)
+            else:
+                dtype = ir.values.dtype_of(array, name)
+                self._values[name] = self._graph.constant(array, dtype)
         if name not in self._values:
             raise ModelError(f"""{call} was given {shown(name)}, which is not the id of a tensor of
                 this Builder.
@@ -457,16 +234,35 @@ class Builder:
                 returned, such as builder.addInputTensor(…).""")
         return self._values[name]
 
+    def _static(self, name: str, call: str, attribute: str) -> Attribute:
+        """Return the elements of the constant `name`, for the attribute of the operation `call`.
+
+        :raises ModelError: if the tensor is not a constant.
+        """
+        array = self._arrays.get(name)
+        if array is None:
+            value = self._value(name, call)
+            if value.initial is None or value.kind != CONSTANT and value.floating:
+                raise misuse(
+                    f"{call}() was given {shown(name)} as its input {attribute!r}, which is not a "
+                    "constant. A model has fixed shapes.",
+                    f"pass the id of a constant: builder.aiOnnx.constant(…), or {attribute}=….",
+                )
+            array = np.broadcast_to(value.initial, value.shape)
+        if attribute == "values":
+            return array
+        return array.reshape(()).item() if attribute in NUMBERS else array.tolist()
+
     def _add(
         self,
         name: str,
-        make: Callable[..., Value],
+        make: Make,
         args: Sequence[str],
         *,
         context: str,
-        attributes: dict[str, Attribute],
-    ) -> str:
-        """Add the operation `name` to the graph, and return the id of its result.
+        attributes: Mapping[str, Attribute],
+    ) -> list[str]:
+        """Add the operation `name` to the graph, and return the ids of its results.
 
         `make(graph, *inputs, **attributes)` adds the operation. `args` are the ids of the
         operation's inputs, and `context` is the last part of its path.
@@ -477,39 +273,31 @@ class Builder:
             raise ModelError(f"""{name}() was given the id {args!r} instead of a list of ids.
                 next:  pass a list: builder.aiOnnx.{name}([{args!r}]).""")
         check(name, "its inputs", args, Sequence[str], refuse=misuse)
-        attribute_names = [
-            p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY
-        ]
-        for attribute, value in attributes.items():
-            if attribute not in attribute_names:
-                listed = (
-                    f"use one of {', '.join(attribute_names)}"
-                    if attribute_names
-                    else f"leave out {attribute}"
-                )
-                suggestion = did_you_mean(attribute, attribute_names)
-                raise misuse(f"{name}() has no attribute {attribute!r}.", f"{suggestion}{listed}.")
-            check(name, attribute, value, ATTRIBUTES.get(attribute), refuse=misuse)
-        values = [self._value(arg, name) for arg in args]
+        count = parameters_of(make)[0] if name in STATIC else len(args)
+        static = zip(STATIC.get(name, ()), args[count:], strict=False)
+        constants = {k: self._static(arg, name, k) for k, arg in static if arg}
+        attributes = {**attributes, **constants}
+        _check_attributes(name, make, attributes)
+        values = [self._value(arg, name) if arg else None for arg in args[:count]]
         with self._graph.at(path="/".join([*self._scopes, *filter(None, [context])])):
             try:
-                return self._register(make(self._graph, *values, **attributes))
-            except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+                results = make(self._graph, *values, **attributes)
+            except Unfit as error:
+                raise misuse(f"{name} is not possible: {error.why}.", error.advice) from None
+            except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
                 raise ModelError(f"""{name}() does not accept {counted(len(values), "tensor")} and
                     {", ".join(attributes) or "no attributes"}: {error}.
                     next:  pass the inputs and attributes of ONNX's operation {name}.""") from None
+        results = results if isinstance(results, list) else [results]
+        return [self._register(r, "" if isinstance(r, Value) else name) for r in results]
 
     def addInputTensor(self, info: TensorInfo, name: str = "") -> str:
         """Add a tensor that the host passes for each micro-batch, and return its id.
 
-        An INT32 tensor is UNSIGNED_INT on the device.
-
         :raises ModelError: if the name is already used.
         """
         input_name = name or f"input:{len(self._values)}"
-        # INT32 inputs are class numbers or indices. Operations take these as UNSIGNED_INT.
-        dtype = UNSIGNED_INT if info.type is INT else info.type
-        return self._register(self._graph.input(info.shape, input_name, dtype))
+        return self._register(self._graph.input(info.shape, input_name, info.type))
 
     def addInitializedInputTensor(self, array: Numbers, name: str = "") -> str:
         """Add a variable with its initial value, which a session can train, and return its id.
@@ -520,25 +308,38 @@ class Builder:
         return self._register(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
     def addOutputTensor(self, name: str) -> None:
-        """Check that a tensor with this id exists. The method has no other effect.
+        """Add an id to the list that `getOutputTensorIds` returns.
 
         The anchors of the `DataFlow` select the outputs that a run returns.
 
         :raises ModelError: if there is no such tensor.
         """
         self._value(name, "addOutputTensor()")
+        self._output_ids.append(name)
+
+    def getInputTensorIds(self) -> list[str]:
+        """Return the ids of the inputs that the host passes for each micro-batch."""
+        return [*self._graph.inputs]
+
+    def getOutputTensorIds(self) -> list[str]:
+        """Return the ids of the model's outputs: those of a file, and those that were added."""
+        return [*self._output_ids]
 
     def getTensorShape(self, name: str) -> list[int]:
         """Return the shape of the tensor with this id; raise `ModelError` for an unknown id."""
         return list(self._value(name, "getTensorShape()").shape)
 
-    def getModelProto(self) -> bytes:
-        """Return the model as bytes in the file format of `ipu_teach`, which a session can read."""
+    def _model(self) -> Ir:
+        """Return the graph, in which all results are outputs."""
         stored = {**self._graph.variables, **self._graph.inputs}
         results = {
             n: v for n, v in self._values.items() if n not in stored and v.kind != "constant"
         }
-        return graph_to_bytes(self._graph.but(outputs=results))
+        return self._graph.but(outputs=results)
+
+    def getModelProto(self) -> bytes:
+        """Return the model as bytes in the file format of `ipu_teach`, which a session can read."""
+        return graph_to_bytes(self._model())
 
     def saveModelProto(self, path: str | PathLike[str]) -> None:
         """Write the model to a file in the format of `ipu_teach`, which a session can read."""
@@ -567,6 +368,17 @@ class Builder:
             yield
         finally:
             self._scopes.pop()
+
+
+def _check_attributes(name: str, make: Make, attributes: Mapping[str, Attribute]) -> None:
+    """Raise `ModelError` for an unknown attribute of an operation, or one of the wrong type."""
+    names = parameters_of(make)[1]
+    for attribute, value in attributes.items():
+        if attribute not in names:
+            listed = f"use one of {', '.join(names)}" if names else f"leave out {attribute}"
+            suggestion = did_you_mean(attribute, names)
+            raise misuse(f"{name}() has no attribute {attribute!r}.", f"{suggestion}{listed}.")
+        check(name, attribute, value, hints_of(make).get(attribute), refuse=misuse)
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -769,10 +581,7 @@ class InferenceSession:
         deviceInfo: Device,
         userOptions: SessionOptions | None = None,
     ) -> None:
-        if isinstance(fnModel, bytes):
-            model = graph_from_bytes(fnModel)
-        else:
-            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, graph_from_bytes)
+        model = Builder(fnModel)._model()
         self._flow = dataFlow
         self._device = deviceInfo
         self._options = userOptions or SessionOptions()

@@ -20,7 +20,7 @@ from ipu_teach.types import FLOAT, UNSIGNED_INT
 __all__ = [
     "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
     "dropout", "embedding", "linear", "mean", "nll", "norm", "pool", "recurrent", "reduced",
-    "scan", "seed", "sized", "softplus", "split", "squared_error", "transpose",
+    "running_results", "scan", "seed", "sized", "softplus", "split", "squared_error", "transpose",
 ]  # fmt: skip
 
 Ints = Sequence[int]
@@ -105,6 +105,23 @@ def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Valu
         ir.op("slice", x, dim=dim, begin=begin, end=begin + size)
         for begin, size in zip(begins, sizes, strict=True)
     ]
+
+
+def running_results(ir: Ir, rows: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """Return `rows` [rows, n] with each element combined with all elements before it in its row.
+
+    `combine(earlier, later)` combines two values elementwise, for example by adding them. It is
+    called about log2(n) times, each time for all elements at once.
+    """
+    length = rows.shape[1]
+    shift = 1
+    while shift < length:
+        first = ir.op("slice", rows, dim=1, begin=0, end=shift)
+        earlier = ir.op("slice", rows, dim=1, begin=0, end=length - shift)
+        later = ir.op("slice", rows, dim=1, begin=shift, end=length)
+        rows = ir.op("concat", first, combine(earlier, later), dim=1)
+        shift *= 2
+    return rows
 
 
 def softplus(ir: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:

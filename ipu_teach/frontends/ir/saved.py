@@ -30,7 +30,7 @@ from ipu_teach.saving.archive import Format, read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, Array, DType
 
-MODEL = Format("model", 1, "ir.save", error=ModelLoadError, missing=ModelLoadError)
+MODEL = Format("model", 2, "ir.save", error=ModelLoadError, missing=ModelLoadError)
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
@@ -50,6 +50,7 @@ class _Fields(TypedDict):
     shape: tuple[int, ...]
     below: int | None
     ignored: int | None
+    from_end: bool
     remote: bool
     sharded: bool
 
@@ -199,6 +200,7 @@ VALUE = s.row(
     ignored=s.maybe(_INTEGER),
     remote=s.FLAG,
     sharded=s.FLAG,
+    from_end=s.Codec(s.FLAG.write, s.FLAG.read, since=2),
 )
 _ONE = s.once("values", VALUE, key=id)
 _SEVERAL = s.many(_ONE)

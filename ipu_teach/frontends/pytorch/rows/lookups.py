@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.indices import unsigned as as_unsigned
 from ipu_teach.frontends.pytorch.rows.integers import _floored
 from ipu_teach.frontends.pytorch.rows.registry import (
     Argument,
@@ -40,34 +41,6 @@ MASKS = Unfit(
 # --- indices --------------------------------------------------------------------------------------
 
 
-def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input that `index` is, or of which it is a view; None if there is none.
-
-    A selection that replaces the ignored label of a loss by 0 counts as a view of the labels. If
-    the labels are an input, the input may then contain the ignored label.
-    """
-    makers = graph.maker()
-    ignored = None
-    views = ("reshape", "permute", "expand", "slice", "reinterpret", "reverse")
-    while index in makers:
-        op = makers[index]
-        if op.kind in views:
-            index = op.inputs[0]
-            continue
-        compared = makers.get(op.inputs[0]) if op.inputs else None
-        is_masked = op.kind == "select" and op.inputs[2].number == 0
-        if not (is_masked and compared is not None and compared.kind == "neq"):
-            return None
-        ignored_number = compared.inputs[1].number
-        ignored = None if ignored_number is None else int(ignored_number)
-        index = op.inputs[1]
-    if index.kind != "input":
-        return None
-    if ignored is not None:
-        index.ignored = ignored
-    return index
-
-
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
     """Return indices into `size` elements as UNSIGNED_INT.
 
@@ -77,37 +50,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
     """
     if index.dtype is BOOL:
         raise MASKS
-    lowest_index = -size if is_subscript else 0
-    if index.kind == "constant" and index.initial is not None:
-        index_values = np.asarray(index.initial, np.int64)
-        if (
-            index_values.size
-            and not lowest_index <= index_values.min() <= index_values.max() < size
-        ):
-            invalid_index = (
-                index_values.min() if index_values.min() < lowest_index else index_values.max()
-            )
-            problem = f"the index {invalid_index} is out of range for {size} elements"
-            raise Unfit(problem, f"use indices from {lowest_index} to {size - 1}.")
-        return graph.constant(index_values % max(size, 1), UNSIGNED_INT, index.shape)
-    fed_input = fed_through(graph, index)
-    if fed_input is not None:
-        fed_input.from_end = is_subscript and (fed_input.from_end or fed_input.below is None)
-        fed_input.below = size if fed_input.below is None else min(size, fed_input.below)
-    if index.dtype is not INT:
-        return index
-    if is_subscript and not _is_counted(graph, index):
-        wrapped = graph.op("add", index, size)
-        index = graph.op("select", graph.op("lt", index, 0), wrapped, index)
-    return graph.op("reinterpret", index, dtype=UNSIGNED_INT)
-
-
-def _is_counted(graph: Ir, index: Value) -> bool:
-    """Return whether the device computed `index` as UNSIGNED_INT, which is never negative."""
-    maker = graph.maker().get(index)
-    if maker is None or maker.kind != "reinterpret":
-        return False
-    return maker.inputs[0].dtype is UNSIGNED_INT
+    return as_unsigned(graph, index, size, is_subscript)
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:

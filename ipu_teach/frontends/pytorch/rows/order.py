@@ -190,24 +190,6 @@ def _nanmedian(
 
 # --- running sums, products and extremes ----------------------------------------------------------
 
-Combine = Callable[[Value, Value], Value]
-
-
-def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
-    """Return `rows` [rows, n] with each element combined with all elements before it in its row.
-
-    `combine(earlier, later)` combines two values elementwise, for example by adding them. It is
-    called about log2(n) times, each time for all elements at once.
-    """
-    row_length = rows.shape[1]
-    shift = 1
-    while shift < row_length:
-        earlier_elements = slice_dimension(graph, rows, 1, end=row_length - shift)
-        combined = combine(earlier_elements, slice_dimension(graph, rows, 1, start=shift))
-        rows = graph.op("concat", slice_dimension(graph, rows, 1, end=shift), combined, dim=1)
-        shift *= 2
-    return rows
-
 
 def _cumulative(kind: str) -> Callable[..., Value]:
     """Return the lowering function of a cumulative sum or product; `kind` is "add" or "mul"."""
@@ -215,7 +197,7 @@ def _cumulative(kind: str) -> Callable[..., Value]:
     def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Argument) -> Value:
         dtype = results.dtype
         x = graph.cast(as_dtype(graph, x, dtype), _accumulator(dtype))
-        y = running_results(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
+        y = ir.running_results(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
         return graph.cast(from_rows(graph, y, x, dim), dtype)
 
     return cumulative
@@ -240,7 +222,7 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
         return graph.op("add", graph.op("max", a, b), tail)
 
     wide = graph.cast(x, _accumulator(x.dtype))
-    y = running_results(graph, as_rows(graph, wide, dim), combine)
+    y = ir.running_results(graph, as_rows(graph, wide, dim), combine)
     return graph.cast(from_rows(graph, y, x, dim), x.dtype)
 
 
@@ -254,13 +236,15 @@ def _running_extreme(kind: str) -> Callable[..., list[Value]]:
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
         dtype = x.dtype
         rows = as_rows(graph, numeric(graph, x), dim)
-        values = running_results(graph, rows, lambda earlier, later: graph.op(kind, earlier, later))
+        values = ir.running_results(
+            graph, rows, lambda earlier, later: graph.op(kind, earlier, later)
+        )
         is_extreme = graph.op("eq", rows, values)
         if rows.floating:
             is_extreme = graph.op("logical_or", is_extreme, graph.op("is_nan", rows))
         zero = graph.constant(0, INT)
         positions = graph.op("select", is_extreme, at_places(graph, rows.shape, 1), zero)
-        positions = running_results(
+        positions = ir.running_results(
             graph, positions, lambda earlier, later: graph.op("max", earlier, later)
         )
         values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
