@@ -59,7 +59,7 @@ These differences from PopLibs apply to all functions:
   cycles of a vertex are an assumption, the docstring of the vertex says so.
 
 If the kit does not have a function, the second column says "not here", and the last column says
-what to use instead. `docs/make_poplar_table.py` makes this page from the modules in `docs/poplibs_rows`.
+what to use instead. `docs/make_poplar_table.py` makes this page from `docs/poplibs_rows`.
 """
 
 

@@ -282,10 +282,11 @@ def pipeline(
 ) -> Programs:
     """Return the program of `ticks`: in each tick the programs of the stages, then one exchange.
 
-    All results of a tick are copied to the next stages at the same time. So the
-    memory that a result is copied to may be the source of another copy of this tick. The tensors in
-    `Stage.keep` are stored from the forward to the backward pass of a micro-batch. `stash` returns how many micro-batches a stage
-    stores. If a stage stores more than one, the program contains a copy of these tensors for each.
+    All results of a tick are copied to the next stages at the same time. So the memory that a
+    result is copied to may be the source of another copy of this tick. The tensors in `Stage.keep`
+    are stored from the forward to the backward pass of a micro-batch. `stash` returns how many
+    micro-batches a stage stores. If a stage stores more than one, the program contains a copy of
+    these tensors for each.
     Consecutive equal ticks become a Repeat. All schedules give the same bits if each stage
     processes its micro-batches in order and the stages share no memory. `name` is the name of the
     program and of its variables.

@@ -101,8 +101,8 @@ class Broken(Exception):
             )
             if "could not be broadcast" in str(error):
                 advice = (
-                    "print the shapes of the operands of that line. If one of them is a sum over an "
-                    "axis, keepdims=True keeps this axis."
+                    "print the shapes of the operands of that line. If one of them is a sum over "
+                    "an axis, keepdims=True keeps this axis."
                 )
             actual, why, advice = (
                 _in_the_kits_words(error) or _of_nothing(error) or (said_by(error), "", advice)

@@ -4,8 +4,8 @@ Source: graphcore/poplibs, lib/popsparse: StaticMatMulPartitioner.cpp for the st
 PerformanceEstimation.hpp for the dynamic product.
 
 A matrix of blocks has rows of blocks. `blocks` is the number of blocks on a tile, and `rows` is
-the number of block rows that contain them. `n` is the number of columns of the dense operand. Sizes are ints or int64 arrays.
-Blocks are squares of 1, 4, 8 or 16 elements a side.
+the number of block rows that contain them. `n` is the number of columns of the dense operand. Sizes
+are ints or int64 arrays. Blocks are squares of 1, 4, 8 or 16 elements a side.
 """
 
 from __future__ import annotations
