@@ -1,8 +1,8 @@
 """Measure the cost of a view in a browser: the player's time per frame, and the size of its data.
 
-Most figures are milliseconds and kilobytes, not ratios, because a display has 60 frames a second on
-any machine, and the size of a notebook does not depend on the machine. The times need Chromium and
-Playwright (the extra `e2e`).
+The other benchmarks print ratios. This one prints milliseconds and kilobytes, because a display has
+60 frames a second on any machine, and the size of a notebook does not depend on the machine. The
+times need Chromium and Playwright (the extra `e2e`).
 """
 
 from __future__ import annotations

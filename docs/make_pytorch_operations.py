@@ -98,7 +98,7 @@ def table_names() -> dict[str, list[str]]:
 
 def without_seeds() -> None:
     """Let torch's samples of random numbers leave the seed alone, as a module must."""
-    torch_samples.operations()  # which imports the module of the samples
+    torch_samples.operations()  # This call imports the module of the samples.
     from torch.testing._internal import common_methods_invocations as samples
 
     samples.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)

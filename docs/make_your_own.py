@@ -55,7 +55,7 @@ def page(path: Path, text: str) -> str:
 
 
 def main() -> None:
-    """Write the page twice, because longer outputs change the line numbers in other outputs."""
+    """Write the page twice: new outputs move its lines, and some outputs quote line numbers."""
     for _ in range(2):
         PAGE.write_text(page(PAGE, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -2,10 +2,9 @@
 
     from ipu_course import check, given, hint, predict, progress, solution
 
-Compared with `tiny`, the machine in one file that a lesson explains, the course adds: exercises
-with checks, hints, puzzles and budgets; verdicts that explain what an answer did; predictions and
-progress in one file; learners' notebooks derived from the solved ones; and runs of lessons
-without a browser. No check raises an error or hangs, whatever the answer does.
+It has exercises with checks, hints, puzzles and budgets; verdicts that explain what an answer did;
+predictions; progress in one file; learners' notebooks, derived from the solved ones; and runs of
+lessons without a browser. No check raises an error or hangs, whatever the answer does.
 
 Each lesson has a folder such as `lesson05`: `words.md` has its texts, `checks.py` judges its
 answers, and `mistakes.py` has known wrong answers. `checking` has the code that all lessons share.

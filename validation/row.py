@@ -14,7 +14,7 @@ VERDICTS = (REPRODUCED, EXPLAINED, OUTSIDE, NOT_MODELLED, CALIBRATES)
 # The classes of rows. `TOLERANCES` has the relative error that the model may have in each class.
 # These limits were set before any figure was modelled.
 FORMATS, DATASHEETS, VERTICES, PROGRAMS = "number formats", "datasheets", "vertices", "programs"
-# Rows of this class compare orders of operations. Two orders are either equal or not.
+# The rows of the class "algorithms" compare the order of operations, so they have no tolerance.
 ALGORITHMS = "algorithms"
 TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
 

@@ -58,7 +58,7 @@ def parsed(line: str) -> Shared:
     """
     match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
     if match is None:
-        raise LessonError(f"""{shown(line)} is not a line of share().
+        raise LessonError(f"""{shown(line)} is not a line that share() returned.
             next:  give the whole line as text, such as verify("01.2 1304 modelled cycles, digest …,
             code …", balance).""")
     return Shared(*(part or "" for part in match.groups()))

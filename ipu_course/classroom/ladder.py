@@ -55,11 +55,10 @@ class Rung:
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Return the answers that learners shared, exercise by exercise.
+    """Run the answers that learners shared again, and return them exercise by exercise.
 
-    Each answer runs again. Within an exercise, answers whose line was confirmed come first, ordered
-    by their cost. `report_progress` is called
-    with the name of the exercise and learner before each run.
+    The answers of an exercise are sorted by cost, and those that were not confirmed come last.
+    `report_progress` gets the names of the exercise and the learner before each run.
     """
     rungs = []
     for exercise in exercises():
@@ -81,7 +80,7 @@ def _height(rung: Rung) -> tuple[Key, bool, float, str]:
 def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
     """Return a list with the ladder's entry for a line of share() and its `code`.
 
-    If the line is invalid or has no cost, the entry says so.
+    If the line is invalid or has no cost, the entry has the reason.
     """
     rung = partial(Rung, exercise, learner.name)
     try:

@@ -787,7 +787,7 @@ def _unlike_forward(description: str, is_kept: dict[tuple[str, int], Array]) -> 
 
 
 def _shared_mask(description: str, is_kept: dict[tuple[str, int], Array]) -> NotYet | None:
-    """Return the refusal if two layers drop the same numbers."""
+    """Return a verdict if the dropout of two layers sets the same elements to 0, else None."""
     for first, second in combinations(DRAWING, 2):
         if np.array_equal(is_kept[FORWARD, first], is_kept[FORWARD, second]):
             why = f"layers {first} and {second} set the same elements to 0."

@@ -284,7 +284,7 @@ def _far(distances: list[int], tiles_per_ipu: int) -> str:
 
 
 def _except(others: int) -> str:
-    """Return the end of a pattern's meaning, which says how many pairs deviate from the pattern."""
+    """Return words about the pairs that deviate from a pattern: ", except for 1 pair", or ""."""
     return f", except for {counted(others, 'pair')}" if others else ""
 
 

@@ -335,7 +335,12 @@ def test_what_a_replay_says_is_one_line(
         replay.main()
         (answered,) = capsys.readouterr().out.splitlines()
         said.append(json.loads(answered))
-    assert said == ["", "", "ZeroDivisionError when it was run", "'01.2' is not a line of share()."]
+    assert said == [
+        "",
+        "",
+        "ZeroDivisionError when it was run",
+        "'01.2' is not a line that share() returned.",
+    ]
 
 
 def test_a_replay_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,9 @@ def test_the_reference_is_not_ones_own_to_share(solution: Any) -> None:
 def test_what_is_no_line_is_said(line: Any) -> None:
     with pytest.raises(LessonError) as caught:
         verify(line, right)
-    assert "is not a line of share().\n  next:  give the whole line as text" in str(caught.value)
+    assert "is not a line that share() returned.\n  next:  give the whole line as text" in str(
+        caught.value
+    )
 
 
 def test_a_line_of_an_unknown_exercise() -> None:

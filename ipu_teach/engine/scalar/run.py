@@ -260,7 +260,8 @@ class ScalarRun:
         if not self.arguments:
             self._prepare()
         compiled_loop = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
-        self.cycles[first_vertex:] = 0  # Each worker takes the maximum of its count and this value.
+        # The workers of a vertex store the maximum of its cycles and their own cycles.
+        self.cycles[first_vertex:] = 0
         while first_vertex < self.count:
             if compiled_loop is None:
                 stopped_at = first_vertex

@@ -116,7 +116,7 @@ class Operators:
 
 
 class Tensor(Operators):
-    """A tensor of the graph that `call` of a layer of one's own builds. It has no elements.
+    """A tensor without elements, with which the `call` of a user's layer builds a graph.
 
     - `graph`: the graph.
     - `value`: the value of the graph.

@@ -35,9 +35,9 @@ class DataLoaderMode(Enum):
 
 
 class _Prefetched:
-    """An iterator over the items of another iterator, which a thread takes in advance.
+    """An iterator whose thread fetches the items of another iterator in advance.
 
-    The first item is taken in the caller's thread, in which a sampler draws its random numbers.
+    The caller's thread fetches the first item, because a sampler draws its random numbers then.
     """
 
     def __init__(self, items: Iterator[Argument], size: int) -> None:
