@@ -97,8 +97,8 @@ class _Reader:
         known["layouts"] = self.layouts
         for stored in header["layouts"].items():
             self.layouts.append(self._layout(stored))
-        # Adding a variable to a graph also adds layouts. The layouts of the file are added first, so
-        # that they have the order of the saved graph, and vertices form the same groups.
+        # Adding a variable to a graph also adds layouts. The layouts of the file are added first,
+        # so that they have the order of the saved graph, and vertices form the same groups.
         self._variables()
         known["tensors"] = [self._tensor(stored) for stored in header["tensors"].items()]
         self._mapping(header["mapping"])
