@@ -286,6 +286,8 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         why = ""
         if isinstance(code, int) and 0 <= code < 256 and code != 0x80:
             why = f"that code is {decoded(code, *BITS[form]):.6g}."
+        elif code == 0x80:
+            why = "that code is NaN. np.argmin returns the position of a NaN if there is one."
         advice = (
             "decode all 128 codes of one sign, and choose the code whose number is nearest to this "
             "value."
@@ -293,9 +295,11 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         rank, *_ = _how_special(form, value)
         if rank == 1:
             special = "larger than the largest" if abs(value) > 1 else "smaller than the smallest"
-            why = f"{why} Normal numbers are right, but this value is {special}.".strip()
+            normal = "Normal" if why else "normal"
+            why = f"{why} {normal} numbers are right, but this value is {special}.".strip()
         if rank == 2:
-            why = f"{why} This value is halfway between two numbers.".strip()
+            halfway = "This" if why else "this"
+            why = f"{why} {halfway} value is halfway between two numbers.".strip()
             advice = "if two codes are equally near, return the even one."
         message = "no number" if code is None else f"{code} ({_hex(code)})"
         expected = f"{right} ({_hex(right)}, which is {decoded(right, *BITS[form]):.6g})"

@@ -726,7 +726,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: always FLOAT
-# clause: with which their product is the fastest
+# clause: as fast as possible
 # why:  this always returns FLOAT, which is slower than necessary if HALF is exact enough.
 # next: compute the error of the product that multiplied() returns for HALF, and compare it with
 #   `error`.

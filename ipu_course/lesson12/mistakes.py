@@ -861,6 +861,7 @@ def slots(blocks, buckets):
 
 
 # %% 12.w2: with floats
+# clause: Compute with whole numbers only
 # not yet: 1.3 is no exact float
 def slots(blocks, buckets):
     return int(np.ceil(blocks / buckets * 1.3))

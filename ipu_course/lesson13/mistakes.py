@@ -315,6 +315,16 @@ def comes_back(mode, n, batch, micro, replicas, training):
     return batch * count, count
 
 
+# %% 13.3: the losses of one replica
+# why:  the rows are right, but the losses are those of a single replica.
+# next: multiply the number of losses by `replicas`, too.
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    count = {"All": micro, "EveryN": micro // n}.get(mode, 1)
+    return batch * count * replicas, count
+
+
 # %% 13.3: one for all, where one comes
 # why:  in Final and Sum this returns one micro-batch in total, but each replica returns one.
 # next: multiply by `replicas` in every mode.

@@ -1173,7 +1173,8 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: every row on every tile
-# why:  each row is cut into a piece for every tile, so there are far more pieces than necessary.
+# why:  every row is cut into equal shares for the tiles. If a row has fewer edges than there are
+#   tiles, the last tiles get them, and over many rows this adds up.
 # next: give tile t the edges from edges * t // tiles to edges * (t + 1) // tiles.
 def deal(offsets, tiles):
     pieces = [[] for _ in range(tiles)]
@@ -1187,7 +1188,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: edge by edge
-# clause: A wave may take at most 1.6 times the modelled cycles of a division with so few pieces
+# clause: at most 1.6 times the modelled cycles of a wave with these few pieces
 # not yet: 398 pieces, and
 def deal(offsets, tiles):
     pieces, tile = [[] for _ in range(tiles)], 0

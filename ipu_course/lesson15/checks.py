@@ -258,7 +258,8 @@ def _variable(answer: type[Vertex]) -> Passed:
                 )
                 if _is_wrong(pair_of_variables, answer):
                     advice = (
-                        "check a belief first: is it (mean, variance)? Then check the messages."
+                        "for one variable, check the belief, which is (mean, variance), and the "
+                        "messages, which are (eta, lam)."
                     )
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
@@ -827,6 +828,9 @@ def _refuse_short(paragraph: str) -> None:
         )
 
 
+SLOWER = "; with fewer bytes the program is slower here"
+
+
 def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_short(paragraph)
     keep(paragraph)  # Store the paragraph first, so that it is not lost if a program fails.
@@ -885,7 +889,8 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
             draws=draws,
         )
     keep(paragraph, f"{figures}.")
-    return Passed(f"equal results; {compared(old, new).sentence()}", bars, list(results.values()))
+    tried = f"equal results; {compared(old, new).sentence()}{SLOWER * (shares[0] > 1)}"
+    return Passed(tried, bars, list(results.values()))
 
 
 def _refuse_idle(old: Report, new: Report) -> None:

@@ -179,7 +179,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: forgotten before the product
-# clause: Multiply all of them, and return the marginal
+# clause: and return the marginal
 # why:  each Gaussian is marginalised before the product, which loses what two of them know together
 #   about the removed variables.
 # next: add up all etas and all lams first, and compute the marginal once.

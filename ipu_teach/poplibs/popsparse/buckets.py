@@ -393,7 +393,7 @@ class Partitioner:
             raise refused(f"""was given {csr.num_blocks:,} blocks; the parameters allow
                 {params.num_blocks:,}.
                 where: {csr}
-                next:  make the parameters with a larger ratio, or drop the smallest blocks.""")
+                next:  make the parameters for more blocks, or drop the smallest blocks.""")
         owners = []
         for block_places, intervals in ((csr.rows, self.cut.rows), (csr.columns, self.cut.columns)):
             begins = np.array([begin for begin, _ in intervals])

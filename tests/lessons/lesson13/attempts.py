@@ -170,7 +170,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
     if mode == "Default":
         mode = "Final" if training else "All"
     count = {"All": micro, "Sum": micro, "EveryN": micro // n}.get(mode, 1)
-    return batch * count * replicas, count
+    return batch * count, batch * count
 
 
 # %% 13.3: by conditions

@@ -1004,7 +1004,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: room rounded down
-# clause: If the mean rounded up is larger, it is the limit instead.
+# clause: than the mean rounded up, if this is larger
 # not yet: tile 3 has 3 edges
 def deal(offsets, tiles):
     room = max(1, int(1.1 * offsets[-1] / tiles))

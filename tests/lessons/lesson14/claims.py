@@ -6,10 +6,12 @@ from printed import whole
 
 
 def steps_need_sync_and_exchange(outputs: dict[str, str]) -> None:
-    """The tiles share the computation, but each step still needs the sync and an exchange."""
+    """The tiles share the computation, but each step still needs the sync and an exchange.
+    The computation is about 102 times as short."""
     rows = re.findall(r"sync (\d+), exchange (\d+), compute ([\d,]+)", outputs["c18"])
     few, all_tiles = [[whole(number) for number in row] for row in rows]
-    assert all_tiles[0] == few[0] and 2 * all_tiles[1] > few[1] and 100 * all_tiles[2] < few[2]
+    assert all_tiles[0] == few[0] and 2 * all_tiles[1] > few[1]
+    assert round(few[2] / all_tiles[2]) == 102
 
 
 def half_only_copy(outputs: dict[str, str]) -> None:
