@@ -72,7 +72,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: one sum for all
-# clause: divided by the sum of all these powers in its row
+# clause: divided by the sum of exp over all numbers of the row
 # why:  all numbers of the result together add up to 1, but each row should.
 # next: add up the powers of each row separately.
 def softmax(graph, x, program):
@@ -216,7 +216,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: the sum of the column
-# clause: divided by the sum of all these powers in its row
+# clause: divided by the sum of exp over all numbers of the row
 # why:  this divides each power by the sum of its column instead of the sum of its row.
 # next: reduce over the other dimension.
 def softmax(graph, x, program):
