@@ -214,7 +214,7 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
         rows = (
             (
                 "next",
-                f"it opens after {counted(remaining, 'more refusal')}; until then "
+                f"it opens after {counted(remaining, 'more wrong answer')}; until then "
                 f'hint("{name}") helps.',
             ),
         )

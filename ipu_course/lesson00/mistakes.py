@@ -17,6 +17,14 @@ def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 2**20 // tiles
 
 
+# %% 00.1: a MiB for a MB, and a fraction
+# why:  a MB is 1,000,000 bytes here. This answer takes 1,048,576 bytes, which is a MiB. It also has
+#   a fraction of a byte.
+# next: multiply `megabytes` by 1,000,000, and divide with //.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 2**20 / tiles
+
+
 # %% 00.1: 1,000 and 1,024 mixed
 # why:  a MB is 1,000 times 1,000 bytes here. This answer takes 1,000 times 1,024.
 # next: multiply `megabytes` by 1,000,000.

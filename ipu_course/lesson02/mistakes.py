@@ -1066,7 +1066,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: takes away before it looks
 # why:  the program subtracts 1 from `left` before it looks at `left`. From 0, `left` is then -1,
-#   and the loop never ends.
+#   and the loop never ends: the check stops it after 100 iterations.
 # next: move the subtraction to the argument that runs only after the look at `left`.
 def to_zero(graph, left):
     condition = Sequence()

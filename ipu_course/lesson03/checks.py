@@ -31,7 +31,12 @@ SLACK = 1.15
 # Four compute sets are enough for the mean and the variance: one for partial sums, one for totals,
 # and one for each result.
 MOST_SETS = 4
-BY_HAND = "calculate a small row by hand, and compare it with what each call returns."
+BY_HAND = "calculate a small row by hand, and compare it with the result."
+TOO_LARGE = "in float64 the result is right, but HALF ends at 65,504, and a sum is larger."
+IN_FLOAT = (
+    "compute both sums in FLOAT: it is the last argument of SingleReduceOp, and out_type of "
+    "popops.reduce."
+)
 ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
 
 
@@ -119,6 +124,9 @@ def _right(
         why, advice = trial.reason(run, exercise, advice=BY_HAND)
         why = why or rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
+        if why == ROUNDED and dtype == HALF:
+            advice = IN_FLOAT
+            why = why if np.isfinite(run.result).all() else TOO_LARGE
         if special and not why:
             why = f"the other inputs give right results. This input is special: {special}."
         raise NotYet(description, where, why=why, next_step=advice)
@@ -485,6 +493,22 @@ def _one_in_half(broken: Broken) -> Exception:
     )
 
 
+def _twice_and_one(answer: Answer) -> Passed:
+    right = warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map returned")
+    try:
+        return right(answer)
+    except Broken as broken:
+        if "let the device do it: popops." not in " ".join(str(broken.error).split()):
+            raise
+        line = dict(broken.rows).get("line", "")
+        raise NotYet(
+            broken.tried,
+            f"an operator of Python on the tensor x{', in ' + line if line else ''}",
+            why="x has no numbers yet when Python executes this line.",
+            next_step="write the operators on expr._1, and pass this expression to popops.map.",
+        ) from None
+
+
 def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
     reports = []
     tolerance = MOMENTS.tolerance
@@ -811,9 +835,7 @@ LESSON = lesson(
     exercise(
         "03.w2",
         _few_sets(
-            warmups.tensor_call(
-                "03.w2", lambda x: 2 * x + 1, "the tensor that popops.map returned"
-            ),
+            _twice_and_one,
             1,
             "each call of the library has a compute set of its own.",
             "use one call: popops.map(graph, expression, [x], program), with expr._1 for x.",

@@ -993,9 +993,11 @@ def _of_new_ones(actual: Array, lengths: Array, new: Array) -> tuple[str, str] |
         return None
     if abs(per_new - 1) < 1e-3:
         return None
+    extra = f"{number(round(per_new, 2))} more" if abs(per_new) > 1e-3 else "nothing more"
+    rest = f"{number(round(once, 2))} are" if abs(once) > 1e-3 else "nothing is"
     return (
-        f"the cycles for each number are right. But here each new largest number costs "
-        f"{number(round(per_new, 2))} more, and {number(round(once, 2))} are added once.",
+        f"the cycles for each number are right. But here each new largest number costs {extra}, "
+        f"and {rest} added once.",
         "subtract observe(Peaks, x=[2, 1], out=2).cycles from observe(Peaks, x=[1, 2], "
         "out=2).cycles: that is what one new largest number costs. The rest is done once.",
     )

@@ -1925,6 +1925,13 @@ four_parts = 6, 42, 4, 54
 four_parts = 2, 42, 3, 54
 
 
+# %% 05.w1: products for each piece
+# why:  this counts four products for each of the three pieces. 3 rows have 3 sums, so none of the 4
+#   tiles computes more than one sum, of 4 products.
+# next: count the products of a single sum: 4 cycles.
+four_parts = 2, 42, 12, 54
+
+
 # %% 05.w1: a sum for each piece
 # why:  this counts a sum for each piece, but one vertex adds up all four products of a row.
 # next: count 6 x 9 cycles for adding up.

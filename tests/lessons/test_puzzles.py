@@ -50,7 +50,7 @@ def test_the_third_refusal_says_that_there_is_a_puzzle() -> None:
     assert "right answer, shuffled" not in refused("01.2", 2)
     text = repr(puzzle("01.2"))
     assert text == (
-        "01.2 Rebalance the jobs: a puzzle for later\n  next: it opens after 1 more refusal; until "
+        "01.2 Rebalance the jobs: a puzzle for later\n  next: it opens after 1 more wrong answer; until "
         'then hint("01.2") helps.'
     )
     assert (
@@ -65,7 +65,7 @@ def test_the_third_refusal_says_that_there_is_a_puzzle() -> None:
     check("01.1", ...)
     check("01.1", ...)
     # what was not attempted was not refused
-    assert "it opens after 3 more refusals" in repr(of("01.1"))
+    assert "it opens after 3 more wrong answers" in repr(of("01.1"))
 
 
 def test_the_text_form_has_a_letter_for_each_line() -> None:

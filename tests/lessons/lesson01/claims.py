@@ -30,7 +30,8 @@ def _heat(crowded: int | None) -> float:
 
 
 def crowding_takes_longer(outputs: dict[str, str]) -> None:
-    """With three pieces on each tile it took 7,800 modelled cycles; with `crowded = 4` it takes 8,616."""
+    """With three pieces side by side on each tile, it took 7,800 modelled cycles; with `crowded = 4`
+    it takes 8,616."""
     assert "7,800 modelled cycles" in outputs["heat"] and _heat(crowded=None) == 7800
     assert _heat(crowded=4) == 8616
 

@@ -252,7 +252,7 @@ def twice_and_one(graph, x, program):
 
 
 # %% 03.w2: operators
-# error in the answer: in 2 * tensor
+# not yet: x has no numbers yet when Python executes this line
 def twice_and_one(graph, x, program):
     return 2 * x + 1
 
