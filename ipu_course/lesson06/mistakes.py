@@ -478,7 +478,7 @@ def split(report):
 
 
 # %% 06.3: in HALF
-# clause: The totals must be the same, as FLOATs
+# clause: The totals must be right, with all additions in FLOAT
 # why:  the readings are converted to HALF on the way. That halves their memory, but rounds them to
 #   11 bits.
 # next: keep FLOAT, and save memory by adding one row after another.
@@ -1284,5 +1284,5 @@ positions = 3, 1
 # %% 06.w3: in rows of two
 # clause: element [0, 1] of its transpose
 # why:  the second number counts rows of two elements. The rows of the variable have three.
-# next: count the elements before [1, 0] in the variable.
+# next: write down all six elements of the variable in their order, and count those before [1, 0].
 positions = 1, 2

@@ -1002,7 +1002,12 @@ class _Clock:
         self.at_once = at_once
         self.steps = steps
         self.now = self.waited = self.taken = self.there_at = self.ahead = 0
-        self.reader = Reader(at_once, steps, lambda: self.now >= self.there_at, self.next_batch)
+        self.was_asked = False
+        self.reader = Reader(at_once, steps, self.ready, self.next_batch)
+
+    def ready(self) -> bool:
+        self.was_asked = True
+        return self.now >= self.there_at
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
@@ -1080,6 +1085,7 @@ def _read_ahead(answer: Feeds) -> Passed:
             ahead = clock.ahead
             wide = stream.buffering_depth
             was = description
+            was_asked = clock.was_asked
     bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
     if worst[0] <= EXPOSED:
         return Passed(
@@ -1104,6 +1110,9 @@ def _read_ahead(answer: Feeds) -> Passed:
             "the buffer is deep enough, but the reader was asked for batches that it did not have, "
             "so the device waited."
         )
+        advice = "call reader.ready() in prefetch, and take a batch only if it is true."
+    elif not was_asked:
+        why = "prefetch takes a batch even if the reader has none ready, so the device waits there."
         advice = "call reader.ready() in prefetch, and take a batch only if it is true."
     raise NotYet(
         was,

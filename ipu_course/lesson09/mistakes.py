@@ -884,7 +884,7 @@ def shard_of(numbers, replicas):
 # clause: how many padding elements are there
 # why:  the length is right, but the second number should be the padding: the elements that have no
 #   number.
-# next: count the elements of all shards together, and subtract the numbers.
+# next: count the elements of all shards together, and subtract `numbers` from this count.
 def shard_of(numbers, replicas):
     return -(-numbers // replicas), numbers % replicas
 
@@ -918,7 +918,7 @@ def shard_of(numbers, replicas):
 # %% 09.w3: the padding of one shard
 # clause: in all
 # why:  this is the padding if only one shard had padding, but several shards can have it.
-# next: count the elements of all shards together, and subtract the numbers.
+# next: count the elements of all shards together, and subtract `numbers` from this count.
 def shard_of(numbers, replicas):
     length = -(-numbers // replicas)
     return length, -numbers % length
@@ -927,7 +927,7 @@ def shard_of(numbers, replicas):
 # %% 09.w3: a length without its remainder
 # why:  length - numbers % length is the padding of one shard only, and it is `length`, not 0, if no
 #   shard needs padding.
-# next: count the elements of all shards together, and subtract the numbers.
+# next: count the elements of all shards together, and subtract `numbers` from this count.
 def shard_of(numbers, replicas):
     length = -(-numbers // replicas)
     return length, length - numbers % length
@@ -936,7 +936,7 @@ def shard_of(numbers, replicas):
 # %% 09.w3: as many as there are replicas
 # why:  if `numbers` is a multiple of `replicas`, this adds a padding of `replicas` elements, but no
 #   padding is needed.
-# next: count the elements of all shards together, and subtract the numbers.
+# next: count the elements of all shards together, and subtract `numbers` from this count.
 def shard_of(numbers, replicas):
     return -(-numbers // replicas), replicas - numbers % replicas
 

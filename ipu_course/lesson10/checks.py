@@ -178,7 +178,7 @@ def _judged_cuts(
         row = [int(b) for b in map(plain, begins_given) if isinstance(b, int)]
         rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
         if not rising or row[-1] >= len(costs) or row[0] < 0:
-            expected = f"{ipus} numbers of layers: 0 first, and each larger than the number before"
+            expected = f"{ipus} first layers: 0 first, and each larger than the one before"
             why, advice = _no_cut(row, len(costs), ipus)
             if len(row) < len(begins_given):
                 why = ""
@@ -560,7 +560,7 @@ def _reducing(name: str, numbers: int, ipus: int) -> Trial:
 
 
 def _sums_alike(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same results, and both or neither of them add numbers."""
+    """Return whether the results are equal, and either both answers add numbers or neither does."""
     adds = {run.steps["Execute"] > 0 for run in (learner_run, reference_run)}
     return equal(learner_run, reference_run) and len(adds) == 1
 

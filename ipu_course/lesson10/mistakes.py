@@ -217,7 +217,7 @@ def cut(costs, ipus):
 
 # %% 10.2: without the first
 # clause: the first IPU begins with layer 0
-# not yet: [2, 6, 10] expected: 4 layers, from 0 upwards
+# not yet: [2, 6, 10] expected: 4 first layers: 0 first
 def cut(costs, ipus):
     def slowest(begins):
         return max(sum(costs[a:b]) for a, b in zip(begins, [*begins[1:], len(costs)], strict=True))
@@ -228,7 +228,7 @@ def cut(costs, ipus):
 
 # %% 10.2: how many layers each
 # clause: Return the first layer of each IPU
-# not yet: [3, 3, 3, 3] expected: 4 layers
+# not yet: [3, 3, 3, 3] expected: 4 first layers
 def cut(costs, ipus):
     return [len(costs) // ipus] * ipus
 

@@ -59,3 +59,10 @@ def the_mean_is_too_small(outputs: dict[str, str]) -> None:
     """The mean of the four variances is too small"""
     every, whole, mean = re.findall(r"(\d\.\d+)\]?$", outputs["c69"], re.MULTILINE)
     assert abs(float(every) - float(whole)) < 1e-3 and float(mean) < 0.5 * float(whole)
+
+
+def two_channels_take_more_than_four(outputs: dict[str, str]) -> None:
+    """2 channels take more cycles than 4."""
+    rows = re.findall(r"^ +(\d+) +\d+% +[\d,]+ +([\d,]+)$", outputs["c34"], re.MULTILINE)
+    cycles = {int(n): whole(x) for n, x in rows}
+    assert cycles[2] > cycles[4]

@@ -36,8 +36,10 @@ def limited_by_the_link(outputs: dict[str, str]) -> None:
 
 
 def hard_to_see(outputs: dict[str, str]) -> None:
-    """At 16 GB/s the loads take 25 % of the run, and are hard to see."""
-    assert _rows(outputs)[16][1] == 25
+    """At 16 GB/s the loads take 25 % of the run, but seven of the eight loads are hidden
+    behind a layer."""
+    load, percent = _rows(outputs)[16]
+    assert percent == 25 and load + 500 < 6711
 
 
 def only_the_pattern_differs(outputs: dict[str, str]) -> None:
