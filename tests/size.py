@@ -44,6 +44,7 @@ BUDGETS = {  # tokens
     "show": 137600,
     JAVASCRIPT: 36700,
     "frontends": 153300,
+    "estimate": 22000,
     "course: checking": 46700,
     "course: lessons": 112600,
     MISTAKES: 135700,
