@@ -119,8 +119,8 @@ def collective(pricer: Pricer, op: Op) -> None:
     if op.attrs.get("op") == "MEAN":
         count = _gathered(pricer, op, links.replicas)[1]
         dtype = op.inputs[0].dtype
-        cycles = vertices.broadcast_scalar_1d("MULTIPLY", count, dtype, pricer.target)
-        pricer.superstep(float(cycles))
+        mean = vertices.broadcast_scalar_1d("MULTIPLY", count, dtype, pricer.target)
+        pricer.superstep(float(mean))
 
 
 def _gathered(pricer: Pricer, op: Op, parts: int) -> tuple[float, int]:
