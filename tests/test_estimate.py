@@ -93,6 +93,11 @@ def trained(net: tuple[Ir, Value], kind: str = "momentum", **numbers: float) -> 
     return ir.optimise(step, grads, "sgd" if kind == "momentum" else kind, rate=0.1, **numbers)
 
 
+def recomputed(net: tuple[Ir, Value]) -> Ir:
+    step, grads = ir.autodiff(*net)
+    return ir.optimise(ir.recompute(step), grads, "sgd")
+
+
 NETWORKS: dict[str, Callable[[], Ir]] = {
     "dense": lambda: trained(dense(96, 128, 128, 10)),
     "dense, Adam": lambda: trained(dense(96, 128, 10), "adam"),
@@ -101,10 +106,7 @@ NETWORKS: dict[str, Callable[[], Ir]] = {
     "group norm": lambda: trained(convolutional("group")),
     "transformer": lambda: trained(transformer()),
     "accumulation": lambda: ir.accumulate(trained(dense(96, 128, 10)), 3),
-    "recomputation": lambda: ir.optimise(
-        *(lambda step, grads: (ir.recompute(step), grads))(*ir.autodiff(*dense(96, 128, 128, 10))),
-        "sgd",
-    ),
+    "recomputation": lambda: recomputed(dense(96, 128, 128, 10)),
     "replicas": lambda: ir.replicate(trained(dense(96, 128, 10)), 4),
     "off chip": lambda: ir.off_chip(trained(dense(96, 128, 10))),
     "pipeline": lambda: ir.pipelined(ir.accumulate(trained(dense(96, 128, 128, 10, stages=2)), 6)),
