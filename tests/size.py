@@ -41,7 +41,7 @@ BUDGETS = {  # tokens
     "host": 3800,
     "sweeps": 1700,
     "observer": 2300,
-    "show": 137600,
+    "show": 138900,
     JAVASCRIPT: 36700,
     "frontends": 153700,
     "estimate": 16800,
