@@ -48,10 +48,11 @@ def test_all_stored_networks_are_below_a_megabyte() -> None:
     assert sum(path.stat().st_size for path in files) < 1_000_000
 
 
-def test_a_graph_with_another_batch_fits_its_operations() -> None:
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_graph_with_another_batch_fits_its_operations(name: str) -> None:
     """`Row.shape` computes the same shapes from the changed inputs as `with_batch`."""
     for batch in (1, 5):
-        for op in network("resnet18", batch).ops:
+        for op in network(name, batch).ops:
             outs = OPS[op.kind].shape(*op.inputs, **op.attrs)
             expected = outs if isinstance(outs, list) else [outs]
             assert [out.shape for out in expected] == [value.shape for value in op.outs], op
