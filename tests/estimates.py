@@ -152,7 +152,7 @@ def networks() -> Iterator[tuple[str, Ir, Options]]:
             for layers in (block.body, block.shortcut):
                 for name, layer in list(layers.named_children()):
                     if isinstance(layer, nn.BatchNorm2d):
-                        layers._modules[name] = norm(layer.num_features)
+                        layers[int(name)] = norm(layer.num_features)
         return Loss(*net, Mean(), nn.Linear(64, 10))
 
     def transformer(size: int, heads: int) -> Any:

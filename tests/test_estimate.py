@@ -257,6 +257,8 @@ def test_empty_and_tiny_values_have_a_price() -> None:
     estimate = ir.estimate(graph, IPUModel("ipu2", tiles_per_ipu=4).create_device())
     assert np.isfinite(estimate.cycles) and estimate.cycles > 0
     assert all(line.cycles >= 0 for line in estimate.lines)
+    nothing = ir.estimate(Ir(), IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    assert nothing.cycles == nothing.throughput == 0 and nothing.fits
 
 
 def test_a_line_adds_up_its_costs() -> None:

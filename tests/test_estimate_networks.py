@@ -92,10 +92,10 @@ def test_the_command_prints_time_memory_and_layers(capsys: pytest.CaptureFixture
 
 
 def test_the_options_of_the_command_change_the_step() -> None:
-    from ipu_teach.estimate.command import _parser
+    from ipu_teach.estimate.command import parser
 
     def estimate(*words: str):  # type: ignore[no-untyped-def]
-        return estimate_network(_parser().parse_args(["resnet18", "--micro-batch", "2", *words]))
+        return estimate_network(parser().parse_args(["resnet18", "--micro-batch", "2", *words]))
 
     plain = estimate()
     assert plain.samples_per_step == 2

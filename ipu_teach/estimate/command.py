@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     :raises ModelError: for an unknown network, a batch that does not divide, or too many IPUs.
     :raises ModelLoadError: if the stored file of the network is damaged.
     """
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     if not options.network:
         for name, (title, _) in NETWORKS.items():
             print(f"{name:12} {title}")
@@ -36,13 +36,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    options = argparse.ArgumentParser(
         prog=f"{program()} estimate",
         description="Print the modelled cycles and memory of a step of a stored network.",
         epilog=f"Without a network, the command lists them: {', '.join(NETWORKS)}.",
     )
-    add = parser.add_argument
+    add = options.add_argument
     add("network", nargs="?", metavar="NETWORK")
     add("--micro-batch", type=_count, metavar="N", help="samples of a micro-batch of a replica")
     add("--batch", type=_count, metavar="N", help="samples of an update, by all replicas")
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sharded", action="store_true", help="optimiser's state divided among the replicas")
     add("--byte-inputs", action="store_true", help="the host sends a byte for each input element")
     add("--samples", type=_count, metavar="N", help="also print the time for N samples")
-    return parser
+    return options
 
 
 def _count(text: str) -> int:

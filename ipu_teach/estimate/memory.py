@@ -123,7 +123,7 @@ def _peak(ir: Ir, target: Target, lines: Sequence[Line], stage: int) -> _Peak:
     for value, index in last.items():
         ending.setdefault(index, []).append(value)
     alive = {v for v in ir.inputs.values() if v in last}
-    best = _Peak(ops[0][0] if ops else ir.ops[0])
+    best = _Peak(ops[0][0] if ops else Op("step", (), (), {}))
     live = sum(_bytes(v, target) for v in alive)
     kept = sum(_bytes(v, target) for v in alive if v in kept_values)
     for index, (op, line) in enumerate(ops):
