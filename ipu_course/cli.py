@@ -46,6 +46,13 @@ def golden(words: Sequence[str]) -> int:
     return status
 
 
+def estimate(words: Sequence[str]) -> int:
+    """Print how long a stored network takes; return the exit status. The import is slow."""
+    from ipu_teach.estimate import command
+
+    return command.main(words)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser with every subcommand and its help.
 
@@ -148,6 +155,7 @@ def in_the_repository(words: Sequence[str]) -> int:
 # These jobs parse their own arguments.
 OWN: dict[str, Callable[[Sequence[str]], int]] = {
     "report": report_command.main,
+    "estimate": estimate,
     "class": class_command.main,
     "golden": golden,
 }

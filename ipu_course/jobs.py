@@ -21,6 +21,7 @@ LISTED = """\
   slides      write a lesson's pictures as slides with speaker's notes, a page that needs no network
   doctor      say what is here, what is missing, and what to do about it (--workshop: try it all)
   report      print a saved report, compare two, or write one as a trace for Perfetto
+  estimate    print how long a network such as ResNet-50 takes on a machine, without building it
   class       show how far a class is, from the learners' own progress files
   golden      print every published figure beside what the kit models, and why the two differ
 

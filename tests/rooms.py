@@ -18,6 +18,7 @@ ROOMS = (
     "cli",
     "classroom",
     "course",
+    "estimate",
     "frontends",
     "show",
     "sweeps",

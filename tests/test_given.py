@@ -21,6 +21,7 @@ OTHERS = {
     "Picture",
     "View",
     "crossing",
+    "estimate",
     "explore",
     "formats",
     "images",

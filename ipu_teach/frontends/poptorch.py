@@ -100,6 +100,8 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     import torch
 
+    from ipu_teach._support.progress import TrackedWork
+    from ipu_teach.estimate.result import Estimate
     from ipu_teach.report import Report
 
 Same = TypeVar("Same")
@@ -122,6 +124,7 @@ __all__ = [
     "TensorLocationSettings",
     "cond",
     "custom_op",
+    "estimate",
     "for_loop",
     "identity_loss",
     "inferenceModel",
@@ -813,6 +816,29 @@ def inferenceModel(
     return PoplarExecutor(module, options or Options(), None)
 
 
+def estimate(
+    module: torch.nn.Module,
+    options: Options | None = None,
+    *batch: Argument,
+    optimizer: torch.optim.Optimizer | None = None,
+    training: bool = True,
+    byte_inputs: bool = False,
+) -> Estimate:
+    """Return the modelled cycles and memory of a step of a module, without building it.
+
+    `batch` contains the arguments of a call of the executor, with the tensors of a whole call. If
+    `training` is true, the executor is `trainingModel(module, options, optimizer)`, and otherwise
+    `inferenceModel(module, options)`. Print the result to see the cycles by layer.
+
+    :raises ModelError: if the module cannot be captured or trained, or if the batch does not divide
+        into micro-batches.
+    """
+    if not training:
+        return inferenceModel(module, options).estimate(*batch, byte_inputs=byte_inputs)
+    executor = trainingModel(module, options, optimizer)
+    return executor.estimate(*batch, byte_inputs=byte_inputs)
+
+
 @dataclass(frozen=True)
 class _Compiled:
     """A compiled program, and the state of the module for which it was compiled.
@@ -1172,11 +1198,7 @@ class PoplarExecutor(WithoutSome):
         """Return the arrays for the device, by name. Compile first if no program fits this call."""
         num_micro_batches = self._check_batch(call)
         arrays = call.arrays(num_micro_batches)
-        ignored = {
-            input_name
-            for input_name, array in arrays.items()
-            if array.dtype.kind == "i" and IGNORED in array
-        }
+        ignored = _with_ignored_labels(arrays)
         previous = self._current
         is_current = (
             previous is not None
@@ -1186,7 +1208,7 @@ class PoplarExecutor(WithoutSome):
         )
         if not is_current:
             check_module(self.module)
-            marked = frozenset(ignored) if previous is None else previous.marked | ignored
+            marked = ignored if previous is None else previous.marked | ignored
             self._compile(call, num_micro_batches, marked)
         return arrays
 
@@ -1198,30 +1220,7 @@ class PoplarExecutor(WithoutSome):
         name = type(self.module).__name__
         title = f"compile {self.options.title or name}"
         with working(title, hidden=not self.options.shows_progress) as work:
-            work.words = "capture"
-            in_mode = nullcontext() if self.training else modules.in_eval(self.module)
-            stages = markers.named_stages(self.options.strategy.stages)
-            with in_mode, stages, reads.record_reads() as names:
-                captured = _captured(
-                    self.module, call, self.optimizer, num_micro_batches, marked=marked
-                )
-            graph = captured.graph
-            backward = captured.backward if self.training else []
-            loss = captured.loss_at if self.training else None
-            graph.ops = with_paths(graph, backward, name, loss)
-            if "seed" in graph.variables:
-                low_word = self.options.seed & 0xFFFFFFFF
-                high_word = self.options.seed >> 32
-                graph.variables["seed"].initial = np.array(
-                    [low_word, high_word & 0xFFFFFFFF], np.uint32
-                )
-            work.words = "graph"
-            if self.optimizer is None:
-                step = _inference_step(graph, self.options)
-            else:
-                groups = optimizers.groups_of(self.optimizer, self.module)
-                scale = _loss_scaling(self.optimizer)
-                step = _training_step(captured, self.options, groups, scale)
+            captured, step, names = self._captured_step(call, num_micro_batches, marked, work)
             steps = 1 if step.schedule and not self.training else self.options.iterations
             library_options = _lowering_options(self.options)
             run = compile_graph("", step, self.options.model, steps=steps, options=library_options)
@@ -1243,6 +1242,59 @@ class PoplarExecutor(WithoutSome):
         self._rates = []
         self._calls = 0
         self.compiles += 1
+
+    def _captured_step(
+        self, call: Arguments, num_micro_batches: int, marked: frozenset[str], work: TrackedWork
+    ) -> tuple[capture.Captured, Ir, Reads]:
+        """Return the captured module, the graph of a step, and what the capture has read.
+
+        The parameters are those of `_compile`; `work` is the progress message.
+        """
+        name = type(self.module).__name__
+        work.words = "capture"
+        in_mode = nullcontext() if self.training else modules.in_eval(self.module)
+        stages = markers.named_stages(self.options.strategy.stages)
+        with in_mode, stages, reads.record_reads() as names:
+            captured = _captured(
+                self.module, call, self.optimizer, num_micro_batches, marked=marked
+            )
+        graph = captured.graph
+        backward = captured.backward if self.training else []
+        loss = captured.loss_at if self.training else None
+        graph.ops = with_paths(graph, backward, name, loss)
+        if "seed" in graph.variables:
+            low_word = self.options.seed & 0xFFFFFFFF
+            high_word = self.options.seed >> 32
+            graph.variables["seed"].initial = np.array(
+                [low_word, high_word & 0xFFFFFFFF], np.uint32
+            )
+        work.words = "graph"
+        if self.optimizer is None:
+            return captured, _inference_step(graph, self.options), names
+        groups = optimizers.groups_of(self.optimizer, self.module)
+        scale = _loss_scaling(self.optimizer)
+        return captured, _training_step(captured, self.options, groups, scale), names
+
+    def estimate(self, *args: Argument, byte_inputs: bool = False, **kwargs: Argument) -> Estimate:
+        """Return the modelled cycles and memory of a step for the given arguments.
+
+        Pass the same tensors as to a call. Nothing is built or run: see `ir.estimate`, which also
+        describes `byte_inputs`.
+
+        :raises ModelError: if the module cannot be captured, or if the batch does not divide into
+            micro-batches.
+        """
+        call = Arguments(self.module, args, kwargs)
+        num_micro_batches = self._check_batch(call)
+        check_module(self.module)
+        marked = _with_ignored_labels(call.arrays(num_micro_batches))
+        title = f"estimate {self.options.title or type(self.module).__name__}"
+        with working(title, hidden=not self.options.shows_progress) as work:
+            _, step, _ = self._captured_step(call, num_micro_batches, marked, work)
+            machine = copy.copy(self.options.model)
+            machine.num_ipus = step.stages * step.replicas
+            options = _lowering_options(self.options)
+            return ir.estimate(step, machine.create_device(), options, byte_inputs)
 
     # --- calls ---
 
@@ -1360,6 +1412,15 @@ def _captured(
             next:  compute the loss from parameters with requires_grad=True, without detach() and
             torch.no_grad(), or use poptorch.inferenceModel().""")
     return captured
+
+
+def _with_ignored_labels(arrays: Mapping[str, Array]) -> frozenset[str]:
+    """Return the names of the arrays that contain the label that a loss ignores."""
+    return frozenset(
+        input_name
+        for input_name, array in arrays.items()
+        if array.dtype.kind == "i" and IGNORED in array
+    )
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:

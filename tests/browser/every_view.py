@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from all_reduces import all_reduce_report
 from recorded_programs import kept_recording, shifted_sums_recording
 from two_tile_ipus import uneven_ipus
 from view_programs import Mixed, mixed_report, partitioner, pipeline_training, streaming_report
 
 from ipu_course.lesson12.checks import drawn
-from ipu_teach import FLOAT, HALF, show
+from ipu_teach import FLOAT, HALF, IPUModel, show
+from ipu_teach.estimate.result import Estimate
+from ipu_teach.frontends import ir
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
@@ -43,6 +46,7 @@ VIEWS: dict[str, Callable[[], View]] = {
         {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
     ),
     "host": lambda: show.host(programs.uneven()),
+    "estimate": lambda: show.estimate(linear_estimate()),
     "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streaming_report("SINGLE_PIPELINE")),
     "pipeline": lambda: pipeline_training("grouped", 2, 4)[1],
@@ -64,6 +68,17 @@ FURTHER_VIEWS: dict[str, Callable[[], View]] = {
     "bsp with what messages carry": lambda: show.bsp(kept_recording("x", "y")[0]),
     "exchange with what messages carry": lambda: show.exchange(shifted_sums_recording()),
 }
+
+
+def linear_estimate() -> Estimate:
+    """Return the estimate of two linear layers on 13 tiles."""
+    graph = ir.Ir()
+    h = graph.input((8, 16), "x")
+    for name in ("first", "second"):
+        with graph.at(path=name):
+            h = ir.linear(graph, h, graph.variable(np.zeros((16, 16), np.float32), name))
+    graph.output("h", h)
+    return ir.estimate(graph, IPUModel("ipu2", tiles_per_ipu=13).create_device())
 
 
 def kept_vertex() -> tuple[Recording, VertexRef]:

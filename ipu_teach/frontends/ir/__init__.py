@@ -42,6 +42,7 @@ A front end builds an `Ir`. It contains no rules for operations:
 * Call `staged` before `autodiff`, and `recompute` after it. After `optimise`, call `accumulate`,
   `replicate`, `sharded`, `pipelined`, `off_chip` and `phased`, in this order. These transforms keep
   all values, except that sums over micro-batches and replicas are rounded differently.
+* `estimate(step, device)` returns the modelled cycles and memory of a step, without building it.
 * `save(graph, path)` and `load(path)` use a versioned file of JSON and arrays.
 * A run takes `run.micro_batches` batches: steps times accumulation times replicas, as in
   `run.factors`. Any other number raises an error that shows this product.
@@ -53,6 +54,7 @@ from __future__ import annotations
 from ipu_teach.frontends.ir import composed, indices, rows, rows_nn, transforms
 from ipu_teach.frontends.ir.autodiff import STATE, autodiff, optimise
 from ipu_teach.frontends.ir.composed import *
+from ipu_teach.frontends.ir.estimating import estimate
 from ipu_teach.frontends.ir.lowering import Lowering, Run
 from ipu_teach.frontends.ir.rows_nn import turned
 from ipu_teach.frontends.ir.saved import load, save
@@ -61,6 +63,6 @@ from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Unfit, Value, r
 
 __all__ = [
     *composed.__all__, *transforms.__all__, "OPS", "STATE", "Ir", "Lowering", "Op", "Out", "Row",
-    "Run", "Unfit", "Value", "autodiff", "indices", "load", "optimise", "register", "rows",
+    "Run", "Unfit", "Value", "autodiff", "estimate", "indices", "load", "optimise", "register", "rows",
     "rows_nn", "save", "turned",
 ]  # fmt: skip

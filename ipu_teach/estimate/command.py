@@ -1,0 +1,133 @@
+"""The command `ipu-teach estimate`, which prints how long a stored network takes on a machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ipu_teach._support.places import program
+from ipu_teach.device import IPUModel
+from ipu_teach.errors import ModelError
+from ipu_teach.estimate.networks import LOSS, NETWORKS, network, with_stages
+from ipu_teach.estimate.result import Estimate
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.session import Group, Training
+from ipu_teach.target import MACHINES, PRESETS, Target
+
+OPTIMISERS = ("sgd", "momentum", "adam", "adamw", "lars")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command `ipu-teach estimate` with the words after `estimate`; return its status.
+
+    :raises ModelError: for an unknown network, a batch that does not divide, or too many IPUs.
+    :raises ModelLoadError: if the stored file of the network is damaged.
+    """
+    options = parser().parse_args(arguments)
+    if not options.network:
+        for name, (title, _) in NETWORKS.items():
+            print(f"{name:12} {title}")
+        return 0
+    estimate = estimate_network(options)
+    print(estimate)
+    if options.samples:
+        seconds = estimate.seconds_for(options.samples)
+        print(f"{options.samples:,} samples take {seconds / 60:,.2f} modelled minutes.")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
+    options = argparse.ArgumentParser(
+        prog=f"{program()} estimate",
+        description="Print the modelled cycles and memory of a step of a stored network.",
+        epilog=f"Without a network, the command lists them: {', '.join(NETWORKS)}.",
+    )
+    add = options.add_argument
+    add("network", nargs="?", metavar="NETWORK")
+    add("--micro-batch", type=_count, metavar="N", help="samples of a micro-batch of a replica")
+    add("--batch", type=_count, metavar="N", help="samples of an update, by all replicas")
+    add("--replicas", type=_count, default=1, metavar="N")
+    add("--stages", type=_count, default=1, metavar="N", help="IPUs in a pipeline of a replica")
+    add("--ipu", choices=tuple(PRESETS), default="ipu2")
+    add("--machine", choices=tuple(MACHINES), help="limits the number of IPUs")
+    add("--inference", action="store_true", help="only the forward pass")
+    add("--optimiser", choices=OPTIMISERS, default="momentum")
+    add("--partials", choices=("half", "float"), default="half", help="dtype of sums of products")
+    add("--proportion", type=float, metavar="P", help="available memory proportion, 0 to 1")
+    add("--recompute", action="store_true", help="recompute activations in the backward pass")
+    add("--off-chip", action="store_true", help="optimiser's state in streaming memory")
+    add("--sharded", action="store_true", help="optimiser's state divided among the replicas")
+    add("--byte-inputs", action="store_true", help="the host sends a byte for each input element")
+    add("--samples", type=_count, metavar="N", help="also print the time for N samples")
+    return options
+
+
+def _count(text: str) -> int:
+    """Return a positive integer from the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def estimate_network(options: argparse.Namespace) -> Estimate:
+    """Return the estimate of a stored network with the options of the command."""
+    needed = options.replicas * options.stages
+    limit = MACHINES[options.machine][1] if options.machine else needed
+    if needed > limit:
+        title = MACHINES[options.machine][0]
+        raise ModelError(f"""{options.replicas} replicas of {options.stages} stages need {needed:,}
+            IPUs, but the {title} has {limit}.
+            next:  use at most {max(1, limit // options.stages)} replicas, or a larger machine of
+            {", ".join(MACHINES)}.""")
+    micro_batch = options.micro_batch or NETWORKS.get(options.network, ("", 1))[1]
+    accumulation = _accumulation(options, micro_batch)
+    target = IPUModel(options.ipu, num_ipus=needed).create_device().target
+    products: dict[str, str | float] = {"partialsType": options.partials}
+    if options.proportion is not None:
+        products["availableMemoryProportion"] = options.proportion
+    graph = network(options.network, micro_batch)
+    graph = _staged(graph, options.stages, target, products)
+    schedule = "grouped" if options.stages > 1 else ""
+    if options.inference:
+        step = ir.replicate(graph, options.replicas)
+        if schedule:
+            step = ir.pipelined(step.but(accumulation=accumulation), schedule)
+    else:
+        is_momentum = options.optimiser == "momentum"
+        training = Training(
+            "sgd" if is_momentum else options.optimiser,
+            groups=(Group(numbers={"momentum": 0.9} if is_momentum else {}),),
+            recompute="standard" if options.recompute else None,
+            accumulation=accumulation,
+            replicas=options.replicas,
+            sharded=options.sharded,
+            off_chip=options.off_chip,
+            schedule=schedule,
+        )
+        step = training.transform(graph, graph.outputs[LOSS])
+    return ir.estimate(step, target, products, options.byte_inputs)
+
+
+def _accumulation(options: argparse.Namespace, micro_batch: int) -> int:
+    """Return the number of micro-batches in an update.
+
+    :raises ModelError: if the batch is not a multiple of the micro-batches of all replicas.
+    """
+    samples: int = micro_batch * options.replicas
+    if options.batch is None:
+        return 2 * options.stages if options.stages > 1 else 1
+    if options.batch % samples:
+        below = max(samples, options.batch // samples * samples)
+        raise ModelError(f"""A batch of {options.batch:,} samples does not divide into micro-batches
+            of {micro_batch} on {options.replicas} replicas, which are {samples:,} samples.
+            next:  use --batch {below}, or another multiple of {samples}.""")
+    return int(options.batch // samples)
+
+
+def _staged(graph: ir.Ir, stages: int, target: Target, products: dict[str, str | float]) -> ir.Ir:
+    """Return the forward pass, divided into stages of about equal cycles."""
+    if stages == 1:
+        return graph
+    cycles = [line.cycles for line in ir.estimate(graph, target, products).lines]
+    return with_stages(graph, stages, cycles[: len(graph.ops)])

@@ -1,0 +1,171 @@
+"""The plan of a tile's memory: the bytes of variables, of live values, and of temporary data.
+
+Nothing is laid out. The bytes of variables and values are means over the tiles of an IPU, and the
+temporary data of a product are those of the fullest tile of its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ipu_teach.estimate.result import Line, TileMemory
+from ipu_teach.frontends.ir.autodiff import STATE
+from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, INPUT, MADE, OPS, UPDATE, Ir, Op, Value
+from ipu_teach.target import Target
+
+WEIGHTS, OPTIMISER, SUMS = "weights", "optimiser state", "gradient sums"
+SAVED, LIVE, TEMPORARY = "saved activations", "other live values", "temporary data of an operation"
+CODE = "code and stacks"
+
+
+@dataclass
+class _Peak:
+    """The live values at one operation: their bytes, and those that the forward pass has saved."""
+
+    op: Op
+    live: float = 0.0
+    saved: float = 0.0
+    temporary: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.live + self.temporary
+
+
+def plan(
+    ir: Ir, target: Target, lines: Sequence[Line], in_flight: Sequence[int]
+) -> tuple[TileMemory, ...]:
+    """Return the memory of a tile for each stage, at the operation where it is greatest.
+
+    `lines` are the prices of the operations of `ir`, in the same order. `in_flight` is, for each
+    stage, the number of micro-batches whose activations are saved at the same time.
+    """
+    return tuple(_stage(ir, target, lines, stage, in_flight[stage]) for stage in range(ir.stages))
+
+
+def _stage(ir: Ir, target: Target, lines: Sequence[Line], stage: int, in_flight: int) -> TileMemory:
+    peak = _peak(ir, target, lines, stage)
+    uses = _variables(ir, target, stage)
+    uses[SAVED] = peak.saved * in_flight
+    uses[LIVE] = peak.live - peak.saved
+    uses[TEMPORARY] = peak.temporary
+    uses[CODE] = _code(target, [line for line in lines if line.stage == stage])
+    where = f"{peak.op.part} {peak.op.name}"
+    return TileMemory(
+        tuple((name, size) for name, size in uses.items() if size), where, target.bytes_per_tile
+    )
+
+
+def _code(target: Target, lines: Sequence[Line]) -> float:
+    """Return the bytes of stacks, codelets and control code on a tile."""
+    codelets = len({(line.kind, line.part) for line in lines if line.supersteps})
+    steps = sum(line.supersteps for line in lines)
+    return float(
+        target.num_worker_contexts * target.worker_stack_bytes
+        + target.supervisor_stack_bytes
+        + codelets * target.vertex_code_bytes
+        + steps * target.control_code_bytes_per_step
+    )
+
+
+def _variables(ir: Ir, target: Target, stage: int) -> dict[str, float]:
+    """Return the mean bytes of the variables of a stage that are on the tiles, by their use."""
+    state = {v for op in ir.ops if op.kind in STATE for v in op.inputs[3:]}
+    sums = {op.inputs[0] for op in ir.ops if op.kind == "accumulate"}
+    uses = dict.fromkeys((WEIGHTS, OPTIMISER, SUMS), 0.0)
+    for value in ir.variables.values():
+        if not value.remote and ir.home(value) == stage:
+            use = OPTIMISER if value in state else SUMS if value in sums else WEIGHTS
+            uses[use] += _bytes(value, target)
+    return uses
+
+
+def _bytes(value: Value, target: Target) -> float:
+    return value.size * value.dtype.size / target.tiles_per_ipu
+
+
+def storage(ir: Ir) -> Mapping[Value, Value]:
+    """Return a dict from each view to the value whose memory it shares."""
+    roots: dict[Value, Value] = {}
+    for op in ir.ops:
+        if OPS[op.kind].view and op.inputs and op.kind not in ("concat", "pad"):
+            for out in op.outs:
+                roots[out] = roots.get(op.inputs[0], op.inputs[0])
+    return roots
+
+
+def saved(ir: Ir, stage: int) -> set[Value]:
+    """Return the values of a stage's forward pass, and its inputs, that its backward pass reads."""
+    roots = storage(ir)
+    ops = [op for op in ir.ops if op.stage == stage]
+    forward = {v for op in ops if op.part == FORWARD for v in op.outs}
+    backward = {roots.get(v, v) for op in ops if op.part == BACKWARD for v in op.inputs}
+    return {v for v in backward if v in forward or v.kind == INPUT}
+
+
+def _peak(ir: Ir, target: Target, lines: Sequence[Line], stage: int) -> _Peak:
+    """Return the operation of a stage at which live values and temporary data need most bytes."""
+    roots = storage(ir)
+    ops = [(op, line) for op, line in zip(ir.ops, lines, strict=True) if op.stage == stage]
+    last: dict[Value, int] = {}
+    for index, (op, _) in enumerate(ops):
+        for value in op.inputs:
+            last[roots.get(value, value)] = index
+    sent = {
+        roots.get(value, value)
+        for op in ir.ops
+        for value in op.inputs
+        if op.stage != stage and value.kind == MADE
+    }
+    kept_values = saved(ir, stage)
+    ending: dict[int, list[Value]] = {}
+    for value, index in last.items():
+        ending.setdefault(index, []).append(value)
+    alive = {v for v in ir.inputs.values() if v in last}
+    best = _Peak(ops[0][0] if ops else Op("step", (), (), {}))
+    live = sum(_bytes(v, target) for v in alive)
+    kept = sum(_bytes(v, target) for v in alive if v in kept_values)
+    for index, (op, line) in enumerate(ops):
+        for out in op.outs if not OPS[op.kind].view else ():
+            if (out in last or out in sent) and out not in alive:
+                alive.add(out)
+                live += _bytes(out, target)
+                kept += _bytes(out, target) if out in kept_values else 0.0
+        now = _Peak(op, live, kept, line.temporary)
+        best = max(best, now, key=lambda peak: peak.total)
+        for value in ending.get(index, ()):
+            if value in alive:
+                alive.discard(value)
+                live -= _bytes(value, target)
+                kept -= _bytes(value, target) if value in kept_values else 0.0
+    return best
+
+
+def advice(ir: Ir, memory: Sequence[TileMemory], samples: int) -> str:
+    """Return, for a model that does not fit, the choices each of which would make it fit.
+
+    A choice is named if the bytes that it saves in the fullest stage are enough. If none is, the
+    sentence names the largest use.
+    """
+    stage = max(memory, key=lambda stage: stage.share)
+    if stage.share <= 1:
+        return ""
+    uses = dict(stage.uses)
+    excess = stage.total - stage.limit
+    values = uses.get(SAVED, 0.0) + uses.get(LIVE, 0.0)
+    choices = []
+    if values > excess and samples > 1:
+        batch = int(samples * (1 - excess / values))
+        if batch:
+            choices.append(f"a micro-batch of {batch}")
+    has_backward = any(op.part == BACKWARD for op in ir.ops)
+    if has_backward and uses.get(SAVED, 0.0) > 2 * excess:
+        choices.append("recomputation")
+    if uses.get(OPTIMISER, 0.0) > excess and any(op.part == UPDATE for op in ir.ops):
+        choices.append("the optimiser's state in streaming memory")
+    if uses.get(TEMPORARY, 0.0) > 2 * excess:
+        choices.append("a smaller available memory proportion")
+    if choices:
+        return f"It would fit with {' or '.join(choices)}."
+    return "No single choice is enough: divide the model into more stages."

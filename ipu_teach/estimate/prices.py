@@ -1,0 +1,10 @@
+"""The table of prices: for each kind of operation, the function that adds its cycles to a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ipu_teach.estimate import elements, layers, updates
+from ipu_teach.estimate.pricing import Price
+
+PRICES: Mapping[str, Price] = {**elements.PRICES, **layers.PRICES, **updates.PRICES}

@@ -1,0 +1,163 @@
+"""Prices of optimisers, and of the exchange of gradients and parameters between replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.cost.rearrange import copy_cycles
+from ipu_teach.estimate.pricing import Price, Pricer
+from ipu_teach.frontends.ir.values import Op, Value
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.types import FLOAT
+
+
+def sgd(pricer: Pricer, op: Op) -> None:
+    """Price a step of gradient descent: one expression."""
+    weights, gradient, rate = op.inputs[:3]
+    values = weights, _beside(pricer, op, gradient), rate
+    if op.attrs.get("weight_decay"):
+        pricer.map(lambda w, g, rate: w - rate * (g + 0.1 * w), weights.dtype, *values)
+    else:
+        pricer.map(lambda w, g, rate: w - rate * g, weights.dtype, *values)
+
+
+def momentum(pricer: Pricer, op: Op) -> None:
+    """Price a step with momentum: the velocity, then the parameter."""
+    weights, gradient, rate, velocity = op.inputs[:4]
+    decayed = bool(op.attrs.get("weight_decay"))
+    values = (velocity, _beside(pricer, op, gradient), *((weights,) if decayed else ()))
+    pricer.map(_velocity, FLOAT, *values)
+    pricer.map(lambda w, v, rate: w - rate * v, weights.dtype, weights, velocity, rate)
+
+
+def _velocity(v: expr.Expr, g: expr.Expr, *w: expr.Expr) -> expr.ExprLike:
+    return v * 0.9 + (g + 0.1 * w[0] if w else g)
+
+
+def adam(pricer: Pricer, op: Op) -> None:
+    """Price a step of Adam: the step's number, two means, two or three factors, the parameter."""
+    weights, gradient, rate, first, second = op.inputs[:5]
+    decoupled = op.kind == "adamw"
+    decayed = bool(op.attrs.get("weight_decay")) and not decoupled
+    values = (_beside(pricer, op, gradient), *((weights,) if decayed else ()))
+    pricer.scalar(lambda n: n + 1.0, 1)
+    pricer.map(_mean, FLOAT, first, *values)
+    pricer.map(_square, FLOAT, second, *values)
+    pricer.scalar(lambda rate, n: rate / -expr.Expm1(n * 0.1), 2)
+    pricer.scalar(lambda n: expr.Sqrt(-expr.Expm1(n * 0.1)), 1)
+    if decoupled:
+        pricer.scalar(lambda rate: 1 - rate * 0.1, 1)
+    factors = [rate] * (3 if decoupled else 2)
+    pricer.map(_moved, weights.dtype, weights, first, second, *factors)
+
+
+def _mean(m: expr.Expr, g: expr.Expr, *w: expr.Expr) -> expr.ExprLike:
+    return m + 0.1 * ((g + 0.1 * w[0] if w else g) - m)
+
+
+def _square(v: expr.Expr, g: expr.Expr, *w: expr.Expr) -> expr.ExprLike:
+    total = g + 0.1 * w[0] if w else g
+    return v * 0.9 + 0.1 * (total * total)
+
+
+def _moved(
+    w: expr.Expr, m: expr.Expr, v: expr.Expr, length: expr.Expr, root: expr.Expr, *decay: expr.Expr
+) -> expr.ExprLike:
+    moved = w * decay[0] if decay else w * 1.0
+    return moved - length * m / (expr.Sqrt(v) / root + 1e-8)
+
+
+def lars(pricer: Pricer, op: Op) -> None:
+    """Price a step of LARS: two norms at once, the trust ratio, then the step."""
+    pricer.reduce(op.inputs[0], 1, "SQUARE_ADD", FLOAT, count=2)
+    pricer.scalar(_trust, 3)
+    momentum(pricer, op)
+
+
+def _trust(rate: expr.Expr, w: expr.Expr, g: expr.Expr) -> expr.ExprLike:
+    w, g = expr.Sqrt(w), expr.Sqrt(g)
+    ratio = 0.1 * w / (g + 0.1 * w + 1e-8)
+    return rate * expr.Select(ratio, 1.0, expr.And(w > 0.0, g > 0.0))
+
+
+def _beside(pricer: Pricer, op: Op, gradient: Value) -> Value:
+    """Return the gradient, with the tiles of its parameter as the tiles of the state."""
+    weights = op.inputs[0]
+    for value in (weights, *op.inputs[3:]):
+        if weights in pricer.splits:
+            pricer.splits[value] = pricer.splits[weights]
+    return gradient
+
+
+# --- replicas -------------------------------------------------------------------------------------
+
+
+def collective(pricer: Pricer, op: Op) -> None:
+    """Price an all-reduce, or a half of it: rounds of a ring, each with its copies and its sum."""
+    links = pricer.replicas
+    if links.replicas < 2:
+        return
+    num_bytes = sum(value.size * value.dtype.size for value in op.inputs)
+    if op.kind != "all_gather":
+        for cycles, paths in links.rounds(num_bytes, False):
+            _round(pricer, num_bytes, cycles)
+            gather, count = _gathered(pricer, op, links.replicas)
+            dtype = op.inputs[0].dtype
+            total = float(vertices.binary_op_1d("ADD", count, dtype, pricer.target))
+            for _ in range(paths):
+                pricer.superstep(gather + total)
+    if op.kind != "reduce_scatter":
+        parts = links.replicas if op.kind == "all_reduce" else 1
+        for cycles, paths in links.rounds(num_bytes * links.replicas // parts, True):
+            _round(pricer, num_bytes * links.replicas // parts, cycles)
+            pricer.line.vertices += paths * _gathered(pricer, op, parts)[0]
+    if op.attrs.get("op") == "MEAN":
+        count = _gathered(pricer, op, links.replicas)[1]
+        dtype = op.inputs[0].dtype
+        mean = vertices.broadcast_scalar_1d("MULTIPLY", count, dtype, pricer.target)
+        pricer.superstep(float(mean))
+
+
+def _gathered(pricer: Pricer, op: Op, parts: int) -> tuple[float, int]:
+    """Return (cycles, elements): a tile's copies of its chunk of the inputs of a collective.
+
+    A chunk is one of `parts` parts of every tile's elements. In memory, the elements of the
+    gradient of a matrix are not in the order of the parameter, so that each is a piece.
+    """
+    count = ceil(sum(value.size for value in op.inputs) / pricer.tiles / parts)
+    vectors = sum(value.size for value in op.inputs if len(value.shape) < 2)
+    pieces = max(1, count - ceil(vectors / pricer.tiles / parts))
+    size = np.array(count * op.inputs[0].dtype.size)
+    cycles, _ = copy_cycles(np.array(pieces), size, pricer.target)
+    return float(cycles), count
+
+
+def _round(pricer: Pricer, num_bytes: int, cycles: int) -> None:
+    """Add a round in which a part of `num_bytes` moves over the links in `cycles` cycles."""
+    links, line = pricer.replicas, pricer.line
+    line.supersteps += 1
+    line.sync += links.sync
+    line.links += cycles
+    received = ceil(num_bytes / links.replicas / pricer.tiles)
+    line.exchange += pricer.latency + float(exchange_cycles(received, pricer.target))
+
+
+def own_share(pricer: Pricer, op: Op) -> None:
+    """Price the part of a parameter that a replica updates."""
+    pricer.moved(op.outs[0])
+
+
+PRICES: Mapping[str, Price] = {
+    "sgd": sgd,
+    "momentum": momentum,
+    "adam": adam,
+    "adamw": adam,
+    "lars": lars,
+    **dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), collective),
+    "own_share": own_share,
+}

@@ -1,0 +1,140 @@
+"""The view `estimate`: the modelled cycles of a step by layer, and the memory of a tile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.estimate.result import PARTS, Estimate
+from ipu_teach.show import palette
+from ipu_teach.show.palette import NESTED
+from ipu_teach.show.panels import Panels, painted
+from ipu_teach.show.scene import Painted, Scene, Still, label
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
+from ipu_teach.show.view import View
+
+MOST = 16  # At most this many layers are drawn; the others are joined.
+WIDE, PITCH, BAR, NAMES = 500.0, 22.0, 16.0, 150.0
+OTHERS = "other layers"
+FIRST_USE = len(PARTS)  # The code of the first use of memory.
+USES = tuple(palette.MEMORY.values())
+CODES = (
+    NESTED[1].lettered("F", "forward"),
+    NESTED[0].lettered("B", "backward"),
+    palette.SO.lettered("U", "update"),
+)
+
+
+def estimate(found: Estimate, depth: int = 2) -> View:
+    """Which layers take the time of a step, and what fills the memory of a tile?
+
+    `found` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
+    `depth` levels, with the cycles of its forward and backward pass and of its update. The lowest
+    bar is the memory of the fullest stage's tile, with a line at the limit.
+
+    :raises InvalidOptionError: if `found` is not an estimate.
+    """
+    if not isinstance(found, Estimate):
+        raise InvalidOptionError(f"""show.estimate() was given {shown(found)}, which is not an
+            estimate.
+            next:  give the result of ir.estimate(step, device) or poptorch.estimate(…).""")
+    return View(_scene(found, layers_of(found, depth)))
+
+
+def layers_of(found: Estimate, depth: int) -> dict[str, list[float]]:
+    """Return the cycles by pass of the layers with the most cycles, and of all others together."""
+    cycles = {name: [parts[p] for p in PARTS] for name, parts in found.layers(depth).items()}
+    largest = sorted(cycles, key=lambda name: -sum(cycles[name]))[: MOST - 1]
+    drawn = {name: cycles[name] for name in cycles if name in largest or len(cycles) <= MOST}
+    rest = [parts for name, parts in cycles.items() if name not in drawn]
+    if rest:
+        drawn[OTHERS] = np.sum(rest, axis=0).tolist()
+    return drawn
+
+
+def _scene(found: Estimate, layers: dict[str, list[float]]) -> Scene:
+    total = sum(map(sum, layers.values()))
+    panels = Panels()
+    panels.put(_bars(layers))
+    memory = max(found.memory, key=lambda stage: stage.share)
+    uses = [
+        palette.Code(name, "", USES[i].light, USES[i].dark, USES[i].pattern, listed=True)
+        for i, (name, _) in enumerate(memory.uses)
+    ]
+    panels.put(_memory(found), down=len(layers) * PITCH + 40)
+    largest = max(layers, key=lambda name: sum(layers[name]))
+    share = sum(layers[largest]) / total if total else 0.0
+    fits = "fits on" if found.fits else "does not fit on"
+    title = f"{largest} takes {share:.0%} of the operations' cycles, and the model {fits} the tiles"
+    rows = [
+        (name, *(f"{count:,.0f}" for count in parts), f"{sum(parts):,.0f}")
+        for name, parts in layers.items()
+    ]
+    still = Still("", "", 0, 0, first=True, pictures={"layers": 0, "memory": 0})
+    return panels.scene(
+        "estimate",
+        title,
+        " ".join(found.sentences()),
+        foot=12,
+        codes=(*CODES, *uses),
+        stills=[still],
+        poster=0,
+        group="layer",
+        table=(("layer", *PARTS, "modelled cycles"), rows),
+    )
+
+
+def _bars(layers: dict[str, list[float]]) -> Painted:
+    """Return a horizontal bar for each layer, with a piece for each pass."""
+    longest = max((sum(parts) for parts in layers.values()), default=0.0) or 1.0
+    scale = (WIDE - NAMES - 70) / longest
+    shapes: list[Shape] = []
+    for code in range(len(PARTS)):
+        boxes = [
+            (NAMES + scale * sum(parts[:code]), row * PITCH, scale * parts[code], BAR)
+            for row, parts in enumerate(layers.values())
+            if parts[code]
+        ]
+        shapes += [Boxes(code, np.array(boxes))] * bool(boxes)
+    for row, (name, parts) in enumerate(layers.items()):
+        y = row * PITCH + 12
+        shapes.append(Words(NAMES - 6, y, label(name, 24), 11, anchor="end"))
+        end = NAMES + scale * sum(parts) + 4
+        shapes.append(Words(end, y, f"{sum(parts):,.0f}", 11, ink="soft"))
+    count = len(layers)
+    return painted(
+        "layers",
+        "modelled cycles by layer",
+        WIDE,
+        count * PITCH,
+        [shapes],
+        places=rectangles(0, np.arange(count) * PITCH, WIDE, BAR),
+        labels=layers,
+        say="{label}: {cycles} modelled cycles",
+        values={"cycles": np.array([round(sum(parts)) for parts in layers.values()])},
+    )
+
+
+def _memory(found: Estimate) -> Painted:
+    """Return the bar of the memory of a tile, and a line at its limit."""
+    memory = max(found.memory, key=lambda stage: stage.share)
+    scale = (WIDE - 10) / max(memory.total, memory.limit)
+    shapes: list[Shape] = []
+    ends = np.cumsum([0.0, *(size for _, size in memory.uses)])
+    boxes = rectangles(ends[:-1] * scale, 0.0, np.diff(ends) * scale, BAR)
+    for number in range(len(memory.uses)):
+        shapes.append(Boxes(FIRST_USE + number, boxes[number : number + 1]))
+    limit = memory.limit * scale
+    shapes.append(Stroke(((limit, -4), (limit, BAR + 4)), 2, "ink"))
+    shapes.append(Words(limit, BAR + 16, f"limit {memory.limit:,}", 11, anchor="end", ink="soft"))
+    return painted(
+        "memory",
+        "bytes of a tile, by use",
+        WIDE,
+        BAR + 20,
+        [shapes],
+        places=boxes,
+        labels=[name for name, _ in memory.uses],
+        say="{label}: {bytes} bytes",
+        values={"bytes": np.array([round(size) for _, size in memory.uses])},
+    )

@@ -1,0 +1,148 @@
+"""The stored networks and the command `ipu-teach estimate`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ipu_course.cli import main
+from ipu_teach import IPUModel
+from ipu_teach.errors import ModelError, ModelLoadError
+from ipu_teach.estimate import networks
+from ipu_teach.estimate.command import estimate_network
+from ipu_teach.estimate.networks import NETWORKS, network
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import OPS
+
+# The trainable parameters of each network: torchvision's count for the ResNets. For the language
+# models, of the embeddings, the norms, and the 12 s² + 13 s parameters of each layer of s features.
+PARAMETERS = {
+    "resnet18": 11_689_512,
+    "resnet50": 25_557_032,
+    "bert-base": (30522 + 128 + 2) * 768 + 12 * (12 * 768**2 + 13 * 768),
+    "gpt-small": (8192 + 128 + 2) * 384 + 6 * (12 * 384**2 + 13 * 384),
+}
+
+
+def statistics(graph: ir.Ir) -> set[str]:
+    """Return the names of the variables that the forward pass changes, and of the seed."""
+    return {op.inputs[0].name for op in graph.ops if OPS[op.kind].in_place}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_stored_network_has_the_parameters_of_the_published_one(name: str) -> None:
+    graph = network(name, 3)
+    changed = statistics(graph)
+    sizes = [v.size for v in graph.variables.values() if v.name not in changed and v.floating]
+    assert sum(sizes) == PARAMETERS[name]
+    assert {value.shape[0] for value in graph.inputs.values()} == {3}
+    assert graph.outputs["loss"].shape == ()
+
+
+def test_all_stored_networks_are_below_a_megabyte() -> None:
+    files = list(networks.FOLDER.iterdir())
+    assert {path.stem for path in files} == NETWORKS.keys()
+    assert sum(path.stat().st_size for path in files) < 1_000_000
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_graph_with_another_batch_fits_its_operations(name: str) -> None:
+    """`Row.shape` computes the same shapes from the changed inputs as `with_batch`."""
+    for batch in (1, 5):
+        for op in network(name, batch).ops:
+            outs = OPS[op.kind].shape(*op.inputs, **op.attrs)
+            expected = outs if isinstance(outs, list) else [outs]
+            assert [out.shape for out in expected] == [value.shape for value in op.outs], op
+
+
+def test_a_damaged_network_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = (networks.FOLDER / "resnet18.ipumodel").read_bytes()
+    (tmp_path / "resnet18.ipumodel").write_bytes(data[: len(data) // 2])
+    monkeypatch.setattr(networks, "FOLDER", tmp_path)
+    with pytest.raises(ModelLoadError) as caught:
+        network("resnet18", 1)
+    assert "resnet18.ipumodel" in str(caught.value) and "next:" in str(caught.value)
+
+
+def test_stages_have_about_equal_cycles() -> None:
+    graph = network("resnet18", 2)
+    target = IPUModel("ipu2").create_device()
+    cycles = [line.cycles for line in ir.estimate(graph, target).lines]
+    staged = networks.with_stages(graph, 2, cycles)
+    totals = [
+        sum(count for op, count in zip(staged.ops, cycles, strict=True) if op.stage == stage)
+        for stage in (0, 1)
+    ]
+    assert staged.stages == 2 and max(totals) < 0.65 * sum(totals)
+    with pytest.raises(ModelError, match="which cannot be divided into 99 stages"):
+        networks.with_stages(graph, 99, cycles)
+
+
+def test_the_command_prints_time_memory_and_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "resnet18", "--samples", "1281167"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("A step of 16 samples takes ")
+    assert "The model fits: a tile has 638,976 bytes" in text
+    assert "\nstem.0 " in text and "\n1,281,167 samples take " in text
+    assert main(["estimate"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(NETWORKS)
+
+
+def test_the_options_of_the_command_change_the_step() -> None:
+    from ipu_teach.estimate.command import parser
+
+    def estimate(*words: str):  # type: ignore[no-untyped-def]
+        return estimate_network(parser().parse_args(["resnet18", "--micro-batch", "2", *words]))
+
+    plain = estimate()
+    assert plain.samples_per_step == 2
+    many = estimate("--replicas", "4", "--batch", "64")
+    assert (many.num_ipus, many.accumulation, many.samples_per_step) == (4, 8, 64)
+    assert many.all_reduce > 0 and many.throughput > 2 * plain.throughput
+    assert estimate("--inference").cycles < plain.cycles / 2
+    assert estimate("--partials", "float").cycles > plain.cycles
+    assert estimate("--byte-inputs").host < plain.host
+    assert estimate("--ipu", "bow").seconds < plain.seconds
+    off_chip = dict(estimate("--off-chip").memory[0].uses)
+    assert "optimiser state" not in off_chip and "optimiser state" in dict(plain.memory[0].uses)
+    pipeline = estimate("--stages", "2")
+    assert len(pipeline.memory) == 2 and pipeline.accumulation == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["resnet51"],
+            "There is no stored network 'resnet51'.\n"
+            "  next:  did you mean 'resnet50'? use one of resnet18, resnet50, bert-base, gpt-small.",
+        ),
+        (
+            ["resnet18", "--micro-batch", "4", "--replicas", "2", "--batch", "100"],
+            "A batch of 100 samples does not divide into micro-batches of 4 on 2 replicas, which "
+            "are 8 samples.\n  next:  use --batch 96, or another multiple of 8.",
+        ),
+        (
+            ["resnet18", "--replicas", "16", "--stages", "2", "--machine", "pod16"],
+            "16 replicas of 2 stages need 32 IPUs, but the Pod16 has 16.\n"
+            "  next:  use at most 8 replicas, or a larger machine of m2000, bow2000, pod16, pod64.",
+        ),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", *words]) == 1
+    assert capsys.readouterr().err.strip() == message
+
+
+def test_the_command_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from ipu_teach.estimate.command import main; main(['resnet18'])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("A step of 16 samples takes ")

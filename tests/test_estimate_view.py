@@ -1,0 +1,66 @@
+"""The picture of an estimate shows the numbers of the estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ipu_teach import HALF, IPUModel, show
+from ipu_teach.errors import InvalidOptionError
+from ipu_teach.estimate.result import Estimate
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir
+
+
+def estimate(layers: int, tiles: int = 64, size: int = 64) -> Estimate:
+    """Return the estimate of a stack of linear layers."""
+    graph = Ir()
+    h = graph.input((16, size), "x", HALF)
+    for number in range(layers):
+        with graph.at(path=f"layer{number}"):
+            w = graph.variable(np.zeros((size, size), np.float16), f"layer{number}.weight")
+            h = graph.op("relu", ir.linear(graph, h, w))
+    graph.output("h", h)
+    return ir.estimate(graph, IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
+
+
+@pytest.mark.parametrize("layers", [1, 16, 40])
+def test_the_table_has_the_cycles_of_all_layers(layers: int) -> None:
+    found = estimate(layers)
+    heads, rows = show.estimate(found).scene.table
+    assert heads == ("layer", "forward", "backward", "update", "modelled cycles")
+    assert len(rows) == min(layers, 16)
+    total = sum(line.cycles for line in found.lines)
+    drawn = sum(int(row[-1].replace(",", "")) for row in rows)
+    assert drawn == pytest.approx(total, abs=len(rows))
+    assert (rows[-1][0] == "other layers") == (layers > 16)
+
+
+def test_the_title_states_the_largest_layer_and_whether_the_model_fits() -> None:
+    found = estimate(2)
+    layers = found.layers()
+    largest = max(layers, key=lambda name: layers[name]["forward"])
+    share = layers[largest]["forward"] / sum(line.cycles for line in found.lines)
+    title = show.estimate(found).scene.title
+    assert title == (
+        f"{largest} takes {share:.0%} of the operations' cycles, and the model fits on the tiles"
+    )
+    assert "does not fit on the tiles" in show.estimate(estimate(1, 1, 1024)).scene.title
+
+
+def test_the_memory_line_is_as_long_as_its_parts() -> None:
+    for found in (estimate(2), estimate(1, 1, 1024)):
+        (mark,) = (mark for mark in show.estimate(found).scene.marks if mark.name == "memory")
+        sizes = [round(size) for _, size in found.memory[0].uses]
+        assert mark.values["bytes"].tolist() == sizes
+        widths = mark.places[:, 2]
+        assert np.allclose(widths / widths.sum(), np.array(sizes) / sum(sizes), atol=1e-3)
+
+
+def test_something_else_than_an_estimate_is_refused() -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        show.estimate(3)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "show.estimate() was given 3, which is not an estimate.\n"
+        "  next:  give the result of ir.estimate(step, device) or poptorch.estimate(…)."
+    )
