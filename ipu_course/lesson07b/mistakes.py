@@ -940,8 +940,8 @@ def busy(places, ins, outs, groups):
 
 # %% 07b.5: one panel
 # why:  this counts at most one panel in each direction, but a larger group needs several.
-# next: round the depth up to a multiple of 16, and the width, too. The product of the two is how many
-#   numbers the panels of a group have room for.
+# next: round the depth up to a multiple of 16, and the width, too. The product of the two is the
+#   number of places in the panels of a group.
 def busy(places, ins, outs, groups):
     return min(1, places * ins // groups / 16) * min(1, outs // groups / 16)
 

@@ -63,6 +63,6 @@ from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Unfit, Value, r
 
 __all__ = [
     *composed.__all__, *transforms.__all__, "OPS", "STATE", "Ir", "Lowering", "Op", "Out", "Row",
-    "Run", "Unfit", "Value", "autodiff", "estimate", "indices", "load", "optimise", "register", "rows",
-    "rows_nn", "save", "turned",
+    "Run", "Unfit", "Value", "autodiff", "estimate", "indices", "load", "optimise", "register",
+    "rows", "rows_nn", "save", "turned",
 ]  # fmt: skip
