@@ -2,9 +2,10 @@
 
     from ipu_course import check, given, hint, predict, progress, solution
 
-It has exercises with checks, hints, puzzles and budgets; verdicts that explain what an answer did;
-predictions; progress in one file; learners' notebooks, derived from the solved ones; and runs of
-lessons without a browser. No check raises an error or hangs, whatever the answer does.
+Compared with `tiny`, which is one file for one lesson, the course adds exercises with checks,
+hints, puzzles and budgets; verdicts that explain what an answer did; predictions; progress in one
+file; learners' notebooks, derived from the solved ones; and runs of lessons without a browser. No
+check raises an error or hangs, whatever the answer does.
 
 Each lesson has a folder such as `lesson05`: `words.md` has its texts, `checks.py` judges its
 answers, and `mistakes.py` has known wrong answers. `checking` has the code that all lessons share.

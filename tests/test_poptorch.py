@@ -755,7 +755,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
             "The device does not implement torch's operation aten::_linalg_eigh",
             "where: Of",
             "test_poptorch.py",
-            "@poptorch.lowering('aten::_linalg_eigh')",
+            "See docs/pytorch_operations.md, row torch.linalg.eigh",
         ),
     ),
     "a form that is not there": (
