@@ -66,7 +66,8 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
         for cell, source in zip(cells, sources, strict=True)
     ]
     gaps = {answers.index(reference(exercise).cell): exercise for exercise in exercises(lesson)}
-    checks = {exercise: _first(sources, f'check("{exercise}"') for exercise in gaps.values()}
+    code = [s if c["cell_type"] == "code" else "" for c, s in zip(cells, sources, strict=True)]
+    checks = {exercise: _first(code, f'check("{exercise}"') for exercise in gaps.values()}
     asked = {number: exercise for exercise, number in checks.items()}
     minutes, large = 0.0, _minutes_of_an_exercise(lesson, cells)
     for number, source in enumerate(sources):
@@ -78,10 +79,10 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
             tries = wrongs(exercise)[:wrong_first]
             thinking = (WARM_UP if ".w" in exercise else large) / (1 + len(tries))
             asking = checks[exercise]
-            for code in tries:
+            for attempt in tries:
                 if asking == number:
-                    code += source.splitlines()[-1]
-                yield Step(number, code, minutes + thinking, exercise, right=False)
+                    attempt += source.splitlines()[-1]
+                yield Step(number, attempt, minutes + thinking, exercise, right=False)
                 if asking != number:
                     yield Step(asking, sources[asking], 0.0, exercise, right=False)
                 minutes = 0.0
