@@ -503,7 +503,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: row 0 is forgotten
-# clause: The totals must be the same
+# clause: The totals must be right
 # why:  row 0 is missing in the totals.
 # next: begin with Copy(readings[0], total).
 def lean_total(graph, readings, total):

@@ -43,7 +43,7 @@ def test_after_a_pass_both_stand_beside_each_other_with_two_sentences_why() -> N
     rows = dict(panel.rows)
     assert list(rows) == ["why", "thought"]
     text, html = repr(panel), panel._repr_html_()
-    assert "    # mine, and not the reference's" in text and "divided by 0, and the share" in text
+    assert "    # mine, and not the reference's" in text and "would divide 0 by 0" in text
     assert html.count("<pre") == 2 and "mine, and not the reference&#x27;s" in html
 
 

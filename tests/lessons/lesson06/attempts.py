@@ -446,7 +446,7 @@ def retyped(before, after):
 
 
 # %% 06.3: a thousand moments at a time
-# clause: The totals must be the same
+# clause: The totals must be right
 # not yet: the later ones are missing
 def lean_total(graph, readings, total):
     sensors, moments = readings.shape
