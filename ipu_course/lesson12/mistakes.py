@@ -521,7 +521,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: beside FLOAT
-# clause: both of halves
+# clause: products are of halves
 # why:  the dense product has the dtype FLOAT here, but the sparse one has HALF, which is faster.
 # next: call dense_cycles(size, n), which uses HALF.
 def break_even(size, n, block):
