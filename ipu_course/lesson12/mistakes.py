@@ -768,7 +768,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: the partitioner of another product
-# clause: `params` may differ from the parameters above, so the function must create its own partitioner
+# clause: so the function must create its own partitioner
 # why:  the partitioner was created with other parameters than `params`, so it refuses all of these
 #   patterns.
 # next: make dynamic.Partitioner(params, FLOAT, device.target) from the argument `params`.
