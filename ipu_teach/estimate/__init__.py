@@ -1,8 +1,8 @@
 """The estimate of a step of a network: its modelled cycles and its memory, without building it.
 
-    found = ir.estimate(step, device)                    # of a graph of `frontends.ir`
-    found = poptorch.estimate(model, options, x, y)      # of a PyTorch module
-    print(found)                                         # time, memory, and a table by layer
+    result = ir.estimate(step, device)                    # of a graph of `frontends.ir`
+    result = poptorch.estimate(model, options, x, y)      # of a PyTorch module
+    print(result)                                         # time, memory, and a table by layer
 
 Each operation has a price (`prices.PRICES`). It is computed by the formula or the planner that
 computes the cycles of a built graph. The values are assumed to be distributed evenly over the

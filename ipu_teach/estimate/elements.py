@@ -7,8 +7,9 @@ from math import ceil, prod
 
 from ipu_teach.cost import vertices
 from ipu_teach.estimate.pricing import Price, Pricer
+from ipu_teach.estimate.result import COSTS
 from ipu_teach.frontends.ir.rows import softplus
-from ipu_teach.frontends.ir.values import Op, Value
+from ipu_teach.frontends.ir.values import Ir, Op, Value
 from ipu_teach.poplibs.popops.sort_plan import planned as planned_sort
 from ipu_teach.types import UNSIGNED_INT
 
@@ -239,9 +240,10 @@ def random_numbers(pricer: Pricer, op: Op) -> None:
 def scan(pricer: Pricer, op: Op) -> None:
     """Price the steps of a loop: the body once for each step, and the slices of its inputs."""
     body, steps = op.attrs["body"], int(str(op.attrs["steps"]))
+    assert isinstance(body, Ir)
     before = {cost: getattr(pricer.line, cost) for cost in LOOPED}
-    for inner in getattr(body, "ops"):  # noqa: B009
-        pricer.add(inner, pricer.prices)
+    for inner in body.ops:
+        pricer.add(inner)
     for value in (*op.inputs, *op.outs):
         if value.shape[:1] == (steps,):
             share = ceil(pricer.elements(value) / steps)
@@ -252,10 +254,7 @@ def scan(pricer: Pricer, op: Op) -> None:
         setattr(pricer.line, cost, count + steps * (getattr(pricer.line, cost) - count))
 
 
-LOOPED = (
-    *("products", "vertices", "exchange", "sync", "links", "streaming"),
-    *("supersteps", "macs", "busy"),
-)
+LOOPED = (*COSTS, "supersteps", "macs", "busy")  # The fields of a line that each step adds to.
 VIEWS = ("reshape", "permute", "expand", "slice", "reverse", "concat", "pad", "load")
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys((*VIEWS, "reinterpret", "stop", "print"), free),

@@ -41,11 +41,16 @@ def plan(
     `lines` are the prices of the operations of `ir`, in the same order. `in_flight` is, for each
     stage, the number of micro-batches whose activations are saved at the same time.
     """
-    return tuple(_stage(ir, target, lines, stage, in_flight[stage]) for stage in range(ir.stages))
+    roots = storage(ir)
+    return tuple(
+        _stage(ir, target, _peak(ir, target, lines, stage, roots), lines, stage, in_flight[stage])
+        for stage in range(ir.stages)
+    )
 
 
-def _stage(ir: Ir, target: Target, lines: Sequence[Line], stage: int, in_flight: int) -> TileMemory:
-    peak = _peak(ir, target, lines, stage)
+def _stage(
+    ir: Ir, target: Target, peak: _Peak, lines: Sequence[Line], stage: int, in_flight: int
+) -> TileMemory:
     uses = _variables(ir, target, stage)
     uses[SAVED] = peak.saved * in_flight
     uses[LIVE] = peak.live - peak.saved
@@ -95,18 +100,21 @@ def storage(ir: Ir) -> Mapping[Value, Value]:
     return roots
 
 
-def saved(ir: Ir, stage: int) -> set[Value]:
-    """Return the values of a stage's forward pass, and its inputs, that its backward pass reads."""
-    roots = storage(ir)
+def saved(ir: Ir, stage: int, roots: Mapping[Value, Value]) -> set[Value]:
+    """Return the values of a stage's forward pass, and its inputs, that its backward pass reads.
+
+    `roots` is the result of `storage`.
+    """
     ops = [op for op in ir.ops if op.stage == stage]
     forward = {v for op in ops if op.part == FORWARD for v in op.outs}
     backward = {roots.get(v, v) for op in ops if op.part == BACKWARD for v in op.inputs}
     return {v for v in backward if v in forward or v.kind == INPUT}
 
 
-def _peak(ir: Ir, target: Target, lines: Sequence[Line], stage: int) -> _Peak:
+def _peak(
+    ir: Ir, target: Target, lines: Sequence[Line], stage: int, roots: Mapping[Value, Value]
+) -> _Peak:
     """Return the operation of a stage at which live values and temporary data need most bytes."""
-    roots = storage(ir)
     ops = [(op, line) for op, line in zip(ir.ops, lines, strict=True) if op.stage == stage]
     last: dict[Value, int] = {}
     for index, (op, _) in enumerate(ops):
@@ -118,7 +126,7 @@ def _peak(ir: Ir, target: Target, lines: Sequence[Line], stage: int) -> _Peak:
         for value in op.inputs
         if op.stage != stage and value.kind == MADE
     }
-    kept_values = saved(ir, stage)
+    kept_values = saved(ir, stage, roots)
     ending: dict[int, list[Value]] = {}
     for value, index in last.items():
         ending.setdefault(index, []).append(value)

@@ -67,11 +67,19 @@ class Split:
 class Pricer:
     """The prices of the operations of one graph on one IPU.
 
-    `target` is a machine with one IPU. `options` are the PopLibs options of products. `line` is the
-    line of the operation that is being priced, to which the methods add cycles.
+    `prices` maps kinds of operations to their prices. `target` is a machine with one IPU. `options`
+    are the PopLibs options of products. `line` is the line of the operation that is being priced,
+    to which the methods add cycles.
     """
 
-    def __init__(self, target: Target, replicas: Replicas, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        prices: Mapping[str, Price],
+        target: Target,
+        replicas: Replicas,
+        options: Options | None = None,
+    ) -> None:
+        self.prices = prices
         self.target = replace(target, num_ipus=1, machine="")
         self.replicas = replicas
         self.options: dict[str, object] = dict(options or {})
@@ -82,12 +90,10 @@ class Pricer:
         self.latency = int(arrival_cycles(self.target).max())
         self.splits: dict[Value, Split] = {}
         self.line = Line("", "", "")
-        self.prices: Mapping[str, Price] = {}
 
-    def add(self, op: Op, prices: Mapping[str, Price]) -> None:
+    def add(self, op: Op) -> None:
         """Add the price of `op` to the current line, or the fallback if it has no price."""
-        self.prices = prices
-        price = prices.get(op.kind)
+        price = self.prices.get(op.kind)
         if price is not None:
             price(self, op)
         elif op.inputs or op.outs:

@@ -60,9 +60,7 @@ class Line:
     @property
     def cycles(self) -> float:
         """The sum of all cycles of the operation."""
-        return (
-            self.products + self.vertices + self.exchange + self.sync + self.links + self.streaming
-        )
+        return float(sum(getattr(self, cost) for cost in COSTS))
 
     @property
     def name(self) -> str:
@@ -178,9 +176,14 @@ class Estimate:
         return busy / (self.cycles * len(self.memory)) if self.cycles else 0.0
 
     @property
+    def fullest(self) -> TileMemory:
+        """The memory of the stage whose tiles are the fullest."""
+        return max(self.memory, key=lambda stage: stage.share)
+
+    @property
     def fits(self) -> bool:
         """Whether the estimated bytes fit on a tile, in every stage."""
-        return all(stage.share <= 1 for stage in self.memory)
+        return self.fullest.share <= 1
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -218,14 +221,14 @@ class Estimate:
 
     def sentences(self) -> list[str]:
         """Return the findings as sentences: time, memory, and operations without a price."""
-        found = [self.headline, self._memory_sentence()]
+        findings = [self.headline, self._memory_sentence()]
         if self.unpriced:
-            found.append(
+            findings.append(
                 f"No price is known for {', '.join(self.unpriced)}. The fallback is an elementwise "
                 f"operation on its largest input: {self.unpriced_share:.0%} of the cycles of all "
                 "operations."
             )
-        return found
+        return findings
 
     @property
     def headline(self) -> str:
@@ -238,11 +241,10 @@ class Estimate:
         )
 
     def _memory_sentence(self) -> str:
-        stage = max(range(len(self.memory)), key=lambda number: self.memory[number].share)
-        memory = self.memory[stage]
+        memory = self.fullest
         name, size = memory.largest
-        where = f" of stage {stage}" if len(self.memory) > 1 else ""
-        verb = "fits" if memory.share <= 1 else "does not fit"
+        where = f" of stage {self.memory.index(memory)}" if len(self.memory) > 1 else ""
+        verb = "fits" if self.fits else "does not fit"
         return (
             f"The model {verb}: a tile{where} has {memory.limit:,} bytes, and needs about "
             f"{memory.total:,.0f}, at {memory.at}. The largest part is {size:,.0f} bytes of {name}."

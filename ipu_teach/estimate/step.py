@@ -28,6 +28,7 @@ from ipu_teach.schedules import (
     Ticks,
     Work,
     pipeline_schedule,
+    stash,
 )
 from ipu_teach.target import FULL, Target
 from ipu_teach.types import UNSIGNED_CHAR
@@ -78,7 +79,7 @@ def estimated(
             next:  use a machine with enough IPUs: IPUModel("ipu2", num_ipus={needed}).""")
     ir = with_snapshots(step)
     links = Replicas(machine, ir.replicas, ir.stages)
-    pricer = Pricer(machine, links, options)
+    pricer = Pricer(PRICES, machine, links, options)
     lines = priced(ir, pricer)
     extra = _from_bytes(ir, pricer) if byte_inputs else []
     extra += _between_stages(ir, links)
@@ -86,7 +87,8 @@ def estimated(
     per_batch, per_update = _transfers(ir, 1 if byte_inputs else 0)
     ticks = _ticks(ir)
     samples = next((value.shape[0] for value in ir.inputs.values() if value.shape), 1)
-    tile_memory = memory.plan(ir, pricer.target, lines, _in_flight(ir, ticks))
+    stored = stash(ticks, ir.stages) if ticks else [1] * ir.stages
+    tile_memory = memory.plan(ir, pricer.target, lines, stored)
     update_lines = [line for line in lines if line.part == UPDATE]
     return Estimate(
         lines=(*lines, *extra),
@@ -122,7 +124,7 @@ def priced(ir: Ir, pricer: Pricer) -> list[Line]:
                 _stream(pricer, value)
                 fetched.add(value)
         if not is_store:
-            pricer.add(op, PRICES)
+            pricer.add(op)
         for value in remote if OPS[op.kind].in_place else ():
             if value in fetched or is_store:
                 _stream(pricer, value)
@@ -194,9 +196,9 @@ def _between_stages(ir: Ir, links: Replicas) -> list[Line]:
 
 def _stored(ir: Ir, pricer: Pricer) -> list[Line]:
     """Return the lines of a pipeline's copies of saved activations, to and from their store."""
-    lines = []
+    lines, roots = [], memory.storage(ir)
     for stage in range(ir.stages):
-        values = memory.saved(ir, stage)
+        values = memory.saved(ir, stage, roots)
         sizes = [pricer.elements(value) * value.dtype.size for value in values]
         cycles, _ = copy_cycles(np.array(len(values)), np.array(sum(sizes)), pricer.target)
         for part in (FORWARD, BACKWARD) if values else ():
@@ -270,14 +272,3 @@ def _tick(
         if not is_backward:
             transfer(work.stage, True)
     return max(clocks)
-
-
-def _in_flight(ir: Ir, ticks: Ticks) -> list[int]:
-    """Return the largest number of micro-batches whose values each stage saves at a time."""
-    most, now = [1] * ir.stages, [0] * ir.stages
-    for tick in ticks:
-        for work in tick:
-            now[work.stage] += -1 if work.kind == BACKWARD_WORK else 1
-            most[work.stage] = max(most[work.stage], now[work.stage])
-    has_backward = any(op.part == BACKWARD for op in ir.ops)
-    return most if has_backward else [1] * ir.stages

@@ -11,7 +11,8 @@ from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.cost.rearrange import copy_cycles
 from ipu_teach.estimate.pricing import Price, Pricer
-from ipu_teach.frontends.ir.values import Op, Value
+from ipu_teach.estimate.result import COLLECTIVES
+from ipu_teach.frontends.ir.values import Op
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.types import FLOAT
 
@@ -19,7 +20,8 @@ from ipu_teach.types import FLOAT
 def sgd(pricer: Pricer, op: Op) -> None:
     """Price a step of gradient descent: one expression."""
     weights, gradient, rate = op.inputs[:3]
-    values = weights, _beside(pricer, op, gradient), rate
+    _place_state(pricer, op)
+    values = weights, gradient, rate
     if op.attrs.get("weight_decay"):
         pricer.map(lambda w, g, rate: w - rate * (g + 0.1 * w), weights.dtype, *values)
     else:
@@ -30,7 +32,8 @@ def momentum(pricer: Pricer, op: Op) -> None:
     """Price a step with momentum: the velocity, then the parameter."""
     weights, gradient, rate, velocity = op.inputs[:4]
     decayed = bool(op.attrs.get("weight_decay"))
-    values = (velocity, _beside(pricer, op, gradient), *((weights,) if decayed else ()))
+    _place_state(pricer, op)
+    values = (velocity, gradient, *((weights,) if decayed else ()))
     pricer.map(_velocity, FLOAT, *values)
     pricer.map(lambda w, v, rate: w - rate * v, weights.dtype, weights, velocity, rate)
 
@@ -44,7 +47,8 @@ def adam(pricer: Pricer, op: Op) -> None:
     weights, gradient, rate, first, second = op.inputs[:5]
     decoupled = op.kind == "adamw"
     decayed = bool(op.attrs.get("weight_decay")) and not decoupled
-    values = (_beside(pricer, op, gradient), *((weights,) if decayed else ()))
+    _place_state(pricer, op)
+    values = (gradient, *((weights,) if decayed else ()))
     pricer.scalar(lambda n: n + 1.0, 1)
     pricer.map(_mean, FLOAT, first, *values)
     pricer.map(_square, FLOAT, second, *values)
@@ -85,13 +89,12 @@ def _trust(rate: expr.Expr, w: expr.Expr, g: expr.Expr) -> expr.ExprLike:
     return rate * expr.Select(ratio, 1.0, expr.And(w > 0.0, g > 0.0))
 
 
-def _beside(pricer: Pricer, op: Op, gradient: Value) -> Value:
-    """Return the gradient, with the tiles of its parameter as the tiles of the state."""
+def _place_state(pricer: Pricer, op: Op) -> None:
+    """Give the state of an optimiser the partition of its parameter."""
     weights = op.inputs[0]
-    for value in (weights, *op.inputs[3:]):
-        if weights in pricer.splits:
+    if weights in pricer.splits:
+        for value in op.inputs[3:]:
             pricer.splits[value] = pricer.splits[weights]
-    return gradient
 
 
 # --- replicas -------------------------------------------------------------------------------------
@@ -158,6 +161,6 @@ PRICES: Mapping[str, Price] = {
     "adam": adam,
     "adamw": adam,
     "lars": lars,
-    **dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), collective),
+    **dict.fromkeys(COLLECTIVES, collective),
     "own_share": own_share,
 }

@@ -23,6 +23,7 @@ from ipu_teach.arguments import Among, Between, Count, Extended, Natural, Number
 from ipu_teach.errors import did_you_mean
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.dimensions import move_dimension, same_padding
 from ipu_teach.frontends.ir.indices import unsigned
 from ipu_teach.frontends.ir.rows import axes as sorted_axes
 from ipu_teach.frontends.ir.values import misuse
@@ -120,13 +121,6 @@ def _transpose(g: Ir, x: Value, *, perm: Ints | None = None) -> Value:
     return g.op("permute", x, dims=tuple(range(len(x.shape))[::-1] if perm is None else perm))
 
 
-def _moved(g: Ir, x: Value, source: int, target: int) -> Value:
-    """Return `x` with the dimension `source` moved to the position `target`."""
-    order = [*range(len(x.shape))]
-    order.insert(target, order.pop(source))
-    return x if source == target else g.op("permute", x, dims=tuple(order))
-
-
 def _concat(g: Ir, *x: Value, axis: int) -> Value:
     return g.op("concat", *x, dim=axis)
 
@@ -193,7 +187,7 @@ def _pad(
 def _taken(g: Ir, x: Value, places: Array, dim: int) -> Value:
     """Return the slices of `x` at `places` along the dimension `dim`."""
     index = g.constant(places, UNSIGNED_INT)
-    return _moved(g, g.op("gather", _moved(g, x, dim, 0), index), 0, dim)
+    return move_dimension(g, g.op("gather", move_dimension(g, x, dim, 0), index), 0, dim)
 
 
 def _shape(g: Ir, x: Value, *, start: int = 0, end: int | None = None) -> Array:
@@ -314,7 +308,7 @@ def _extreme_place(kind: str) -> Make:
         g: Ir, x: Value, *, axis: int = 0, keepdims: Switch = 1, select_last_index: Switch = 0
     ) -> Value:
         dim = _axis(x, axis)
-        rows = _moved(g, x, dim, len(x.shape) - 1)
+        rows = move_dimension(g, x, dim, len(x.shape) - 1)
         rows = g.op("reverse", rows, dim=-1) if select_last_index else rows
         place = g.op("reinterpret", g.op(kind, rows), dtype=INT)
         if select_last_index:
@@ -329,13 +323,15 @@ def _top_k(
 ) -> list[Value]:
     """Return [values, positions] of the first `k` elements in order along `axis`."""
     dim, last = _axis(x, axis), len(x.shape) - 1
-    values, places = g.emit("top_k", _moved(g, x, dim, last), k=k, largest=bool(largest))
-    return [_moved(g, v, last, dim) for v in (values, g.op("reinterpret", places, dtype=INT))]
+    values, places = g.emit("top_k", move_dimension(g, x, dim, last), k=k, largest=bool(largest))
+    return [
+        move_dimension(g, v, last, dim) for v in (values, g.op("reinterpret", places, dtype=INT))
+    ]
 
 
 def _cumsum(g: Ir, x: Value, *, axis: int, exclusive: Switch = 0, reverse: Switch = 0) -> Value:
     dim, last = _axis(x, axis), len(x.shape) - 1
-    rows = g.cast(_moved(g, x, dim, last), FLOAT if x.floating else x.dtype)
+    rows = g.cast(move_dimension(g, x, dim, last), FLOAT if x.floating else x.dtype)
     rows = g.op("reverse", rows, dim=-1) if reverse else rows
     flat = g.op("reshape", rows, shape=(prod(rows.shape[:-1]), rows.shape[-1]))
     if exclusive:
@@ -343,7 +339,7 @@ def _cumsum(g: Ir, x: Value, *, axis: int, exclusive: Switch = 0, reverse: Switc
         flat = g.op("slice", flat, dim=1, begin=0, end=rows.shape[-1])
     sums = ir.running_results(g, flat, partial(g.op, "add"))
     y = g.op("reshape", g.cast(sums, x.dtype), shape=rows.shape)
-    return _moved(g, g.op("reverse", y, dim=-1) if reverse else y, last, dim)
+    return move_dimension(g, g.op("reverse", y, dim=-1) if reverse else y, last, dim)
 
 
 def _along(kind: str) -> Make:
@@ -367,7 +363,7 @@ def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
         place = int(index.initial.item())
         return g.op("reshape", g.op("slice", x, dim=dim, begin=place, end=place + 1), shape=shape)
     flat = index if dim == 0 else g.op("reshape", index, shape=(index.size,))
-    y = _moved(g, g.op("gather", _moved(g, x, dim, 0), flat), 0, dim)
+    y = move_dimension(g, g.op("gather", move_dimension(g, x, dim, 0), flat), 0, dim)
     return y if dim == 0 else g.op("reshape", y, shape=shape)
 
 
@@ -468,7 +464,7 @@ def _windows(
     for d, length in enumerate(field):
         reach = (kernel[d] - 1) * dilation[d] + 1
         if auto_pad.startswith("SAME"):
-            total = max((ceil(length / stride[d]) - 1) * stride[d] + reach - length, 0)
+            total = same_padding(length, reach, stride[d])
             lower[d] = (total + (auto_pad == "SAME_LOWER")) // 2
             upper[d] = total - lower[d]
         elif ceil_mode:

@@ -25,25 +25,25 @@ CODES = (
 )
 
 
-def estimate(found: Estimate, depth: int = 2) -> View:
+def estimate(result: Estimate, depth: int = 2) -> View:
     """Which layers take the time of a step, and what fills the memory of a tile?
 
-    `found` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
+    `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
     `depth` levels, with the cycles of its forward and backward pass and of its update. The lowest
     bar is the memory of the fullest stage's tile, with a line at the limit.
 
-    :raises InvalidOptionError: if `found` is not an estimate.
+    :raises InvalidOptionError: if `result` is not an estimate.
     """
-    if not isinstance(found, Estimate):
-        raise InvalidOptionError(f"""show.estimate() was given {shown(found)}, which is not an
+    if not isinstance(result, Estimate):
+        raise InvalidOptionError(f"""show.estimate() was given {shown(result)}, which is not an
             estimate.
             next:  give the result of ir.estimate(step, device) or poptorch.estimate(…).""")
-    return View(_scene(found, layers_of(found, depth)))
+    return View(_scene(result, layers_of(result, depth)))
 
 
-def layers_of(found: Estimate, depth: int) -> dict[str, list[float]]:
+def layers_of(result: Estimate, depth: int) -> dict[str, list[float]]:
     """Return the cycles by pass of the layers with the most cycles, and of all others together."""
-    cycles = {name: [parts[p] for p in PARTS] for name, parts in found.layers(depth).items()}
+    cycles = {name: [parts[p] for p in PARTS] for name, parts in result.layers(depth).items()}
     largest = sorted(cycles, key=lambda name: -sum(cycles[name]))[: MOST - 1]
     drawn = {name: cycles[name] for name in cycles if name in largest or len(cycles) <= MOST}
     rest = [parts for name, parts in cycles.items() if name not in drawn]
@@ -52,19 +52,19 @@ def layers_of(found: Estimate, depth: int) -> dict[str, list[float]]:
     return drawn
 
 
-def _scene(found: Estimate, layers: dict[str, list[float]]) -> Scene:
+def _scene(result: Estimate, layers: dict[str, list[float]]) -> Scene:
     total = sum(map(sum, layers.values()))
     panels = Panels()
     panels.put(_bars(layers))
-    memory = max(found.memory, key=lambda stage: stage.share)
+    memory = result.fullest
     uses = [
         palette.Code(name, "", USES[i].light, USES[i].dark, USES[i].pattern, listed=True)
         for i, (name, _) in enumerate(memory.uses)
     ]
-    panels.put(_memory(found), down=len(layers) * PITCH + 40)
+    panels.put(_memory(result), down=len(layers) * PITCH + 40)
     largest = max(layers, key=lambda name: sum(layers[name]))
     share = sum(layers[largest]) / total if total else 0.0
-    fits = "fits on" if found.fits else "does not fit on"
+    fits = "fits on" if result.fits else "does not fit on"
     title = f"{largest} takes {share:.0%} of the operations' cycles, and the model {fits} the tiles"
     rows = [
         (name, *(f"{count:,.0f}" for count in parts), f"{sum(parts):,.0f}")
@@ -74,7 +74,7 @@ def _scene(found: Estimate, layers: dict[str, list[float]]) -> Scene:
     return panels.scene(
         "estimate",
         title,
-        " ".join(found.sentences()),
+        " ".join(result.sentences()),
         foot=12,
         codes=(*CODES, *uses),
         stills=[still],
@@ -115,9 +115,9 @@ def _bars(layers: dict[str, list[float]]) -> Painted:
     )
 
 
-def _memory(found: Estimate) -> Painted:
+def _memory(result: Estimate) -> Painted:
     """Return the bar of the memory of a tile, and a line at its limit."""
-    memory = max(found.memory, key=lambda stage: stage.share)
+    memory = result.fullest
     scale = (WIDE - 10) / max(memory.total, memory.limit)
     shapes: list[Shape] = []
     ends = np.cumsum([0.0, *(size for _, size in memory.uses)])

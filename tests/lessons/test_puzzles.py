@@ -41,7 +41,7 @@ def in_order(made: Puzzle) -> list[int]:
     return places
 
 
-def of(name: str, **names: Any) -> Any:
+def of(name: str, /, **names: Any) -> Any:
     """puzzle(name) as a cell of a notebook calls it."""
     return eval(f"puzzle({name!r})", {"puzzle": puzzle, **names})
 
@@ -178,9 +178,7 @@ def test_a_statement_over_several_lines_is_one_line_of_a_puzzle() -> None:
 
 def test_another_order_that_is_right_is_right_too(names_of: NamesOf) -> None:
     refused("02.2", 3)
-    names = names_of("02")
-    names.pop("name", None)  # A loop of the lesson binds it, and `of` has a parameter of this name.
-    made = of("02.2", **names)
+    made = of("02.2", **names_of("02"))
     order = in_order(made)
     order[0], order[1] = order[1], order[0]  # which variable is made first does not matter
     assert made.tried(order)

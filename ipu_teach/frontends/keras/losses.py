@@ -9,6 +9,7 @@ from ipu_teach.arguments import Argument, Positive, Share, check_calls
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir.dimensions import move_dimension
 from ipu_teach.frontends.ir.values import Shape, misuse
 from ipu_teach.frontends.keras.recorded import Recorded, parameters_of, refuse_options
 from ipu_teach.frontends.keras.tensors import Tensor, building, raw
@@ -127,12 +128,7 @@ class SparseCategoricalCrossentropy(Loss):
         if scores is None:
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         # Move the classes to dimension 1, because `cross_entropy` expects them there.
-        rank = len(scores.shape)
-        return (
-            scores
-            if rank == 2
-            else g.op("permute", scores, dims=(0, rank - 1, *range(1, rank - 1)))
-        )
+        return move_dimension(g, scores, -1, 1)
 
     def values(self, g: Ir, out: Value, y: Value) -> Value:
         return ir.cross_entropy(g, self._logits(g, out), y, "none")

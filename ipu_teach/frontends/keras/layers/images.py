@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -12,6 +11,7 @@ from ipu_teach.arguments import Among, Count, check_calls
 from ipu_teach.errors import shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir.dimensions import move_dimension, same_padding
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.keras.layers.activations import Activated, activate
 from ipu_teach.frontends.keras.layers.base import Layer, LayerOptions, Shape, Size
@@ -56,19 +56,18 @@ def margins(
     totals = [0] * len(kernel)
     if padding == "same":
         sizes = zip(x.shape[2:], kernel, stride, strict=True)
-        totals = [max((ceil(n / s) - 1) * s + k - n, 0) for n, k, s in sizes]
+        totals = [same_padding(*size) for size in sizes]
     return {"lower": [n // 2 for n in totals], "upper": [n - n // 2 for n in totals]}
 
 
 def channels_first(g: Ir, x: Value) -> Value:
     """Return [batch, *field, channels] as [batch, channels, *field]."""
-    rank = len(x.shape)
-    return g.op("permute", x, dims=(0, rank - 1, *range(1, rank - 1)))
+    return move_dimension(g, x, -1, 1)
 
 
 def channels_last(g: Ir, x: Value) -> Value:
     """Return [batch, channels, *field] as [batch, *field, channels]."""
-    return g.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
+    return move_dimension(g, x, 1, -1)
 
 
 def _check_rank(layer: Layer, shape: Shape, rank: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.dimensions import move_dimension, permute
 from ipu_teach.frontends.ir.indices import unsigned as as_unsigned
 from ipu_teach.frontends.pytorch.rows.integers import _floored
 from ipu_teach.frontends.pytorch.rows.registry import (
@@ -25,8 +26,6 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     concatenate,
     expand,
     first_elements,
-    move_dimension,
-    permute,
     reshape,
     row,
 )

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.dimensions import move_dimension
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
@@ -217,20 +218,6 @@ def reshape(graph: Ir, x: Value, shape: Ints) -> Value:
 def expand(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return `x` broadcast to `shape`."""
     return x if tuple(shape) == x.shape else graph.op("expand", x, shape=tuple(shape))
-
-
-def permute(graph: Ir, x: Value, order: Ints) -> Value:
-    """Return `x` with its dimensions in the order `order`."""
-    order = tuple(d % len(order) for d in order)
-    return x if order == tuple(range(len(order))) else graph.op("permute", x, dims=order)
-
-
-def move_dimension(graph: Ir, x: Value, source: int, target: int) -> Value:
-    """Return `x` with dimension `source` moved to position `target`."""
-    rank = len(x.shape)
-    order = [d for d in range(rank) if d != source % rank]
-    order.insert(target % rank, source % rank)
-    return permute(graph, x, order)
 
 
 def slice_dimension(

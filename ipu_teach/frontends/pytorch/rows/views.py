@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.dimensions import move_dimension, permute
 from ipu_teach.frontends.pytorch.rows.registry import (
     Argument,
     Ints,
@@ -16,8 +17,6 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     as_dtype,
     concatenate,
     expand,
-    move_dimension,
-    permute,
     reshape,
     row,
     slice_dimension,
