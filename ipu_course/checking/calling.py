@@ -24,6 +24,7 @@ from ipu_course.checking.quoting import (
     call_text,
     difference,
     line_of,
+    message_of,
     name_of,
     quoted,
     said_by,
@@ -99,7 +100,7 @@ class Broken(Exception):
             advice = (
                 "correct that line; to see the whole traceback, call your answer in a new cell."
             )
-            if "could not be broadcast" in str(error):
+            if "could not be broadcast" in message_of(error):
                 advice = (
                     "print the shapes of the operands of that line. If one of them is a sum over "
                     "an axis, keepdims=True keeps this axis."
@@ -121,7 +122,8 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     """
     if not isinstance(error, TypeError):
         return None
-    if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
+    message = message_of(error)
+    if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", message):
         name = match[1]
         why = (
             f"np.{name} computes at once, in Python. An expression of popops is computed later, on "
@@ -133,7 +135,7 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
             why,
             f"write expr.{name.capitalize()}( … ) instead, which becomes a part of the expression.",
         )
-    match = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
+    match = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", message)
     if match is None:
         return None
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
@@ -179,7 +181,7 @@ def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
     if isinstance(error, StopIteration):
         return said_by(error), "next() found no item.", "print the list from which next() chooses."
     for message, why, advice in OF_NOTHING:
-        if isinstance(error, ValueError) and re.search(message, str(error)):
+        if isinstance(error, ValueError) and re.search(message, message_of(error)):
             return said_by(error), why, advice
     return None
 

@@ -28,12 +28,19 @@ ELSEWHERE = tuple(
 )
 
 
+def message_of(error: BaseException) -> str:
+    """Return the message of an error on one line; "" if `str(error)` fails."""
+    try:
+        return error.tried if isinstance(error, IPUTeachError) else " ".join(str(error).split())
+    except BaseException:  # The __str__ of a learner's exception may raise any error.
+        return ""
+
+
 def said_by(error: BaseException) -> str:
     """Return the class and message of an error; only the class if `str(error)` fails."""
-    try:
-        text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except BaseException:  # The __str__ of a learner's exception may raise any error.
-        text = ""
+    text = message_of(error)
+    if not isinstance(error, IPUTeachError):
+        text = shown_text(text)
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 

@@ -70,7 +70,7 @@ def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
         "01.1 The time of a superstep: passed\n  tried:   right on 207 fixed sets of numbers\n"
         "  further: a tile can work longer for free, as long as another tile is slower. For tile 4, "
-        "that is\n           max(work) - work[4] cycles."
+        "this\n           spare time is max(work) - work[4] cycles."
     )
     assert repr(check("01.1", blank)) == (
         '01.1 The time of a superstep: not attempted\n  next: fill the gap; hint("01.1") helps.'

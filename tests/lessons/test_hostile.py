@@ -80,6 +80,14 @@ class Untold(Exception):
         raise RuntimeError("no")
 
 
+class UntoldValue(Untold, ValueError):
+    pass
+
+
+class UntoldType(Untold, TypeError):
+    pass
+
+
 def raises(error: BaseException) -> Callable[..., Any]:
     def answer(*_: Any) -> Any:
         raise error
@@ -114,6 +122,11 @@ ODD = {
     "GeneratorExit": (raises(GeneratorExit()), "GeneratorExit"),
     "StopIteration": (raises(StopIteration()), "StopIteration"),
     "an error without words": (raises(Untold()), "came: Untold line: test_hostile.py"),
+    "a ValueError without words": (
+        raises(UntoldValue()),
+        "came: UntoldValue line: test_hostile.py",
+    ),
+    "a TypeError without words": (raises(UntoldType()), "came: UntoldType line: test_hostile.py"),
     "an error of the kit, half made": (
         raises(ipu_teach.errors.PoplarError.__new__(ipu_teach.errors.PoplarError)),
         "judge",
