@@ -217,8 +217,8 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
         why = "the tile with the most grains makes the other tiles wait."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
-                "the number of grains per tile is rounded up, so the first tiles get all grains, "
-                "and the last tiles get too few or none."
+                "the number of grains per tile is rounded up, so the first tiles use up the "
+                "grains, and the last tiles get too few or none."
             )
         if max(grains) == sum(grains):
             why = "all elements are on one tile, so the other tiles have no work."

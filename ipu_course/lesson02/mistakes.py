@@ -30,7 +30,7 @@ def map_linearly(graph, tensor, grain):
 
 # %% 02.1: rounds up
 # clause: the numbers of grains on any two tiles differ by at most one
-# not yet: rounded up, so the first tiles get all grains
+# not yet: rounded up, so the first tiles use up the grains
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     each = -(-n // grain // tiles) * grain or grain

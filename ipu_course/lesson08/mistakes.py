@@ -313,7 +313,8 @@ def price(layers, every):
 # %% 08.2: nothing subtracted for the first of a segment
 # why:  the first input of a segment is saved, but the first number counts it twice, and the second
 #   number recomputes one layer too many in each segment.
-# next: write down the inputs of four layers with every second one saved, and count each input once.
+# next: take four layers, and save the input of every second layer. Write down all inputs that are
+#   stored, and count each of them once.
 def price(layers, every):
     return layers // every + every, (layers // every - 1) * every
 
