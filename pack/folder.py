@@ -43,6 +43,7 @@ KIT += (
 KIT += (
     ".ci",
     ".devcontainer",
+    ".dockerignore",
     ".github",
     ".git-blame-ignore-revs",
     ".gitignore",
