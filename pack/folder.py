@@ -28,6 +28,7 @@ KIT: tuple[str, ...] = (
     "validation",
     "notebooks",
     "pack",
+    "paper",
     "tests",
 )
 KIT += (

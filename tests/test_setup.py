@@ -906,6 +906,26 @@ def test_readme_has_the_links_of_the_one_address() -> None:
     assert len(named) == 3 and all((ROOT / name).is_file() for name in named)
     with pytest.raises(SystemExit, match="its form must be https://github.com/OWNER/NAME"):
         make["links"]("git.example.org/tiles")
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert make["citation"](make["address"](), cited) == cited
+    place = "https://github.com/somebody/tiles"
+    told = yaml.safe_load(make["citation"](place, make["citation"]("", cited)))
+    assert told["repository-code"] == place and told["title"] == "ipu_teach"
+
+
+def test_readme_on_an_index_has_absolute_links_where_an_address_is_set() -> None:
+    make = runpy.run_path(str(ROOT / "docs" / "make_links.py"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    place = "https://github.com/somebody/tiles"
+    assert make["absolute"]("", "1.0", text) == text and make["project_urls"]("") == {}
+    told = make["absolute"](place, "1.0", text)
+    targets = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", told)
+    assert len(targets) > 25 and all("".join(pair).startswith("https://") for pair in targets)
+    assert f"]({place}/blob/v1.0/docs/beyond.md)" in told
+    assert f'src="{place}/raw/v1.0/docs/gallery/slow_tile_light.gif"' in told
+    same = "[a](#b) [c](https://example.org/d) `x[0](1)` ![e](f.png)"
+    assert make["absolute"](place, "1", same) == same.replace("f.png", f"{place}/raw/v1/f.png")
+    assert make["project_urls"](place)["Documentation"] == "https://somebody.github.io/tiles/"
 
 
 def test_what_hosts_of_kernels_read_agrees() -> None:
