@@ -38,6 +38,7 @@ KIT += (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "LICENSE",
+    "LICENSE-CONTENT",  # docs/publishing.md explains when this file exists
     "README.md",
     "SECURITY.md",
 )
