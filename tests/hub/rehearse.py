@@ -162,7 +162,10 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
     page = called([str(room.homes)])
     open_by_learner = {
         learner.name: [
-            name for names in TAKEN.values() for name in names if learner.state(name) != "solved"
+            name
+            for names in TAKEN.values()
+            for name in names
+            if learner.state(name) not in ("solved", "with help")
         ]
         for learner in page.learners
     }
