@@ -28,6 +28,7 @@ KIT: tuple[str, ...] = (
     "validation",
     "notebooks",
     "pack",
+    "paper",
     "tests",
 )
 KIT += (
@@ -37,12 +38,14 @@ KIT += (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "LICENSE",
+    "LICENSE-CONTENT",  # docs/publishing.md explains when this file exists
     "README.md",
     "SECURITY.md",
 )
 KIT += (
     ".ci",
     ".devcontainer",
+    ".dockerignore",
     ".github",
     ".git-blame-ignore-revs",
     ".gitignore",

@@ -1,11 +1,13 @@
-"""`python3 run.py release`: build and check the sdist and the wheel, and render the changes.
+"""`python3 run.py release`: build and check the sdist and the wheel, and say what to tag.
 
-It writes the sdist and the wheel to dist, and tries them in empty environments with each Python of
-this machine. It publishes nothing.
+It writes the sdist, the wheel, the changes and the recipe for conda-forge to dist. It
+tries the sdist and the wheel in empty environments with each Python of this machine. It publishes
+nothing.
 
 The version is read from `ipu_teach/__init__.py`. `packaging` checks the metadata as PyPI does. The
 sdist must contain every tracked file and build the same wheel. The program in README must print the
-same on each Python, including the digest of its report.
+same on each Python, including the digest of its report. If the changelog is not ready, or if a
+decision of docs/publishing.md is open, the command names it, and exits with 1.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from ipu_teach import __version__
+from pack import paper, ready
 from pack.targets import PYTHONS
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+NAME = re.sub(r"[-_.]+", "_", ready.setting("name")).lower()
 # The limits are in bytes. A notebook with its outputs has 0.3 MB.
 MOST = {".whl": 8_000_000, ".gz": 30_000_000}
 PROGRAM = re.findall(r"(?s)```python\n(.*?)\n```", (ROOT / "README.md").read_text("utf-8"))[0]
@@ -56,7 +60,7 @@ def build() -> list[Path]:
         run("git", "archive", "-o", Path(folder, "tracked.tar"), "HEAD")
         unpack(Path(folder, "tracked.tar"), Path(folder, "tracked"))
         hatch(Path(folder, "tracked"), DIST)
-    return [DIST / f"ipu_teach-{__version__}{end}" for end in (".tar.gz", "-py3-none-any.whl")]
+    return [DIST / f"{NAME}-{__version__}{end}" for end in (".tar.gz", "-py3-none-any.whl")]
 
 
 def hatch(source: Path, folder: Path, *options: str) -> None:
@@ -90,7 +94,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
     from packaging.metadata import Metadata, parse_email
 
     sdist_files, wheel_files = contents(sdist), contents(wheel)
-    metadata_name = f"ipu_teach-{__version__}.dist-info/METADATA"
+    metadata_name = f"{NAME}-{__version__}.dist-info/METADATA"
     for name, text in (
         (sdist.name, sdist_files["PKG-INFO"]),
         (wheel.name, wheel_files[metadata_name]),
@@ -156,26 +160,13 @@ def changes() -> tuple[str, str]:
     return "", ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 1 if there are problems, else 0."""
-    parser = argparse.ArgumentParser(prog="python3 run.py release", description=__doc__)
-    parser.add_argument("--no-install", action="store_true", help="build and check, and no more")
-    options = parser.parse_args(arguments)
-    problems = []
-    if run("git", "status", "--porcelain"):
-        print("note: what is not committed is not in it")
-    heading, notes_text = changes()
-    if not notes_text:
-        problems.append(f"CHANGELOG.md has nothing of {__version__}")
-    archives = build()
-    problems += faults(*archives)
-    for archive in archives:
-        print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB", flush=True)
+def attempts(archives: Sequence[Path], problems: list[str]) -> None:
+    """Run README's program with each archive, and append the failures to `problems`."""
     # The sdist makes the same wheel, so it is tried with one Python only.
     this_python, all_pythons = {"": sys.executable}, pythons()
     outputs = set()
     for archive, pythons_to_try in zip(archives, (this_python, all_pythons), strict=True):
-        for version, python in () if options.no_install else pythons_to_try.items():
+        for version, python in pythons_to_try.items():
             try:
                 outputs.add(tried(python, archive))
                 print(
@@ -186,17 +177,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 problems.append(f"{archive.name}, {python}: {error.stdout}{error.stderr}"[-600:])
     if len(outputs) > 1:
         problems.append("README's program comes to different ends")
+
+
+def write_notes(address: str, sdist: Path) -> None:
+    """Write the changes of this version to dist, and with an address the recipe for conda-forge."""
     from nbconvert.filters import markdown2html
 
+    heading, notes_text = changes()
     notes_path = DIST / f"changes-{__version__}.html"
-    notes_path.write_text(
-        f"<h1>ipu_teach {heading}</h1>{markdown2html(notes_text)}", encoding="utf-8"
+    notes_path.write_text(f"<h1>{NAME} {heading}</h1>{markdown2html(notes_text)}", encoding="utf-8")
+    print(f"{notes_path}: the changes of this version")
+    if address:
+        (DIST / "recipe.yaml").write_text(
+            ready.recipe(sdist, __version__, address), encoding="utf-8"
+        )
+        print(f"{DIST / 'recipe.yaml'}: the recipe for conda-forge")
+
+
+def verdict(problems: Sequence[str], decisions: Sequence[str], commit: str) -> str:
+    """Return the last lines of the output: everything that is wrong or open, or what to tag."""
+    lines = [f"wrong: {problem}" for problem in problems]
+    lines += [f"to do: {decision}" for decision in decisions]
+    if lines:
+        return "\n".join([*lines, "not ready to publish; docs/publishing.md has the steps"])
+    return "all is well. Tag this commit:\n" + ready.tag_commands(__version__, commit)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 1 if there are problems or open decisions, else 0."""
+    parser = argparse.ArgumentParser(
+        prog="python3 run.py release",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    print(f"{notes_path}: what changed")
-    print(*(f"wrong: {problem}" for problem in problems), sep="\n") if problems else print(
-        "all is well"
-    )
-    return int(bool(problems))
+    parser.add_argument("--no-install", action="store_true", help="build and check, and no more")
+    options = parser.parse_args(arguments)
+    address, citation = ready.LINKS["address"](), ready.citation()
+    if run("git", "status", "--porcelain"):
+        print("note: what is not committed is not in it")
+    for note in ready.notes(ready.setting("license"), citation):
+        print(f"note: {note}")
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    tags = run("git", "tag", "--list").split()
+    decisions = [
+        *ready.undecided(address, citation),
+        *ready.changelog_faults(changelog, __version__, tags),
+    ]
+    archives = build()
+    problems = [*faults(*archives), *paper.faults()]
+    for archive in archives:
+        print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB", flush=True)
+    if not options.no_install:
+        attempts(archives, problems)
+    write_notes(address, archives[0])
+    commit = run("git", "rev-parse", "--short", "HEAD").strip()
+    print(verdict(problems, decisions, commit))
+    return int(bool(problems or decisions))
 
 
 if __name__ == "__main__":

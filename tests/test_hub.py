@@ -262,6 +262,17 @@ def test_a_scripted_learner_takes_the_lessons_minutes_and_answers_wrong_once(les
         assert all(f'check("{exercise.name}"' in mine[n].code for n in (half - 1, -1))
 
 
+def test_the_rehearsal_ends_with_what_was_missing() -> None:
+    passed = rehearse.conclusion("ada", 0, [], 20.0)
+    assert passed == "The rehearsal passed: no kernel was lost, and ada solved every exercise."
+    failed = rehearse.conclusion("ada", 2, ["02.3", "07.3"], 60.0)
+    assert failed.startswith(
+        "The rehearsal failed: kernels were lost: 2; ada has time for every exercise, but did not "
+        "solve 02.3, 07.3."
+    )
+    assert failed.endswith("next: python3 run.py rehearsal --pace 30")
+
+
 def test_the_rehearsal_keeps_to_the_timetable() -> None:
     page = (ROOT / "docs" / "workshop.md").read_text(encoding="utf-8")
     slots = rehearse.timetable(page)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -906,6 +906,26 @@ def test_readme_has_the_links_of_the_one_address() -> None:
     assert len(named) == 3 and all((ROOT / name).is_file() for name in named)
     with pytest.raises(SystemExit, match="its form must be https://github.com/OWNER/NAME"):
         make["links"]("git.example.org/tiles")
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert make["citation"](make["address"](), cited) == cited
+    place = "https://github.com/somebody/tiles"
+    told = yaml.safe_load(make["citation"](place, make["citation"]("", cited)))
+    assert told["repository-code"] == place and told["title"] == "ipu_teach"
+
+
+def test_readme_on_an_index_has_absolute_links_where_an_address_is_set() -> None:
+    make = runpy.run_path(str(ROOT / "docs" / "make_links.py"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    place = "https://github.com/somebody/tiles"
+    assert make["absolute"]("", "1.0", text) == text and make["project_urls"]("") == {}
+    told = make["absolute"](place, "1.0", text)
+    targets = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", told)
+    assert len(targets) > 25 and all("".join(pair).startswith("https://") for pair in targets)
+    assert f"]({place}/blob/v1.0/docs/beyond.md)" in told
+    assert f'src="{place}/raw/v1.0/docs/gallery/slow_tile_light.gif"' in told
+    same = "[a](#b) [c](https://example.org/d) `x[0](1)` ![e](f.png)"
+    assert make["absolute"](place, "1", same) == same.replace("f.png", f"{place}/raw/v1/f.png")
+    assert make["project_urls"](place)["Documentation"] == "https://somebody.github.io/tiles/"
 
 
 def test_what_hosts_of_kernels_read_agrees() -> None:
@@ -917,12 +937,51 @@ def test_what_hosts_of_kernels_read_agrees() -> None:
     )
     steps = (container / "install.sh").read_text(encoding="utf-8")
     assert "deploy/container/install.sh" in (container / "Dockerfile").read_text(encoding="utf-8")
-    assert f"useradd --create-home {made['remoteUser']}" in steps
+    assert f"useradd --create-home {made['remoteUser']}" in steps and " git " in steps
+    assert made["remoteEnv"]["PYTHONPATH"] == "${containerWorkspaceFolder}"
+    assert made["postAttachCommand"]["lab"].startswith("ipu-teach lab --no-browser --port=8888")
     assert "-c requirements.lock '.[lab]'" in steps
     wanted = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert wanted[-2:] == ["-c ../requirements.lock", ".[lab]"]
     version = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8")
     assert version.strip().removeprefix("python-") in {"3.10", "3.11", "3.12", "3.13", "3.14"}
+
+
+def test_an_image_gets_what_a_wheel_needs_and_no_private_files() -> None:
+    """Follow the patterns of .dockerignore, the last match of which decides, as Docker does."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+
+    def is_sent(name: str) -> bool:
+        paths = [name, *map(str, PurePosixPath(name).parents)]
+        sent = True
+        for rule in rules:
+            pattern = glob_pattern(rule.removeprefix("!"))
+            if any(pattern.fullmatch(path) for path in paths):
+                sent = rule.startswith("!")
+        return sent
+
+    carried = runpy.run_path(str(ROOT / "hatch_build.py"))["CARRIED"]
+    needed = [path for patterns in carried.values() for p in patterns for path in ROOT.glob(p)]
+    names = [path.relative_to(ROOT).as_posix() for path in needed]
+    names += ["pyproject.toml", "hatch_build.py", "requirements.lock", "README.md", "LICENSE"]
+    names += ["ipu_teach/show/svg.py", "ipu_course/py.typed", "deploy/container/install.sh"]
+    assert len(names) > 80 and [name for name in names if not is_sent(name)] == []
+    private = [".git/config", "work/progress.json", "hub/cookie_secret", ".venv/pyvenv.cfg"]
+    private += ["notebooks/work/01_a.ipynb", "class/ada/progress.json", "hub.sqlite", "dist/a.whl"]
+    private += [
+        "ipu_teach/__pycache__/tiny.pyc",
+        "notebooks/.ipynb_checkpoints/01-checkpoint.ipynb",
+    ]
+    assert [name for name in private if is_sent(name)] == []
+    docker = (ROOT / "deploy" / "jupyterhub" / "kubernetes").glob("*ignore")
+    assert list(docker) == [], "it would replace the file at the top"
+
+
+def glob_pattern(rule: str) -> re.Pattern[str]:
+    """Return the expression for a pattern of .dockerignore: `*` stays within a folder."""
+    parts = {"**/": "(?:.*/)?", "*": "[^/]*"}
+    return re.compile(re.sub(r"\*\*/|\*|[^*]+", lambda m: parts.get(m[0], re.escape(m[0])), rule))
 
 
 def test_the_hooks_before_a_commit_need_no_network() -> None:

@@ -85,6 +85,7 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
     carried |= {f"ipu_teach/carried/datasets/{path.name}" for path in ROOT.glob("datasets/*.[mn]*")}
     data = [
         *ROOT.glob("ipu_teach/report/samples/*"),
+        *ROOT.glob("ipu_teach/estimate/stored/*.ipumodel"),
         *ROOT.glob("ipu_course/lesson*/words.md"),
         *ROOT.glob("ipu_course/checking/*.html"),
         *ROOT.glob("ipu_teach/show/static/*.gz"),

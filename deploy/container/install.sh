@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends python3 python3-venv ca-certificates >/dev/null
+apt-get install -y -qq --no-install-recommends python3 python3-venv ca-certificates git >/dev/null
 python3 -m venv /opt/kit
 /opt/kit/bin/python -m pip install --quiet --no-cache-dir -c requirements.lock '.[lab]'
 ln -sf /opt/kit/bin/ipu-teach /usr/local/bin/ipu-teach

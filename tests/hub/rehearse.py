@@ -5,7 +5,8 @@
 The minutes are those of the timetable in docs/workshop.md; the answers, wrong and right, are those
 in tests/lessons. When the timetable moves on, all learners do, finished or not. At each break and
 at the end, the instructor's class page is checked, and saved as a picture if Playwright and
-Chromium are installed. It needs the same as `python3 run.py hub`.
+Chromium are installed. It needs the same as `python3 run.py hub`. It exits with 0 if no kernel was
+lost and the fastest learner solved every exercise. Otherwise its last line says what is missing.
 """
 
 from __future__ import annotations
@@ -158,18 +159,44 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
     finally:
         await eye.shut()
     lost = sum(one.kernels_lost for one, _ in learners)
-    quick = called([str(room.homes)]).learners[0]
-    open_still = [
-        name for names in TAKEN.values() for name in names if quick.state(name) != "solved"
-    ]
-    print(
-        f"kernels lost: {lost}; of the day's exercises {quick.name} has open: "
-        f"{', '.join(open_still) or 'none'}"
-    )
+    page = called([str(room.homes)])
+    open_by_learner = {
+        learner.name: [
+            name
+            for names in TAKEN.values()
+            for name in names
+            if learner.state(name) not in ("solved", "with help")
+        ]
+        for learner in page.learners
+    }
+    for name, unsolved in open_by_learner.items():
+        print(f"of the day's exercises {name} has open: {', '.join(unsolved) or 'none'}")
     pictures = given.pictures if eye.saw else "none, Playwright or Chromium is missing"
     print(f"address space of a process {space:.2f} GB at most")
     print(f"load average {os.getloadavg()[0]:.1f}; pictures: {pictures}")
+    open_still = open_by_learner.get(KINDS[0].name, ["any: the class page does not list them"])
+    print(conclusion(KINDS[0].name, lost, open_still, given.pace))
     return lost == 0 and not open_still
+
+
+def conclusion(name: str, lost: int, open_still: list[str], pace: float) -> str:
+    """Return the last line: whether the rehearsal passed, and if not, why and what to do.
+
+    `name` is the learner with time for every exercise, and `open_still` the exercises that this
+    learner did not solve. `lost` is the number of lost kernels.
+    """
+    problems = [f"kernels were lost: {lost}"] if lost else []
+    if open_still:
+        problems.append(
+            f"{name} has time for every exercise, but did not solve {', '.join(open_still)}"
+        )
+    if not problems:
+        return f"The rehearsal passed: no kernel was lost, and {name} solved every exercise."
+    return (
+        f"The rehearsal failed: {'; '.join(problems)}. Other work on this machine makes cells slow; "
+        f"at a lower pace it delays the learners less. next: python3 run.py rehearsal --pace "
+        f"{pace / 2:g}"
+    )
 
 
 class Eye:
