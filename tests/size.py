@@ -45,10 +45,10 @@ BUDGETS = {  # tokens
     JAVASCRIPT: 36700,
     "frontends": 165900,
     "estimate": 16800,
-    "course: checking": 46700,
+    "course: checking": 46800,
     "course: lessons": 113400,
     MISTAKES: 136400,
-    "course: classroom": 7300,
+    "course: classroom": 16700,
     "validation": 20500,
 }
 QUIET = {

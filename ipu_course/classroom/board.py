@@ -17,6 +17,7 @@ from ipu_course.checking.state import whole
 from ipu_course.checking.verdict_panel import aligned
 from ipu_course.classroom.ladder import NO_COST, Rung
 from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
+from ipu_course.classroom.tables import cell_text
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
@@ -185,12 +186,7 @@ def to_csv(roster: Roster) -> str:
                     refusals(record),
                     whole(record.get("hints")),
                 )
-                # The quote prevents a spreadsheet from reading the name as a formula.
-                name = (
-                    f"'{learner.name}"
-                    if learner.name.startswith(("=", "+", "-", "@"))
-                    else learner.name
-                )
+                name = cell_text(learner.name)
                 state = learner.state(exercise.name)
                 rows.writerow((name, exercise.name, state, *counts, round(learner.idle / 60)))
     return out.getvalue()

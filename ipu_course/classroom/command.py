@@ -12,8 +12,8 @@ from ipu_course.classroom.fresh import begin_afresh
 from ipu_course.classroom.ladder import Rung, climbed
 from ipu_course.classroom.roster import Roster, called, files_of
 from ipu_course.classroom.serve import serve
+from ipu_course.classroom.tables import write_csv
 from ipu_teach._support.places import program
-from ipu_teach.errors import LessonError
 
 PORT = 8899
 
@@ -52,30 +52,10 @@ def main(words: Sequence[str]) -> int:
     if options.csv is None:
         print(text(tables(roster, ladder(roster))))
     elif options.csv:
-        _write(Path(options.csv), to_csv(roster))
+        write_csv(Path(options.csv), to_csv(roster))
     else:
         print(to_csv(roster), end="")
     return 0
-
-
-def _write(file: Path, rows: str) -> None:
-    """Write CSV text to a file, with the byte order mark by which Excel recognises UTF-8.
-
-    :raises LessonError: if the name does not end in .csv, or the file cannot be written.
-    """
-    if file.suffix.lower() != ".csv":  # Do not overwrite a learner's file by accident.
-        raise LessonError(
-            f"--csv was given {str(file)!r}, whose name does not end in .csv.",
-            next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",
-        )
-    try:
-        file.write_text(rows, encoding="utf-8-sig", newline="\r\n", errors="replace")
-    except OSError as error:
-        raise LessonError(
-            f"{file} could not be written: {error.strerror}.",
-            next_step="give a file in a folder that you may write.",
-        ) from None
-    print(f"{file} has the table; Excel and LibreOffice open it", file=sys.stderr)
 
 
 def _say(rung: str) -> None:
