@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ import graded_class
 import pytest
 from graded_class import EXPECTED, LESSON, STEM, TOTAL
 
-from ipu_course import cli
+from ipu_course import cli, given
 from ipu_course.checking.gaps import read_notebook, source_of
 from ipu_course.checking.learner_calls import Verdict
 from ipu_course.checking.notebooks import lessons
@@ -86,6 +87,13 @@ def test_a_slow_answer_earns_half(capsys: pytest.CaptureFixture[str]) -> None:
     assert points("01.2", lambda jobs, tiles: [0 for _ in jobs]) == 0
     assert points("01.w2", lambda load: load.index(min(load))) == 0.5
     assert "01.2 Rebalance the jobs: not yet" in capsys.readouterr().out
+
+
+def test_the_reference_answer_earns_nothing() -> None:
+    """`given` runs the reference answer in the names of the notebook."""
+    answer = given("01.3")
+    assert points("01.3", answer) == 0
+    assert points("01.3", lambda work: answer(work)) == 1  # as a copy of its code does
 
 
 # The class
@@ -167,6 +175,9 @@ pathlib.Path("own/file").write_text("mine")
 shutil.rmtree("own")
 assert len(attempts) == 21 and not passed, passed
 """
+# The cells of the example in docs/grading.md.
+PAGE = (ROOT / "docs" / "grading.md").read_text(encoding="utf-8")
+EXAMPLE = re.findall(r"```python\n(.*?)\n```", PAGE, re.DOTALL)
 OWN_TESTS = [
     ("# TEST a: 2 points\nassert answer == 42", 2.0),
     ("# TEST b: 2 points\nassert answer == 41", 0.0),
@@ -179,13 +190,17 @@ OWN_TESTS = [
 def test_an_own_assignment_and_what_a_notebook_may_not_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An instructor's own notebook becomes an assignment. Its tests are those of the assignment."""
+    """An instructor's own notebook becomes an assignment. Its tests are those of the assignment.
+
+    The first learner's answers are right, but the second one's are wrong or slow.
+    """
     victim = tmp_path / "outside" / "victim"
     victim.parent.mkdir()
     victim.write_text("keep")
     escapes = ESCAPES.format(victim=str(victim), home=str(victim.parent))
     answer = "# BEGIN SOLUTION 50.1: the answer\nanswer = 42\n# END SOLUTION"
     sources = [answer, f"# TEST escapes: 1 point\n{escapes}", *(text for text, _ in OWN_TESTS)]
+    sources += EXAMPLE
     own = tmp_path / "own.ipynb"
     cells = [graded_class.cell(source) for source in sources]
     own.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
@@ -197,16 +212,22 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
     )
     # The learner replaces the tests by tests that pass. They are not run.
     edited = json.loads(source.read_text(encoding="utf-8"))
-    for cell in edited["cells"][1:]:
-        cell["source"] = "pass"
-    handed_in = tmp_path / "ada.ipynb"
-    handed_in.write_text(json.dumps(edited))
+    for cell in edited["cells"]:
+        if assignment.grading_of(cell).get("grade"):
+            cell["source"] = "pass"
+    (tmp_path / "ada.ipynb").write_text(json.dumps(edited))
+    slow = "[graph.set_tile_mapping(x[260 * i : 260 * i + 260], i) for i in range(5)]"
+    text = json.dumps(edited).replace("poputil.map_tensor_linearly(graph, x)", slow)
+    (tmp_path / "ben.ipynb").write_text(text.replace("-(-rows // tiles)", "rows // tiles"))
     capsys.readouterr()
-    words = ["grade", str(handed_in), "--assignment", str(source), "--csv"]
-    assert cli.main(words) == 1
-    row = table(capsys.readouterr().out)["ada"]
-    assert [float(row[name]) for name in "abcd"] == [number for _, number in OWN_TESTS]
-    assert (row["escapes"], row["remarks"]) == ("1", "")
+    files = [str(tmp_path / name) for name in ("ada.ipynb", "ben.ipynb")]
+    assert cli.main(["grade", *files, "--assignment", str(source), "--csv"]) == 1
+    rows = table(capsys.readouterr().out)
+    for row in rows.values():
+        assert [float(row[name]) for name in "abcd"] == [number for _, number in OWN_TESTS]
+        assert (row["escapes"], row["remarks"]) == ("1", "")
+    numbers = [(float(row["50.1"]), float(row["50.2"])) for row in rows.values()]
+    assert numbers == [(1, 2), (0, 1)] and len(EXAMPLE) == 4
     assert victim.read_text() == "keep" and list(victim.parent.iterdir()) == [victim]
 
 
