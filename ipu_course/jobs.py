@@ -25,6 +25,7 @@ LISTED = """\
   class       show how far a class is, from the learners' own progress files
   grade       run learners' notebooks in processes with limits, and give points for their answers
   assignment  write a lesson as an assignment of nbgrader
+  handout     write the reference answers of a lesson as a page
   golden      print every published figure beside what the kit models, and why the two differ
 
 For those who work on the kit, in its repository:

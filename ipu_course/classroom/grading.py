@@ -37,9 +37,9 @@ DATA = ("IPU_TEACH_DATA",)
 
 @dataclass
 class Graded:
-    """The result of one notebook: who wrote it, the points of each test, and remarks.
+    """The result of one notebook: the learner, the points of each test, and remarks.
 
-    `reasons` says for each test why it did not earn all points.
+    `reasons` has a text for each test that did not earn all points.
     """
 
     learner: str
@@ -75,8 +75,8 @@ class Grader:
     ) -> Graded:
         """Run a notebook and the tests, and return the result.
 
-        If `own_arguments` is True, the notebook's own calls of check() say which answers are
-        checked. Otherwise, the tests say so.
+        If `own_arguments` is True, the notebook's own calls of check() name the answers. Otherwise,
+        the tests name them.
         """
         result = Graded(learner, None, dict.fromkeys((test.name for test in tests), 0.0))
         with tempfile.TemporaryDirectory(

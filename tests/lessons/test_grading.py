@@ -152,7 +152,11 @@ def test_nothing_outside_the_folder_changes(rows: dict[str, dict[str, str]], hom
 ESCAPES = """
 import ctypes, os, pathlib, shutil, socket, subprocess, sys
 victim, home = pathlib.Path({victim!r}), {home!r}
+readable, here = os.open(victim, os.O_RDONLY), os.open(".", os.O_RDONLY)
+up = os.path.relpath(victim, os.path.realpath("."))
 attempts = [
+    lambda: os.fchmod(readable, 0), lambda: os.utime(readable), lambda: os.unlink(up, dir_fd=here),
+    lambda: os.chmod(up, 0, dir_fd=here), lambda: os.mkdir("../../new", dir_fd=here),
     lambda: victim.write_text("gone"), lambda: victim.unlink(), lambda: victim.rename("here"),
     lambda: os.replace("notebook.ipynb", victim), lambda: victim.chmod(0), lambda: open(victim, "a"),
     lambda: os.open(victim, os.O_RDWR), lambda: os.truncate(victim, 0), lambda: os.utime(victim),
@@ -172,8 +176,10 @@ for number, attempt in enumerate(attempts):
             passed.append((number, str(error)))
 pathlib.Path("own").mkdir()
 pathlib.Path("own/file").write_text("mine")
+os.chmod("own/file", 0o600)
 shutil.rmtree("own")
-assert len(attempts) == 21 and not passed, passed
+assert not hasattr(os, "mkfifo") and not hasattr(sys.modules["posix"], "mknod")
+assert len(attempts) == 26 and not passed, passed
 """
 # The cells of the example in docs/grading.md.
 PAGE = (ROOT / "docs" / "grading.md").read_text(encoding="utf-8")
