@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ipu_course.checking.gaps import read_notebook
 from ipu_course.checking.naming import lesson_meant
+from ipu_course.checking.notebooks import need
 from ipu_course.checking.verdict_panel import aligned
 from ipu_course.classroom import assignment
 from ipu_course.classroom.assignment import Test, tests_of_lesson, tests_of_notebook
@@ -39,6 +40,7 @@ def grade(words: Sequence[str]) -> int:
         options.csv = ""
     if not options.notebooks:
         parser.error("which notebooks? Name the files, or the folder with the learners' folders")
+    need("IPython", "lab")
     lesson = lesson_meant(options.lesson) or options.lesson
     entries = list(_found(options.notebooks, lesson, bool(options.assignment)))
     tests_for = _tests(options.assignment, lesson, entries)

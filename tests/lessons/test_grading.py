@@ -198,7 +198,7 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
 ) -> None:
     """An instructor's own notebook becomes an assignment. Its tests are those of the assignment.
 
-    The first learner's answers are right, but the second one's are wrong or slow.
+    The first learner's answers are right, but the second learner's are wrong or slow.
     """
     victim = tmp_path / "outside" / "victim"
     victim.parent.mkdir()
@@ -225,15 +225,24 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
     slow = "[graph.set_tile_mapping(x[260 * i : 260 * i + 260], i) for i in range(5)]"
     text = json.dumps(edited).replace("poputil.map_tensor_linearly(graph, x)", slow)
     (tmp_path / "ben.ipynb").write_text(text.replace("-(-rows // tiles)", "rows // tiles"))
+    # The third one's notebook needs 64 GB, sleeps, and ends its process before the last test.
+    edited["cells"].insert(-1, graded_class.cell("import os\nos._exit(0)"))
+    sleeps = graded_class.cell("import time\nwhile True:\n    time.sleep(0.1)")
+    edited["cells"][:0] = [graded_class.cell("bomb = bytearray(1 << 36)"), sleeps]
+    (tmp_path / "cleo.ipynb").write_text(json.dumps(edited))
     capsys.readouterr()
-    files = [str(tmp_path / name) for name in ("ada.ipynb", "ben.ipynb")]
-    assert cli.main(["grade", *files, "--assignment", str(source), "--csv"]) == 1
+    files = [str(tmp_path / f"{name}.ipynb") for name in ("ada", "ben", "cleo")]
+    words = ["--assignment", str(source), *SECONDS, "--csv"]
+    assert cli.main(["grade", *files, *words]) == 1
     rows = table(capsys.readouterr().out)
+    first, second = rows["cleo"].pop("remarks").split("; ")
+    assert first == "cell 2 was stopped after 3 s"
+    assert second.startswith(f"its process ended at cell {len(edited['cells']) - 1}: ")
     for row in rows.values():
         assert [float(row[name]) for name in "abcd"] == [number for _, number in OWN_TESTS]
-        assert (row["escapes"], row["remarks"]) == ("1", "")
+        assert (row["escapes"], row.get("remarks", "")) == ("1", "")
     numbers = [(float(row["50.1"]), float(row["50.2"])) for row in rows.values()]
-    assert numbers == [(1, 2), (0, 1)] and len(EXAMPLE) == 4
+    assert numbers == [(1, 2), (0, 1), (1, 0)] and len(EXAMPLE) == 4
     assert victim.read_text() == "keep" and list(victim.parent.iterdir()) == [victim]
 
 
