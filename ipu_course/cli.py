@@ -22,7 +22,7 @@ from ipu_course.checking import learner
 from ipu_course.checking.headless import run
 from ipu_course.checking.notebooks import ALIASES, COURSE
 from ipu_course.checking.slides import slides
-from ipu_course.classroom import command as class_command, preflight
+from ipu_course.classroom import command as class_command, grade_command, handout, preflight
 from ipu_course.doctor import PREFLIGHT, doctor
 from ipu_course.lab import become, lab, move_in, opening
 from ipu_teach import __version__
@@ -157,6 +157,9 @@ OWN: dict[str, Callable[[Sequence[str]], int]] = {
     "report": report_command.main,
     "estimate": estimate,
     "class": class_command.main,
+    "grade": grade_command.grade,
+    "assignment": grade_command.assign,
+    "handout": handout.main,
     "golden": golden,
 }
 

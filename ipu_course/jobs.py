@@ -23,6 +23,9 @@ LISTED = """\
   report      print a saved report, compare two, or write one as a trace for Perfetto
   estimate    print how long a network such as ResNet-50 takes on a machine, without building it
   class       show how far a class is, from the learners' own progress files
+  grade       run learners' notebooks in processes with limits, and give points for their answers
+  assignment  write a lesson as an assignment of nbgrader
+  handout     write the reference answers of a lesson as a page
   golden      print every published figure beside what the kit models, and why the two differ
 
 For those who work on the kit, in its repository:

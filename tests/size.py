@@ -45,10 +45,10 @@ BUDGETS = {  # tokens
     JAVASCRIPT: 36700,
     "frontends": 165900,
     "estimate": 16800,
-    "course: checking": 46700,
+    "course: checking": 46900,
     "course: lessons": 113400,
     MISTAKES: 136400,
-    "course: classroom": 7300,
+    "course: classroom": 18400,
     "validation": 20500,
 }
 QUIET = {

@@ -213,8 +213,20 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
     gap, in this cell or in one of the `later` cells, that code binds the name to `...`.
     """
     lines = source.splitlines()
+    for gap, blank in reversed(tasks(source, later, where)):
+        lines[gap.first : gap.last + 1] = blank
+    return "\n".join(lines)
+
+
+def tasks(source: str, later: Iterable[str] = (), where: str = "") -> list[tuple[Gap, list[str]]]:
+    """Return each gap of a cell with the lines that replace it in the learner's notebook.
+
+    The arguments are those of `blanked`.
+    """
+    lines = source.splitlines()
     afterwards = _names("\n".join(later))
-    for gap in reversed(gaps_in(source, where)):
+    pairs = []
+    for gap in gaps_in(source, where):
         used = _names("\n".join(line for line in lines[gap.last + 1 :])) | (
             afterwards if not gap.indent else set()
         )
@@ -222,8 +234,8 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
         todo = f"{gap.indent}# {gap.exercise} Your turn: {gap.todo}"
         blank = wrap(todo, WIDTH, subsequent_indent=f"{gap.indent}# ", break_on_hyphens=False)
         blank += [f"{gap.indent}{name} = ..." for name in bound] or [f"{gap.indent}..."]
-        lines[gap.first : gap.last + 1] = blank
-    return "\n".join(lines)
+        pairs.append((gap, blank))
+    return pairs
 
 
 def names_needed(source: str) -> set[str]:

@@ -159,9 +159,9 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
     kind = verdict.kind
     rows = dict(verdict.rows)
     reason = (
-        rows.get("came", "").split(":")[0]
+        (rows.get("came") or _reason(rows)).split(":")[0]
         if kind is Kind.ERROR
-        else shorten(rows.get("why", ""), LONGEST_REASON, placeholder=" …")
+        else shorten(_reason(rows), LONGEST_REASON, placeholder=" …")
     )
     before = record.get("said")
     message = before if isinstance(before, dict) else {}
@@ -179,6 +179,11 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
         record["built"] = text
     if kind is Kind.PASSED or record.get("state") not in DONE:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
+
+
+def _reason(rows: dict[str, str]) -> str:
+    """Return the reason for a refusal, or the result of the answer if there is no reason."""
+    return next((rows[key] for key in ("why", "came", "next", "tried") if rows.get(key)), "")
 
 
 def judged(exercise: Exercise, answers: tuple[object, ...]) -> Verdict:

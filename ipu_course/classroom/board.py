@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,19 @@ from textwrap import shorten
 
 from ipu_course.checking.exercise import REFUSALS, Exercise, Lesson, catalogue
 from ipu_course.checking.learner_calls import DONE, refusals
-from ipu_course.checking.state import whole
+from ipu_course.checking.state import Record, whole
 from ipu_course.checking.verdict_panel import aligned
 from ipu_course.classroom.ladder import NO_COST, Rung
+from ipu_course.classroom.plans import Plan
+from ipu_course.classroom.points import weight
 from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
+from ipu_course.classroom.tables import cell_text
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
 HARDEST = 5  # The maximum number of exercises in the table of the hardest ones.
+# An older version of the kit stored no reason for some refusals.
+NO_REASON = "no reason was stored"
 WIDEST = 90  # The maximum number of characters of a reason in the text table.
 
 BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # (caption, heads, rows)
@@ -82,32 +88,16 @@ def hurdles(roster: Roster) -> list[Hurdle]:
     return [row for *_, row in sorted(rows, key=lambda hurdle: hurdle[:3], reverse=True)]
 
 
-def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
+def tables(
+    roster: Roster, ladder: Sequence[Rung] | None = None, plan: Plan | None = None
+) -> list[BoardTable]:
     """Return the tables of a class as (caption, column heads, rows).
 
     The first table has the progress of each learner, and the second has the hardest exercises. If
     `ladder` is not None, its entries are the next table. A last table has the files that could not
-    be read.
+    be read. If `plan` is not None, the first table counts only its exercises.
     """
-    begun = [
-        lesson
-        for lesson in catalogue()
-        if any(_begun(learner, lesson) for learner in roster.learners)
-    ]
-    rows = []
-    for learner in roster.learners:
-        lessons = [
-            f"{learner.done(lesson)} of {len(lesson.exercises)}" if _begun(learner, lesson) else "–"
-            for lesson in begun
-        ]
-        rows.append((learner.name, *lessons, learner.at or "–", _help(learner), _ago(learner.idle)))
-    heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
-    stuck = sum(bool(learner.stuck) for learner in roster.learners)
-    caption = (
-        f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
-        "times, and open still)"
-    )
-    board_tables: list[BoardTable] = [(caption, heads, rows)]
+    board_tables: list[BoardTable] = [_progress(roster, plan)]
     hard = [
         (
             f"{row.exercise.name} {row.exercise.title}",
@@ -115,7 +105,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
             str(row.solved),
             str(row.stuck),
             f"{row.attempts:g}" if row.solved else "–",
-            f"{row.reason} ({row.times})" if row.reason else "–",
+            f"{row.reason} ({row.times})" if row.reason else NO_REASON,
         )
         for row in hurdles(roster)[:HARDEST]
     ]
@@ -143,6 +133,38 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
     return board_tables
 
 
+def _progress(roster: Roster, plan: Plan | None) -> BoardTable:
+    """Return the table with a row for each learner, those who are absent last."""
+    counting = [
+        (lesson, [item for item in lesson.exercises if plan is None or item.name in plan])
+        for lesson in catalogue()
+    ]
+    begun = [
+        (lesson, items)
+        for lesson, items in counting
+        if items and any(_begun(learner, lesson) for learner in roster.learners)
+    ]
+    rows = []
+    for learner in roster.learners:
+        lessons = [
+            f"{learner.done(items)} of {len(items)}" if _begun(learner, lesson) else "–"
+            for lesson, items in begun
+        ]
+        rows.append((learner.name, *lessons, learner.at or "–", _help(learner), _ago(learner.idle)))
+    for identity, name, why in roster.absent:
+        label = name if name == identity else f"{name} ({identity})"
+        rows.append((label, *("–" for _ in begun), "–", "", why))
+    heads = ("learner", *(lesson.number for lesson, _ in begun), "is at", "stuck", "last try")
+    stuck = sum(bool(learner.stuck) for learner in roster.learners)
+    caption = (
+        f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
+        "times, and open still)"
+    )
+    if roster.absent:
+        caption += f"; {len(roster.absent)} without readable progress"
+    return caption, heads, rows
+
+
 def text(board_tables: Iterable[BoardTable]) -> str:
     """Return the tables as text for a terminal."""
     parts = []
@@ -161,39 +183,51 @@ def html(board_tables: Iterable[BoardTable]) -> str:
     return "".join(parts)
 
 
-def to_csv(roster: Roster) -> str:
-    """Return CSV text with one row for each learner and each exercise that the learner tried."""
+COLUMNS = (
+    *("id", "learner", "exercise", "title", "state", "points", "attempts", "refusals", "hints"),
+    *("date", "minutes since the last try"),
+)
+
+
+def to_csv(roster: Roster, plan: Plan | None = None) -> str:
+    """Return CSV text with one row for each learner and each exercise that the learner tried.
+
+    If `plan` is not None, there is a row for each of its exercises, tried or not, and for no other
+    exercise. Points are those of the learner's own progress file.
+    """
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(
-        (
-            "learner",
-            "exercise",
-            "state",
-            "attempts",
-            "refusals",
-            "hints",
-            "minutes since the last try",
-        )
-    )
+    rows.writerow(COLUMNS)
+    planned = [item for item in exercises() if plan is None or item.name in plan]
     for learner in roster.learners:
-        for exercise in exercises():
-            record = learner.records.get(exercise.name)
-            if record:
-                counts = (
-                    whole(record.get("attempts")),
-                    refusals(record),
-                    whole(record.get("hints")),
-                )
-                # The quote prevents a spreadsheet from reading the name as a formula.
-                name = (
-                    f"'{learner.name}"
-                    if learner.name.startswith(("=", "+", "-", "@"))
-                    else learner.name
-                )
-                state = learner.state(exercise.name)
-                rows.writerow((name, exercise.name, state, *counts, round(learner.idle / 60)))
+        for exercise in planned:
+            record = learner.records.get(exercise.name, {})
+            if record or plan is not None:
+                rows.writerow(_csv_row(learner, exercise, record))
+    for identity, name, why in roster.absent:
+        head = (cell_text(identity), cell_text(name))
+        for exercise in planned if plan is not None else ():
+            rows.writerow((*head, exercise.name, exercise.title, why, 0, 0, 0, 0, "", ""))
+        if plan is None:
+            rows.writerow((*head, "", "", why, 0, 0, 0, 0, "", ""))
     return out.getvalue()
+
+
+def _csv_row(learner: Learner, exercise: Exercise, record: Record) -> tuple[str | int | float, ...]:
+    state = learner.state(exercise.name)
+    return (
+        cell_text(learner.id),
+        cell_text(learner.name),
+        exercise.name,
+        exercise.title,
+        state or "not tried",
+        weight(exercise.name) if state in DONE[:2] else 0,
+        whole(record.get("attempts")),
+        refusals(record),
+        whole(record.get("hints")),
+        time.strftime("%Y-%m-%d", time.localtime(time.time() - learner.idle)),
+        round(learner.idle / 60),
+    )
 
 
 def _begun(learner: Learner, lesson: Lesson) -> bool:

@@ -1,4 +1,4 @@
-"""Implement `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
+"""Implement `ipu-teach class FOLDER…`, which shows the progress of a class."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from ipu_course.classroom.board import html, tables, text, to_csv
 from ipu_course.classroom.fresh import begin_afresh
 from ipu_course.classroom.ladder import Rung, climbed
-from ipu_course.classroom.roster import Roster, called, files_of
+from ipu_course.classroom.plans import PLANS, plan_of
+from ipu_course.classroom.roster import Roster, called, files_of, listed
 from ipu_course.classroom.serve import serve
+from ipu_course.classroom.tables import write_csv
 from ipu_teach._support.places import program
-from ipu_teach.errors import LessonError
 
 PORT = 8899
 
@@ -34,48 +35,31 @@ def main(words: Sequence[str]) -> int:
     if options.fresh:
         return begin_afresh(options.folders, options.yes)
 
+    names = listed(Path(options.roster).expanduser()) if options.roster else None
+    plan = plan_of(options.plan) if options.plan else None
+
     def ladder(roster: Roster) -> list[Rung] | None:
         return climbed(roster, _say) if options.ladder else None
 
     if options.serve:
 
         def page() -> str:
-            roster = called(options.folders)
-            return html(tables(roster, ladder(roster)))
+            roster = called(options.folders, names)
+            return html(tables(roster, ladder(roster), plan))
 
         # A missing folder is an error before the page starts. A folder without progress files is
         # not, because learners may write some later.
         for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, options.port)
-    roster = called(options.folders)
+    roster = called(options.folders, names)
     if options.csv is None:
-        print(text(tables(roster, ladder(roster))))
+        print(text(tables(roster, ladder(roster), plan)))
     elif options.csv:
-        _write(Path(options.csv), to_csv(roster))
+        write_csv(Path(options.csv), to_csv(roster, plan))
     else:
-        print(to_csv(roster), end="")
+        print(to_csv(roster, plan), end="")
     return 0
-
-
-def _write(file: Path, rows: str) -> None:
-    """Write CSV text to a file, with the byte order mark by which Excel recognises UTF-8.
-
-    :raises LessonError: if the name does not end in .csv, or the file cannot be written.
-    """
-    if file.suffix.lower() != ".csv":  # Do not overwrite a learner's file by accident.
-        raise LessonError(
-            f"--csv was given {str(file)!r}, whose name does not end in .csv.",
-            next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",
-        )
-    try:
-        file.write_text(rows, encoding="utf-8-sig", newline="\r\n", errors="replace")
-    except OSError as error:
-        raise LessonError(
-            f"{file} could not be written: {error.strerror}.",
-            next_step="give a file in a folder that you may write.",
-        ) from None
-    print(f"{file} has the table; Excel and LibreOffice open it", file=sys.stderr)
 
 
 def _say(rung: str) -> None:
@@ -124,6 +108,15 @@ def _parser() -> argparse.ArgumentParser:
         "--ladder",
         action="store_true",
         help="run again, on this machine, what learners shared with share()",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="PLAN",
+        help=f"count only the exercises of a timetable ({', '.join(PLANS)}), or of lessons and "
+        "exercises: 00,01,04.1",
+    )
+    parser.add_argument(
+        "--roster", metavar="FILE", help="a list of the class as CSV, with the columns id and name"
     )
     parser.add_argument("--yes", action="store_true", help="with --fresh: set it aside")
     return parser

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ipu_course.checking.naming import Key, sort_key
 from ipu_course.checking.shared import parsed
@@ -126,7 +127,7 @@ def _replay(line: str, code: str) -> str:
         except subprocess.TimeoutExpired:
             return f"no end within {LIMIT:.0f} seconds"
         finally:
-            _end(process)
+            end_process(process)
         error_output.seek(0)
         lines = error_output.read().decode("utf-8", "replace").splitlines()
     try:
@@ -136,7 +137,7 @@ def _replay(line: str, code: str) -> str:
     return why if isinstance(why, str) else "its process ended without a word"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[Any]) -> None:
     """Kill a process and its children."""
     if os.name == "nt":
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]

@@ -7,15 +7,17 @@ read are reported and left unchanged.
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ipu_course.checking.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_course.checking.exercise import REFUSALS, Exercise, catalogue
 from ipu_course.checking.learner_calls import DONE, refusals
 from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
@@ -31,13 +33,15 @@ WORK = "work"
 class Learner:
     """One learner: name, progress file, and the record of each exercise and prediction.
 
-    `idle` is the number of seconds since the file was written.
+    `idle` is the number of seconds since the file was written. `id` is the name of the learner's
+    folder or file, which no other learner of the class has.
     """
 
     name: str
     file: Path
     idle: float
     records: Mapping[str, Record] = field(repr=False)
+    id: str = ""
 
     def state(self, exercise: str) -> str:
         """Return the state of an exercise: "solved", "with help", "given" or "not yet".
@@ -47,9 +51,9 @@ class Learner:
         state = self.records.get(exercise, {}).get("state")
         return state if state in (*DONE, "not yet") else ""
 
-    def done(self, lesson: Lesson) -> int:
-        """Return how many exercises of a lesson the learner solved, with or without help."""
-        return sum(self.state(exercise.name) in DONE[:2] for exercise in lesson.exercises)
+    def done(self, exercises: Iterable[Exercise]) -> int:
+        """Return how many of these exercises the learner solved, with or without help."""
+        return sum(self.state(exercise.name) in DONE[:2] for exercise in exercises)
 
     @property
     def at(self) -> str:
@@ -99,10 +103,14 @@ class Learner:
 
 @dataclass(frozen=True)
 class Roster:
-    """A class: its learners, sorted by name, and the unreadable files as pairs (path, reason)."""
+    """A class: its learners, sorted by name, and the unreadable files as pairs (path, reason).
+
+    `absent` has the learners without a readable progress file, as triples (id, name, reason).
+    """
 
     learners: tuple[Learner, ...]
     unread: tuple[tuple[Path, str], ...] = ()
+    absent: tuple[tuple[str, str, str], ...] = ()
 
 
 def exercises() -> list[Exercise]:
@@ -110,47 +118,116 @@ def exercises() -> list[Exercise]:
     return [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 
-def called(folders: Iterable[str]) -> Roster:
+def called(folders: Iterable[str], names: Mapping[str, str] | None = None) -> Roster:
     """Return the class whose progress files are in `folders`.
 
-    :raises LessonError: if a folder does not exist, or no folder has a progress file.
+    `names` has the names of a list of the class, by id. They replace the names that the learners
+    chose. A learner of the list without a folder is absent.
+
+    :raises LessonError: if a folder does not exist, or there is neither a progress file nor a list.
     """
     now = time.time()
+    names = names or {}
     learners = []
-    names = Counter[str]()
     unread: list[tuple[Path, str]] = []
     others: list[tuple[Path, str]] = []
-    paths = [
-        (name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())
-    ]
-    for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
+    absent: dict[str, str] = {}
+    folders = [*folders]
+    for identity, file in _identified(folders):
         try:
             data = read(file)
             idle = max(now - file.stat().st_mtime, 0.0)
-        except NoProgress as why:
+        except (NoProgress, OSError) as error:
+            why = getattr(error, "strerror", None) or str(error) or "cannot be read"
             # A file with another name need not be a progress file.
-            (unread if file.name == FILE else others).append((file, str(why)))
+            is_progress = file.name == FILE or isinstance(error, OSError)
+            (unread if is_progress else others).append((file, why))
+            if is_progress:
+                absent[identity] = why
             continue
-        except OSError as error:
-            unread.append((file, error.strerror or "cannot be read"))
-            continue
-        name = one_line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
-        names[name] += 1
-        name = f"{name} ({names[name]})" if names[name] > 1 else name
-        learners.append(
-            Learner(
-                name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}
-            )
-        )
-    if not learners and not unread:
+        name = one_line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else ""
+        records = {k: r for k, r in data["records"].items() if isinstance(r, dict)}
+        name = names.get(identity) or name or identity
+        learners.append(Learner(name, file, idle, records, identity))
+    if not learners and not unread and not names:
         searched = ", ".join(str(Path(folder).expanduser().resolve()) for folder in folders)
         raise LessonError(f"""There is no progress of any learner in {one_line(searched)}.
             where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
             next:  give the folder that holds the learners' folders; each has a {FILE} once its
             owner has tried an exercise.""")
+    # The id of a learner may have the name of the given folder before that of the own one.
+    present = {name for learner in learners for name in (learner.id, Path(learner.id).name)}
+    for identity in (home for folder in folders for home in _homes(Path(folder).expanduser())):
+        if identity not in present:
+            absent.setdefault(identity, "not begun")
+    for identity in names:
+        if identity not in present:
+            absent.setdefault(identity, "no folder")
     return Roster(
-        tuple(sorted(learners, key=lambda learner: learner.name.casefold())), tuple(unread)
+        tuple(sorted(_distinct(learners), key=lambda learner: learner.name.casefold())),
+        tuple(unread),
+        tuple((identity, names.get(identity, identity), absent[identity]) for identity in absent),
     )
+
+
+def _identified(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Yield `(id, progress file)` for each file; every id is different."""
+    triples = [
+        (folder, name, file)
+        for folder in folders
+        for name, file in files_of(Path(folder).expanduser())
+    ]
+    once = {file.resolve(): (folder, name, file) for folder, name, file in triples}
+    counts = Counter(name for _, name, _ in once.values())
+    longer = Counter(f"{one_line(Path(folder).name)}/{name}" for folder, name, _ in once.values())
+    for folder, name, file in once.values():
+        long_name = f"{one_line(Path(folder).name)}/{name}"
+        if counts[name] == 1:
+            yield name, file
+        else:
+            yield (long_name if longer[long_name] == 1 else one_line(file)), file
+
+
+def _distinct(learners: Sequence[Learner]) -> Iterator[Learner]:
+    """Yield the learners; the name of one who shares it with another has the id after it."""
+    counts = Counter(learner.name for learner in learners)
+    for learner in learners:
+        shared = counts[learner.name] > 1
+        yield replace(learner, name=f"{learner.name} ({learner.id})") if shared else learner
+
+
+def _homes(folder: Path) -> Iterator[str]:
+    """Yield the names of the learners' folders in a folder; none in a learner's own folder."""
+    if not folder.is_dir() or any((folder / part / FILE).exists() for part in ("", WORK)):
+        return
+    for home in sorted(folder.iterdir()):
+        if home.is_dir() and not home.is_symlink() and not home.name.startswith((".", ASIDE)):
+            yield one_line(home.name)
+
+
+def listed(file: Path) -> dict[str, str]:
+    """Return `{id: name}` from a list of the class: CSV text with the columns `id` and `name`.
+
+    :raises LessonError: if the file cannot be read, or lacks a column.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LessonError(
+            f"The list of the class cannot be read: {getattr(error, 'strerror', 'not UTF-8')}.",
+            where=one_line(file),
+            next_step="save the list as CSV in UTF-8, and give its path.",
+        ) from None
+    separator = ";" if ";" in text.partition("\n")[0] else ","
+    rows = list(csv.DictReader(io.StringIO(text), delimiter=separator))
+    if not rows or not {"id", "name"} <= rows[0].keys():
+        raise LessonError(
+            "The list of the class lacks the columns id and name, or has no rows.",
+            where=one_line(file),
+            next_step="begin the first line with id,name; an id is the name of a learner's folder.",
+        )
+    names = ((one_line(row["id"] or ""), one_line(row["name"] or "")) for row in rows)
+    return {identity: name[:LONGEST_NAME] for identity, name in names if identity}
 
 
 def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:

@@ -33,16 +33,10 @@ from room import Room, held
 from ipu_course.checking.gaps import read_notebook, source_of
 from ipu_course.checking.naming import LESSON
 from ipu_course.classroom.board import tables, text
+from ipu_course.classroom.plans import PLANS
 from ipu_course.classroom.roster import called
 
-# The exercises of each lesson in the half day, which the timetable gives in words.
-TAKEN = {
-    "00": ("00.1", "00.3"),
-    "01": ("01.1", "01.2", "01.3", "01.4"),
-    "02": ("02.1", "02.3"),
-    "04": ("04.1", "04.2", "04.3"),
-    "07": ("07.2", "07.3"),
-}
+TAKEN = PLANS["half-day"]  # The exercises of each lesson in the half day.
 AHEAD = {"07": ("07.4",)}  # for learners who are done early
 
 

@@ -26,7 +26,8 @@ from ipu_course.checking.learner_calls import check, share
 from ipu_course.checking.state import FILE
 from ipu_course.classroom import ladder, replay, serve
 from ipu_course.classroom.board import hurdles, tables, text
-from ipu_course.classroom.roster import called
+from ipu_course.classroom.plans import plan_of
+from ipu_course.classroom.roster import called, listed
 
 BALANCE = "01.2"  # an exercise with a cost
 
@@ -88,6 +89,127 @@ def test_who_is_where(homes: str) -> None:
     assert {row[-1] for row in rows} == {"just now"}
 
 
+def test_a_learner_without_progress_is_listed(homes: str, learner: Callable[..., Path]) -> None:
+    """Also a learner with a damaged file, and one of the list of the class without a folder."""
+    Path(homes, "dan").mkdir()
+    Path(homes, ".cache").mkdir()
+    learner("eva", {}).joinpath(FILE).write_text("{", encoding="utf-8")
+    names = Path(homes).parent / "names.csv"
+    names.write_text("\ufeffid;name\nada;Ada Ärmel\ndan;Dan Ö.\nfay;Fay\nben;\n", encoding="utf-8")
+    roster = called([homes], listed(names))
+    (caption, _, rows), *_ = tables(roster)
+    assert caption.startswith("3 learners, 2 stuck (") and caption.endswith(
+        "; 3 without readable progress"
+    )
+    assert [row[0] for row in rows] == [
+        "Ada Ärmel",
+        "ben",
+        "Cleo",
+        "eva",
+        "Dan Ö. (dan)",
+        "Fay (fay)",
+    ]
+    assert [row[-1] for row in rows[3:]] == ["damaged", "not begun", "no folder"]
+
+
+def test_two_learners_of_one_name_keep_their_ids(
+    learner: Callable[..., Path], tmp_path: Path
+) -> None:
+    for folder in ("u2", "u1"):
+        learner(folder, {"00.1": record("solved")}, name="Ada")
+    other = tmp_path / "other" / "u1" / "work"
+    other.mkdir(parents=True)
+    (other / FILE).write_text('{"format": 1, "records": {}, "name": "Zoe"}', encoding="utf-8")
+    roster = called([str(tmp_path / "homes")])
+    assert [(one.id, one.name) for one in roster.learners] == [
+        ("u1", "Ada (u1)"),
+        ("u2", "Ada (u2)"),
+    ]
+    both = called([str(tmp_path / "homes"), str(tmp_path / "other")])
+    assert [one.id for one in both.learners] == ["homes/u1", "u2", "other/u1"]
+    assert both.absent == ()
+
+
+def test_a_plan_is_the_denominator(homes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (_, heads, rows), *_ = tables(called([homes]), plan=plan_of("half-day"))
+    assert heads[1:3] == ("00", "01")
+    assert [row[1:3] for row in rows] == [("1 of 2", "0 of 4"), ("0 of 2", "–"), ("1 of 2", "–")]
+    Path(homes, "dan").mkdir()
+    assert cli.main(["class", homes, "--csv", "--plan", "00.3,01"]) == 0
+    rows_of_file = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows_of_file) == 4 * (1 + 7)
+    first, last = rows_of_file[0], rows_of_file[-1]
+    assert (first["id"], first["exercise"], first["state"], first["points"]) == (
+        "ada",
+        "00.3",
+        "not tried",
+        "0",
+    )
+    titles = {item.name: item.title for lesson in catalogue() for item in lesson.exercises}
+    assert first["title"] == titles["00.3"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", first["date"])
+    assert (last["id"], last["state"], last["points"]) == ("dan", "not begun", "0")
+
+
+def test_a_plan_that_is_none(homes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["class", homes, "--plan", "00,nosuch"]) == 2
+    assert capsys.readouterr().err == (
+        "--plan was given 'nosuch', which is no timetable, lesson or exercise.\n"
+        "  next:  give ninety-minutes, half-day, or lessons and exercises: 00,01,04.1.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "The list of the class cannot be read: No such file or directory.\n"),
+        (b"\xff", "The list of the class cannot be read: not UTF-8.\n"),
+        (b"", "The list of the class lacks the columns id and name, or has no rows.\n"),
+        (
+            b"id,mail\na,b\n",
+            "The list of the class lacks the columns id and name, or has no rows.\n",
+        ),
+    ],
+)
+def test_a_list_that_is_none(
+    content: bytes | None,
+    message: str,
+    homes: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "names.csv"
+    if content is not None:
+        file.write_bytes(content)
+    assert cli.main(["class", homes, "--roster", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(message) and f"where: {file}" in shown and "  next:  " in shown
+
+
+def test_a_refusal_always_has_a_reason(fresh_desk: Path) -> None:
+    check(BALANCE, lambda jobs, tiles: 0)
+    roster = called([str(fresh_desk)])
+    (row,) = hurdles(roster)
+    assert row.reason and row.times == 1
+    assert tables(roster)[1][2][0][-1] == f"{row.reason} (1)"
+
+
+def test_the_answers_of_a_lesson_as_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["handout", "01"]) == 0
+    page = (tmp_path / "01_bulk_synchronous_parallel.answers.html").read_text(encoding="utf-8")
+    (lesson,) = (known for known in catalogue() if known.number == "01")
+    assert re.findall(r"<h2>([\w.]+) ", page) == [item.name for item in lesson.exercises]
+    assert "tile = load.index(min(load))" in page and "SOLUTION" not in page
+    assert "def superstep_cycles(" in page and "<script" not in page and "http" not in page
+    assert cli.main(["handout", "tiny"]) == 2
+    assert "tiny has no exercises" in capsys.readouterr().err
+    assert cli.main(["handout", "01", "--html", "/nosuch/x.html"]) == 2
+    assert "The answers cannot be written to /nosuch/x.html" in capsys.readouterr().err
+
+
 def test_what_stops_most_comes_first_with_its_most_frequent_reason(homes: str) -> None:
     first, second, third = hurdles(called([homes]))
     assert (first.exercise.name, first.tried, first.solved, first.stuck, first.attempts) == (
@@ -135,7 +257,10 @@ def test_files_that_were_sent_in_are_named_by_their_names(
 def test_two_of_one_name_are_told_apart(learner: Callable[..., Path], tmp_path: Path) -> None:
     learner("a", {}, name="Sam")
     learner("b", {}, name="Sam")
-    assert [one.name for one in called([str(tmp_path / "homes")]).learners] == ["Sam", "Sam (2)"]
+    assert [one.name for one in called([str(tmp_path / "homes")]).learners] == [
+        "Sam (a)",
+        "Sam (b)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -490,7 +615,7 @@ def test_a_table_in_a_file_has_the_mark_that_excel_needs(
     learner("zoë", {"00.1": record("solved")})
     file = tmp_path / "day1.csv"
     assert cli.main(["class", homes, "--csv", str(file)]) == 0
-    assert file.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "zoë" in file.read_text(
+    assert file.read_bytes().startswith(b"\xef\xbb\xbfid,learner,") and "zoë" in file.read_text(
         "utf-8"
     )
     ours = str(next(Path(homes).rglob(FILE)))
