@@ -136,6 +136,31 @@ def do_scan(
     return [*carried, *(np.stack(rows) for rows in zip(*made, strict=True))]
 
 
+def do_lstm(x: Any, w: Any, r: Any, b: Any, h: Any, c: Any) -> Any:
+    outs, saved = [], []
+    for now in x:
+        i, f, g, o = np.split(now @ w.T + h @ r.T + b, 4, axis=-1)
+        i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+        before, c = c, f * c + i * g
+        h = o * np.tanh(c)
+        outs.append(h)
+        saved.append([before, g, f, i, o, np.tanh(c)])
+    return [np.stack(outs), c, np.array(saved)]
+
+
+def do_lstm_grad(*values: Any) -> Any:
+    r, saved, slopes, of_c = values[2], *values[7:]
+    of_h = 0.0
+    rows = []
+    for (before, g, f, i, o, a), slope in zip(saved[::-1], slopes[::-1], strict=True):
+        total = slope + of_h
+        of_c = of_c + total * o * (1 - a * a)
+        of_gates = of_c * g * i * (1 - i), of_c * before * f * (1 - f), of_c * i * (1 - g * g)
+        rows.append(np.concatenate([*of_gates, total * a * o * (1 - o)], -1))
+        of_c, of_h = of_c * f, rows[-1] @ r
+    return [np.stack(rows[::-1]), of_h, of_c]
+
+
 def do_cast(x: Any, dtype: Any) -> Any:
     return x.astype(np.float64 if np.dtype(dtype.numpy).kind == "f" else dtype.numpy)
 

@@ -114,7 +114,12 @@ def torch_gradients(graph: Ir, loss: Value) -> dict[Value, Any]:
             rows.append([of(v) for v in [*body.outputs.values()][kept:]])
         return (*carried, *map(torch.stack, zip(*rows, strict=True)))
 
-    table["scan"] = scan
+    def lstm(x: Any, w: Any, r: Any, b: Any, h: Any, c: Any) -> Any:
+        weights, start = [w, r, b, torch.zeros_like(b)], (h[None], c[None])
+        outs, _, last = torch.lstm(x, start, weights, True, 1, 0.0, True, False, False)
+        return outs, last[0]
+
+    table |= {"scan": scan, "lstm": lstm}
     run(graph.ops)
     env[loss].backward()
     return {v: env[v].grad.numpy() for v in graph.variables.values() if env[v].grad is not None}

@@ -275,3 +275,30 @@ def test_arguments_without_effect_are_refused(name: str) -> None:
     with pytest.raises(IPUTeachError, match=f"(?s){words}") as error:
         call()
     assert error.value.next_step
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"go_backwards": True}, {"use_bias": False}, {"activation": "relu"}]
+)
+def test_an_lstm_has_the_gradients_of_torch(options: dict[str, Any]) -> None:
+    """PopLibs' LSTM computes the first three layers, and a scan the last one."""
+    torch = pytest.importorskip("torch")
+    x, wanted = numbers(4, 6, 3), numbers(4, 5)
+    model = keras.Sequential([keras.Input((6, 3)), layers.LSTM(5, **options)])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    weights = randomised(model)
+    model.fit(x, wanted, batch_size=4, epochs=1, shuffle=False, verbose=0)
+    moved = [w.astype(np.float64) - v for w, v in zip(model.get_weights(), weights, strict=True)]
+    kernel, recurrent, *bias = (torch.tensor(w, requires_grad=True) for w in weights)
+    activate = torch.relu if "activation" in options else torch.tanh
+    h = c = torch.zeros(4, 5, dtype=torch.float64)
+    for step in np.moveaxis(x, 1, 0)[:: -1 if "go_backwards" in options else 1]:
+        gates = torch.tensor(step.astype(np.float64)) @ kernel + h @ recurrent + sum(bias)
+        i, f, new, o = gates.chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * activate(new)
+        h = o.sigmoid() * activate(c)
+    ((h - torch.tensor(wanted)) ** 2).mean().backward()
+    for change, value in zip(moved, (kernel, recurrent, *bias), strict=True):
+        gradient = value.grad.numpy()
+        error = np.abs(change / -0.1 - gradient).max()
+        assert error <= 1e-5 * np.abs(gradient).max() + 1e-6

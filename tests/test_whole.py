@@ -559,6 +559,7 @@ def test_torch_spells_cross_entropy_of_all_kinds() -> None:
 
 def test_torch_calls_layers_of_cells_by_these_names() -> None:
     """Else an LSTM would be spelled out step by step."""
-    kinds = [op.kind for op in captured(lambda w: nn.LSTM(4, 4)(w)[0].sum(), FINITE).graph.ops]
-    assert kinds.count("scan") == 1
+    for layer, kind in ((nn.LSTM, "lstm"), (nn.GRU, "scan")):
+        ops = captured(lambda w, layer=layer: layer(4, 4)(w)[0].sum(), FINITE).graph.ops
+        assert [op.kind for op in ops].count(kind) == 1
     assert {private.recurrent(kind) for kind in whole.RECURRENT} <= set(whole.SPELLED)

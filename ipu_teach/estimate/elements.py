@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import ceil, prod
 
 from ipu_teach.cost import vertices
@@ -241,15 +242,22 @@ def scan(pricer: Pricer, op: Op) -> None:
     """Price the steps of a loop: the body once for each step, and the slices of its inputs."""
     body, steps = op.attrs["body"], int(str(op.attrs["steps"]))
     assert isinstance(body, Ir)
+    with repeated(pricer, steps):
+        for inner in body.ops:
+            pricer.add(inner)
+        for value in (*op.inputs, *op.outs):
+            if value.shape[:1] == (steps,):
+                share = ceil(pricer.elements(value) / steps)
+                pricer.superstep(
+                    float(vertices.dynamic_slice_1d(share, 1, value.dtype, pricer.target)), 4
+                )
+
+
+@contextmanager
+def repeated(pricer: Pricer, steps: int) -> Iterator[None]:
+    """Count what a `with` block adds to the current line `steps` times."""
     before = {cost: getattr(pricer.line, cost) for cost in LOOPED}
-    for inner in body.ops:
-        pricer.add(inner)
-    for value in (*op.inputs, *op.outs):
-        if value.shape[:1] == (steps,):
-            share = ceil(pricer.elements(value) / steps)
-            pricer.superstep(
-                float(vertices.dynamic_slice_1d(share, 1, value.dtype, pricer.target)), 4
-            )
+    yield
     for cost, count in before.items():
         setattr(pricer.line, cost, count + steps * (getattr(pricer.line, cost) - count))
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ipu_teach.estimate import elements, layers, updates
+from ipu_teach.estimate import elements, layers, recurrent, updates
 from ipu_teach.estimate.pricing import Price
 
-PRICES: Mapping[str, Price] = {**elements.PRICES, **layers.PRICES, **updates.PRICES}
+PRICES: Mapping[str, Price] = {
+    **elements.PRICES,
+    **layers.PRICES,
+    **recurrent.PRICES,
+    **updates.PRICES,
+}

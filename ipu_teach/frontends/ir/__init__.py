@@ -51,7 +51,7 @@ A front end builds an `Ir`. It contains no rules for operations:
 
 from __future__ import annotations
 
-from ipu_teach.frontends.ir import composed, indices, rows, rows_nn, transforms
+from ipu_teach.frontends.ir import composed, indices, rows, rows_lstm, rows_nn, transforms
 from ipu_teach.frontends.ir.autodiff import STATE, autodiff, optimise
 from ipu_teach.frontends.ir.composed import *
 from ipu_teach.frontends.ir.estimating import estimate
@@ -64,5 +64,5 @@ from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Unfit, Value, r
 __all__ = [
     *composed.__all__, *transforms.__all__, "OPS", "STATE", "Ir", "Lowering", "Op", "Out", "Row",
     "Run", "Unfit", "Value", "autodiff", "estimate", "indices", "load", "optimise", "register",
-    "rows", "rows_nn", "save", "turned",
+    "rows", "rows_lstm", "rows_nn", "save", "turned",
 ]  # fmt: skip

@@ -448,6 +448,12 @@ def recurrent(
     if kind != "gru" and b is not None and d is not None:
         b = ir.op("add", b, d)
         d = None
+    values = (x, w, r, *state)
+    if kind == "lstm" and all(v.size and v.dtype is x.dtype for v in values):
+        bias = ir.constant(0.0, x.dtype, r.shape[:1]) if b is None else b
+        outs, cell, _ = ir.emit("lstm", x, w, r, bias, *state)
+        last = ir.op("slice", outs, dim=0, begin=x.shape[0] - 1, end=x.shape[0])
+        return outs, [ir.op("reshape", last, shape=state[0].shape), cell]
 
     def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
         """Return `(state, [h])` after one step.

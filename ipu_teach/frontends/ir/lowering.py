@@ -100,7 +100,10 @@ class Lowering:
         self._replica: Tensor | None = None
         self._makers = ir.maker()
         self._homes = {value: op.stage for value, op in self._makers.items()}
-        self._readers: dict[Value, list[tuple[Op, int]]] = {}
+        # The (operation, input number) pairs that read a value. Outputs of a graph are read, too.
+        self._readers: dict[Value, list[tuple[Op, int]]] = {v: [] for v in ir.outputs.values()}
+        # The variables that a function `lays` has created for an operation's other inputs.
+        self.prepared: dict[tuple[Op, int], Tensor] = {}
         for op in ir.ops:
             self._index(op)
         self._check()
@@ -130,6 +133,9 @@ class Lowering:
             self._readers.setdefault(value, []).append((op, input_number))
             if value.kind == VARIABLE:
                 self._homes.setdefault(value, op.stage)
+        body = op.attrs.get("body")
+        for value in body.outputs.values() if isinstance(body, Ir) else ():
+            self._readers.setdefault(value, [])
         for body_op in body_ops(op):
             self._homes.update(dict.fromkeys(body_op.outs, op.stage))
             self._index(body_op)
@@ -168,6 +174,10 @@ class Lowering:
             self._replica = self.whole.add_replication_index_constant()
             self.whole.set_tile_mapping(self._replica, 0)
         return self._replica.reshape((1,))
+
+    def is_read(self, value: Value) -> bool:
+        """Return whether `value` is an output, or whether an operation reads it."""
+        return value in self._readers
 
     def tensor_of(self, value: Value) -> Tensor | None:
         """Return the tensor of `value` in the program, or None if it has no tensor yet.

@@ -95,6 +95,11 @@ class _Recurrent(Layer):
         """
         raise NotImplementedError
 
+    @property
+    def is_standard(self) -> bool:
+        """Whether PopLibs' LSTM computes the layer."""
+        return False
+
     def input_bias(self, g: Ir, w: dict[str, Value]) -> Value | None:
         """Return the bias that is added to the product of the input and the kernel."""
         return w.get("bias")
@@ -112,7 +117,13 @@ class _Recurrent(Layer):
         steps = g.op("permute", x, dims=(1, 0, 2))
         if self.go_backwards:
             steps = g.op("reverse", steps, dim=0)
-        gates = ir.linear(g, steps, ir.turned(g, w["kernel"]), self.input_bias(g, w))
+        kernel = ir.turned(g, w["kernel"])
+        if self.is_standard and not self.unroll:
+            recurrent = ir.turned(g, w["recurrent_kernel"])
+            outs, states = ir.recurrent(g, "lstm", steps, states, kernel, recurrent, w.get("bias"))
+            sequence = outs if self.return_sequences else states[0]
+            return self._results(g, sequence, states)
+        gates = ir.linear(g, steps, kernel, self.input_bias(g, w))
         if self.unroll:
             if gates.shape[0] > MAX_UNROLLED:
                 raise misuse(
@@ -135,6 +146,10 @@ class _Recurrent(Layer):
 
             states, stacked = ir.scan(g, body, [gates], states)
             sequence = stacked[0] if self.return_sequences else states[0]
+        return self._results(g, sequence, states)
+
+    def _results(self, g: Ir, sequence: Value, states: list[Value]) -> Value | tuple[Value, ...]:
+        """Return the result of the layer; `sequence` contains the outputs of the steps."""
         if self.return_sequences:
             sequence = g.op("permute", sequence, dims=(1, 0, 2))
         return (sequence, *states) if self.return_state else sequence
@@ -235,6 +250,11 @@ class LSTM(_Recurrent):
             **layer_options,
         )
         self.unit_forget_bias = unit_forget_bias
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether the layer has the standard activations, so that PopLibs' LSTM computes it."""
+        return (self.activation, self.recurrent_activation) == ("tanh", "sigmoid")
 
     def bias(self, shape: Shape) -> Array:
         bias = np.array(super().bias(shape))
