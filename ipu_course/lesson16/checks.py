@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import count, product
+from typing import Any
+
+import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
-from ipu_course.checking.verdicts import Passed
+from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import NotYet, Passed
+from ipu_course.lesson16.plans import resnet
+from ipu_teach.errors import shown
+from ipu_teach.estimate.result import Estimate
 
 # --- 16.1: the minutes of a training run ----------------------------------------------------------
 
@@ -116,6 +123,98 @@ def _break_even(answer: Callable[..., int]) -> Passed:
     return compare(answer, break_even_of, cases, suspects("16.3"), advice, whole=True, more=further)
 
 
+# --- 16.4: settings for less than 27 minutes ------------------------------------------------------
+
+LIMIT = 27  # minutes
+IMAGES, EPOCHS, IPUS, BATCH = 1_281_167, 38, 16, 3200
+# The settings that a learner may choose, and the allowed values of each.
+CHOICES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "micro_batch": ("a whole number from 1 to 64", lambda n: type(n) is int and 1 <= n <= 64),
+    "recompute": ('None or "standard"', lambda value: value in (None, "standard")),
+    "partials": ('"half" or "float"', lambda value: value in ("half", "float")),
+    "proportion": ("a number from 0.01 to 1", lambda p: type(p) in (int, float) and 0.01 <= p <= 1),
+    "byte_inputs": ("True or False", lambda value: type(value) is bool),
+}
+
+
+def run_of(settings: Mapping[str, Any]) -> tuple[Estimate, float]:
+    """Return the estimate of a training run with these settings, and its minutes."""
+    accumulation = -(-BATCH // (settings.get("micro_batch", 1) * IPUS))
+    estimate = resnet(accumulation=accumulation, **settings)
+    return estimate, EPOCHS * estimate.seconds_for(IMAGES) / 60
+
+
+def _settings(answer: object) -> Passed:
+    tried = "your settings"
+    if not isinstance(answer, dict):
+        why = "the settings should be a dictionary."
+        raise NotYet(tried, shown(answer), why=why, next_step='write {"micro_batch": 8}, and more.')
+    for name, value in answer.items():
+        if name not in CHOICES:
+            why = f"{shown(name)} is not one of the settings."
+            raise NotYet(tried, shown(answer), why=why, next_step=f"use {', '.join(CHOICES)}.")
+        words, is_allowed = CHOICES[name]
+        if not is_allowed(value):
+            why = f"{name} is {shown(value)}."
+            raise NotYet(tried, shown(answer), why=why, next_step=f"give {name} {words}.")
+    tried = ", ".join(f"{name}={value!r}" for name, value in answer.items()) or "no settings"
+    estimate, minutes = run_of(answer)
+    share = estimate.fullest.share
+    came = f"{minutes:.2f} modelled minutes, {share:.1%} of a tile's memory"
+    wanted = f"less than {LIMIT} minutes, and at most 100 %"
+    if not estimate.fits:
+        why = "the network does not fit on the tiles."
+        raise NotYet(tried, came, wanted, why, "choose a smaller micro-batch.")
+    if minutes >= LIMIT:
+        why, advice = _slower_because(answer, minutes)
+        raise NotYet(tried, came, wanted, why, advice)
+    return Passed(tried, Bars(LIMIT, round(minutes, 2), "modelled minutes"), round(minutes, 2))
+
+
+def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, str]:
+    """Return the reason and the advice for a run that is too long: a change that shortens it."""
+    larger = settings.get("micro_batch", 1) + 1
+    changes: list[tuple[dict[str, Any], str, str]] = [
+        ({"partials": "half"}, "the dtype of the partials", "use HALF partials."),
+        ({"recompute": None}, "recomputation", "choose a micro-batch that fits without it."),
+        ({"micro_batch": larger}, "the small micro-batch", "choose the largest one that fits."),
+        ({"byte_inputs": True}, "16-bit input", "let the host send one byte for each value."),
+    ]
+    for change, name, advice in changes:
+        if all(settings.get(key, DEFAULTS[key]) == value for key, value in change.items()):
+            continue
+        estimate, shorter = run_of({**settings, **change})
+        is_possible = estimate.fits or "recompute" in change
+        if is_possible and shorter < minutes:
+            return f"{name} makes the run longer.", advice
+    return "the run is too long.", "change one setting at a time, and compare the minutes."
+
+
+DEFAULTS = {"partials": "half", "recompute": None, "micro_batch": 1, "byte_inputs": False}
+
+# --- 16.5: the cycles of a micro-batch and of an update -------------------------------------------
+
+
+def parts_of(
+    first: int, first_cycles: float, second: int, second_cycles: float
+) -> tuple[float, float]:
+    """Return (cycles of a micro-batch, cycles of the update), by solving two equations."""
+    solution = np.linalg.solve([[first, 1.0], [second, 1.0]], [first_cycles, second_cycles])
+    return float(solution[0]), float(solution[1])
+
+
+def _parts(answer: Callable[..., tuple[float, float]]) -> Passed:
+    drawn = [(10, 5600, 3, 2100), (2, 900, 5, 1800), (10, 143_600, 4, 61_000), (1, 70, 2, 100)]
+    cases = {f"drawn, {case}": case for case in drawn}
+    further = [
+        (first, first * cycles + update, second, second * cycles + update)
+        for first, second in ((1, 2), (2, 1), (7, 3), (3, 20), (16, 4))
+        for cycles, update in ((1, 1), (10, 3), (3, 50), (2.5, 0.5))
+    ]
+    advice = "write down both steps as micro-batches plus an update, and subtract them."
+    return compare(answer, parts_of, cases, suspects("16.5"), advice, more=further)
+
+
 LESSON = lesson(
     "16",
     question("16.0", (PredictedValue("times as many images a second", low=0),)),
@@ -136,4 +235,6 @@ LESSON = lesson(
     exercise("16.1", _minutes),
     exercise("16.2", _largest),
     exercise("16.3", _break_even),
+    exercise("16.4", _settings, takes=("a dictionary",)),
+    exercise("16.5", _parts),
 )

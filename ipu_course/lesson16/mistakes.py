@@ -252,3 +252,93 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     more = per_image_recompute - per_image
     return 0 if more <= 0 else ceil((fixed_recompute - fixed) / more)
+
+
+# %% 16.4: too many images
+# clause: the network fits
+# not yet: the network does not fit on the tiles.
+settings = {"micro_batch": 20, "byte_inputs": True}
+
+
+# %% 16.4: recomputation
+# not yet: recomputation makes the run longer.
+settings = {"micro_batch": 20, "recompute": "standard", "byte_inputs": True}
+
+
+# %% 16.4: float partials
+# not yet: the dtype of the partials makes the run longer.
+settings = {"micro_batch": 8, "partials": "float", "byte_inputs": True}
+
+
+# %% 16.4: a small micro-batch
+# not yet: the small micro-batch makes the run longer.
+settings = {"micro_batch": 8, "byte_inputs": True}
+
+
+# %% 16.4: two bytes for each value
+# clause: **less than 27 modelled minutes**
+# not yet: 16-bit input makes the run longer.
+settings = {"micro_batch": 12}
+
+
+# %% 16.4: the accumulation as well
+# clause: the arguments of `resnet` that you choose
+# not yet: 'accumulation' is not one of the settings.
+settings = {"micro_batch": 12, "accumulation": 17, "byte_inputs": True}
+
+
+# %% 16.4: a list
+# clause: Write a dictionary
+# not yet: the settings should be a dictionary.
+settings = ["micro_batch", 12, "byte_inputs", True]
+
+
+# %% 16.5: divided by the first
+# why:  this divides the difference by `first`, but it belongs to first - second micro-batches.
+# next: divide by first - second.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / first
+    return micro_batch, first_cycles - first * micro_batch
+
+
+# %% 16.5: without an update
+# clause: including the update
+# why:  this divides a whole step by its micro-batches, but a step also contains the update.
+# next: subtract one step from the other first, because both contain one update.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = first_cycles / first
+    return micro_batch, second_cycles - second * micro_batch
+
+
+# %% 16.5: one micro-batch subtracted
+# why:  this subtracts one micro-batch from the step, but the step has `first` of them.
+# next: subtract first * micro_batch.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return micro_batch, first_cycles - micro_batch
+
+
+# %% 16.5: steps mixed up
+# why:  this subtracts the micro-batches of the second run from the step of the first run.
+# next: use `first` with `first_cycles`, or `second` with `second_cycles`.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return micro_batch, first_cycles - second * micro_batch
+
+
+# %% 16.5: the other order
+# clause: as a tuple: (cycles of a micro-batch
+# why:  the numbers are right, but their order is not.
+# next: return the cycles of a micro-batch first.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return first_cycles - first * micro_batch, micro_batch
+
+
+# %% 16.5: an update after each micro-batch
+# clause: Two runs have the same micro-batches and the same update
+# why:  this divides the update by the micro-batches, but a step has one update.
+# next: return the whole rest of the step as the update.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return micro_batch, (first_cycles - first * micro_batch) / first

@@ -236,3 +236,68 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     saved = fixed + n * (per_image - per_image_recompute)
     return float("inf") if saved <= 0 else -(-fixed_recompute * n // saved)
+
+
+# %% 16.4: all settings written down
+# passed: under
+settings = dict(
+    micro_batch=12, recompute=None, partials="half", proportion=0.6, byte_inputs=True
+)
+
+
+# %% 16.4: another proportion
+# passed: under
+settings = {"micro_batch": 12, "byte_inputs": True, "proportion": 0.15}
+
+
+# %% 16.4: one image more, with less temporary data
+# passed: under
+settings = {"micro_batch": 13, "proportion": 0.05, "byte_inputs": True}
+
+
+# %% 16.4: a size as text
+# not yet: micro_batch is '12'.
+settings = {"micro_batch": "12", "byte_inputs": True}
+
+
+# %% 16.4: nothing chosen
+# not yet: the small micro-batch makes the run longer.
+settings = {}
+
+
+# %% 16.5: from the second run
+# passed: sets of numbers
+def parts_of(first, first_cycles, second, second_cycles):
+    each = (second_cycles - first_cycles) / (second - first)
+    return each, second_cycles - second * each
+
+
+# %% 16.5: as a list
+# passed: sets of numbers
+def parts_of(first, first_cycles, second, second_cycles):
+    each = (first_cycles - second_cycles) / (first - second)
+    return [each, first_cycles - each * first]
+
+
+# %% 16.5: by a formula
+# passed: sets of numbers
+def parts_of(first, first_cycles, second, second_cycles):
+    gap = first - second
+    update = (first * second_cycles - second * first_cycles) / gap
+    return (first_cycles - second_cycles) / gap, update
+
+
+# %% 16.5: the update first
+# like: the other order
+def parts_of(first, first_cycles, second, second_cycles):
+    gap = first - second
+    update = (first * second_cycles - second * first_cycles) / gap
+    return update, (first_cycles - second_cycles) / gap
+
+
+# %% 16.5: no update at all
+# like: without an update
+def parts_of(first, first_cycles, second, second_cycles):
+    each = first_cycles / first
+    update = second_cycles - each * second
+    return [each, update]

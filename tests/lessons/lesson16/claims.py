@@ -70,3 +70,54 @@ def groups_2_is_largest(outputs: dict[str, str]) -> None:
     layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+([\d,]{5,})\b", outputs["c4"])
     longest = sorted((whole(cycles), name) for name, cycles in layers)[-2:]
     assert [name for _, name in longest] == ["groups.2", "step"]
+
+
+def _settings(outputs: dict[str, str]) -> dict[str, tuple[float, float, float]]:
+    """Return (minutes, per cent of the memory, per cent of the time) of each changed setting."""
+    rows = re.findall(
+        r"(?m)^ *(.+): ([\d.]+) modelled minutes, +([\d.]+)%.*, +([\d.]+)%", outputs["c28"]
+    )
+    return {name: (float(time), float(memory), float(host)) for name, time, memory, host in rows}
+
+
+def float_partials_cost_both(outputs: dict[str, str]) -> None:
+    """FLOAT partials take more time and more memory."""
+    runs = _settings(outputs)
+    assert runs["partials float"][0] > runs["as above"][0]
+    assert runs["partials float"][1] > runs["as above"][1]
+
+
+def a_small_proportion(outputs: dict[str, str]) -> None:
+    """A small proportion takes a little more time"""
+    runs = _settings(outputs)
+    assert 1 < runs["proportion 0.05"][0] / runs["as above"][0] < 1.03
+
+
+def bytes_are_sent_faster(outputs: dict[str, str]) -> None:
+    """The tiles wait for the host in this program, so the run is shorter."""
+    runs = _settings(outputs)
+    assert runs["8-bit input"][0] < runs["as above"][0]
+    assert 0.4 < runs["8-bit input"][2] / runs["as above"][2] < 0.6
+
+
+def _machines(outputs: dict[str, str]) -> dict[int, tuple[int, int, float, float]]:
+    """Return (published and estimated images a second, published and estimated update)."""
+    rows = re.findall(
+        r"(\d+) IPUs: +([\d,]+) images per second, estimated +([\d,]+); update +([\d.]+), estimated ([\d.]+)",
+        outputs["c34"],
+    )
+    return {int(n): (whole(a), whole(b), float(c), float(d)) for n, a, b, c, d in rows}
+
+
+def the_update_is_longer(outputs: dict[str, str]) -> None:
+    """By the logs, the update takes longer on more IPUs, and longer than the estimate."""
+    machines = _machines(outputs)
+    assert all(published > estimated for *_, published, estimated in machines.values())
+    assert machines[16][2] < machines[128][2] < machines[256][2]
+
+
+def too_low_and_too_high(outputs: dict[str, str]) -> None:
+    """So the estimate is too low on 16 IPUs, where its micro-batches are too long. On 256 IPUs it is
+    too high, because its update is too short."""
+    machines = _machines(outputs)
+    assert machines[16][1] < machines[16][0] and machines[256][1] > machines[256][0]
