@@ -340,7 +340,7 @@ def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = 
 # The numbers of the lessons that have exercises, in order.
 NUMBERS = (
     *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
-    *("08", "09", "10", "11", "12", "13", "14", "15"),
+    *("08", "09", "10", "11", "12", "13", "14", "15", "16"),
 )
 
 

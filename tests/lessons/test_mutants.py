@@ -17,7 +17,7 @@ from ipu_course.checking.naming import lesson_of
 # An exercise of each lesson. Continuous integration tries all damage of all exercises.
 SAMPLE = (
     *("00.1", "01.2", "02.1", "03.2", "04.3", "05.3", "06.4", "07.2", "07b.5", "08.2", "09.6"),
-    *("10.2", "11.2", "12.2", "13.2", "14.2", "15.3"),
+    *("10.2", "11.2", "12.2", "13.2", "14.2", "15.3", "16.3"),
 )
 
 

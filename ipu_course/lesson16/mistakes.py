@@ -1,0 +1,344 @@
+# %% given
+"""Known mistakes of lesson 16; what this file is: mistakes.py."""
+
+from math import ceil
+
+
+# %% 16.w1: rounded down
+# clause: at least `batch` images
+# why:  this rounds down, so an update can have fewer images than `batch`.
+# next: round up: -(-a // b), or math.ceil(a / b).
+def accumulation(batch, micro_batch, replicas):
+    return batch // (micro_batch * replicas)
+
+
+# %% 16.w1: one replica
+# clause: Each of `replicas` IPUs
+# why:  this leaves out the other replicas, which process micro-batches at the same time.
+# next: divide by micro_batch * replicas.
+def accumulation(batch, micro_batch, replicas):
+    return ceil(batch / micro_batch)
+
+
+# %% 16.w1: one too many
+# clause: Return the smallest number
+# why:  this is one too many where the batch is a multiple of micro_batch * replicas.
+# next: round up with -(-a // b), which adds nothing to a whole quotient.
+def accumulation(batch, micro_batch, replicas):
+    return batch // (micro_batch * replicas) + 1
+
+
+# %% 16.1: rounded down
+# clause: its last update takes as long as the others
+# why:  this rounds the number of updates down, so the last images of an epoch are left out.
+# next: round up, with -(-images // images_of_update).
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = images // (micro_batch * micro_batches * replicas) * epochs
+    return updates * (micro_batches * micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.1: parts of an update
+# clause: Each epoch begins with a new update
+# why:  this counts a part of an update at the end of an epoch, but it takes as long as a whole one.
+# next: round the updates of an epoch up before you multiply by `epochs`.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = images / (micro_batch * micro_batches * replicas) * epochs
+    return updates * (micro_batches * micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.1: epochs without a border
+# why:  this rounds up once for the whole run, but each epoch begins with a new update.
+# next: round the updates of one epoch up, and then multiply by `epochs`.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = ceil(images * epochs / (micro_batch * micro_batches * replicas))
+    return updates * (micro_batches * micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.1: one replica
+# clause: All replicas work at the same time.
+# why:  this is the time on one IPU, because it does not divide the images among the replicas.
+# next: an update has micro_batch * micro_batches * replicas images.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = -(-images // (micro_batch * micro_batches)) * epochs
+    return updates * (micro_batches * micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.1: an update after each micro-batch
+# clause: The update after the last micro-batch takes
+# why:  this adds the cycles of the update after each micro-batch, but an update has only one.
+# next: multiply only micro_batch_cycles by micro_batches.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = -(-images // (micro_batch * micro_batches * replicas)) * epochs
+    return updates * micro_batches * (micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.1: one micro-batch in an update
+# clause: Each of these takes
+# why:  this counts the cycles of one micro-batch in an update, but an update has several.
+# next: multiply micro_batch_cycles by micro_batches.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = -(-images // (micro_batch * micro_batches * replicas)) * epochs
+    return updates * (micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.1: cycles of an image
+# clause: the cycles of a whole micro-batch
+# why:  this multiplies by the images of a micro-batch, but micro_batch_cycles has all of
+#   them.
+# next: leave out micro_batch in the cycles of an update.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = -(-images // (micro_batch * micro_batches * replicas)) * epochs
+    cycles = micro_batches * micro_batch * micro_batch_cycles + update_cycles
+    return updates * cycles / clock / 60
+
+
+# %% 16.1: seconds
+# clause: How many **minutes**
+# why:  this is the time in seconds.
+# next: divide by 60.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = -(-images // (micro_batch * micro_batches * replicas)) * epochs
+    return updates * (micro_batches * micro_batch_cycles + update_cycles) / clock
+
+
+# %% 16.1: one epoch
+# clause: `epochs` epochs of `images` images
+# why:  this is the time of one epoch.
+# next: multiply the updates of an epoch by `epochs`.
+def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
+            update_cycles, clock):  # fmt: skip
+    updates = -(-images // (micro_batch * micro_batches * replicas))
+    return updates * (micro_batches * micro_batch_cycles + update_cycles) / clock / 60
+
+
+# %% 16.2: in proportion
+# clause: on a line through both points
+# why:  this assumes that all bytes grow with the micro-batch, but a part is the same for all.
+# next: take the bytes of one image from the difference of both sizes.
+def largest(small, bytes_small, large, bytes_large, limit):
+    return limit * large // bytes_large
+
+
+# %% 16.2: without the fixed bytes
+# why:  this divides the whole memory by the bytes of an image, but a part of the memory is
+#   already full without any image.
+# next: subtract the fixed bytes first, which are bytes_small - small * per_image.
+def largest(small, bytes_small, large, bytes_large, limit):
+    return limit * (large - small) // (bytes_large - bytes_small)
+
+
+# %% 16.2: rounded up
+# clause: that fits
+# why:  this rounds up, and the result needs more bytes than the limit.
+# next: round down, with // or int().
+def largest(small, bytes_small, large, bytes_large, limit):
+    per_image = (bytes_large - bytes_small) / (large - small)
+    return max(0, ceil(small + (limit - bytes_small) / per_image))
+
+
+# %% 16.2: rounded to the nearest
+# why:  this rounds to the nearest number, and half of these need more bytes than the limit.
+# next: round down, with // or int().
+def largest(small, bytes_small, large, bytes_large, limit):
+    per_image = (bytes_large - bytes_small) / (large - small)
+    return max(0, round(small + (limit - bytes_small) / per_image))
+
+
+# %% 16.2: only the additional images
+# why:  this is the number of images that fit in addition to `small`.
+# next: add `small`.
+def largest(small, bytes_small, large, bytes_large, limit):
+    return max(0, (limit - bytes_small) * (large - small) // (bytes_large - bytes_small))
+
+
+# %% 16.2: from the larger one
+# why:  this adds the images to `large`, but the room is that above `bytes_small`.
+# next: use one of the two points for both: small and bytes_small.
+def largest(small, bytes_small, large, bytes_large, limit):
+    return max(0, large + (limit - bytes_small) * (large - small) // (bytes_large - bytes_small))
+
+
+# %% 16.2: negative sizes
+# clause: Return 0
+# why:  the result is negative where not even one image fits.
+# next: return max(0, …).
+def largest(small, bytes_small, large, bytes_large, limit):
+    return small + (limit - bytes_small) * (large - small) // (bytes_large - bytes_small)
+
+
+# %% 16.2: fewer than the limit
+# clause: may use all `limit` bytes
+# why:  this leaves out the size that needs exactly `limit` bytes, which fits.
+# next: compare with <= instead of <.
+def largest(small, bytes_small, large, bytes_large, limit):
+    per_image = (bytes_large - bytes_small) / (large - small)
+    n = 0
+    while bytes_small + (n + 1 - small) * per_image < limit:
+        n += 1
+    return n
+
+
+# %% 16.3: rounded down
+# why:  this rounds down, and the result is slower than without recomputation.
+# next: round up, with -(-a // b).
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    saved = fixed + n * (per_image - per_image_recompute)
+    return 0 if saved <= 0 else max(1, fixed_recompute * n // saved)
+
+
+# %% 16.3: strictly faster
+# clause: at most as many cycles
+# why:  this asks for fewer cycles, but as many are enough.
+# next: compare with <= instead of <.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    saved = fixed + n * (per_image - per_image_recompute)
+    return 0 if saved <= 0 else fixed_recompute * n // saved + 1
+
+
+# %% 16.3: the whole micro-batch
+# clause: cycles **for each image**
+# why:  this compares the cycles of two whole micro-batches, but these have different numbers of
+#   images.
+# next: divide the cycles of each micro-batch by its number of images.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    return max(0, (fixed + n * per_image - fixed_recompute) // per_image_recompute)
+
+
+# %% 16.3: without the fixed cycles
+# why:  this leaves out the fixed cycles of the micro-batch of n images.
+# next: an image takes fixed / n + per_image cycles without recomputation.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    saved = per_image - per_image_recompute
+    return 0 if saved <= 0 else ceil(fixed_recompute / saved)
+
+
+# %% 16.3: the fixed cycles whole
+# why:  this counts all fixed cycles for each image, but n images share them.
+# next: divide `fixed` by n.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    saved = fixed + per_image - per_image_recompute
+    return 0 if saved <= 0 else ceil(fixed_recompute / saved)
+
+
+# %% 16.3: never 0
+# clause: Return 0
+# why:  the result is negative where no micro-batch is large enough.
+# next: return 0 if one image takes as long with recomputation for every m.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    saved = fixed + n * (per_image - per_image_recompute)
+    return -(-fixed_recompute * n // saved) if saved else 0
+
+
+# %% 16.3: n for all
+# why:  this returns n, but with recomputation, another number of images has to share the
+#   fixed cycles.
+# next: find m with fixed_recompute / m + per_image_recompute <= fixed / n + per_image.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    return n if fixed_recompute + n * per_image_recompute <= fixed + n * per_image else 0
+
+
+# %% 16.3: divided by the difference
+# why:  this compares only the additional cycles, but n images share the fixed
+#   cycles of their micro-batch.
+# next: solve fixed_recompute / m + per_image_recompute = fixed / n + per_image for m.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    more = per_image_recompute - per_image
+    return 0 if more <= 0 else ceil((fixed_recompute - fixed) / more)
+
+
+# %% 16.4: too many images
+# clause: the network fits
+# not yet: the network does not fit on the tiles.
+settings = {"micro_batch": 20, "byte_inputs": True}
+
+
+# %% 16.4: recomputation
+# not yet: recomputation makes the run longer.
+settings = {"micro_batch": 20, "recompute": "standard", "byte_inputs": True}
+
+
+# %% 16.4: float partials
+# not yet: the dtype of the partials makes the run longer.
+settings = {"micro_batch": 8, "partials": "float", "byte_inputs": True}
+
+
+# %% 16.4: a small micro-batch
+# not yet: the small micro-batch makes the run longer.
+settings = {"micro_batch": 8, "byte_inputs": True}
+
+
+# %% 16.4: two bytes for each value
+# clause: **less than 27 modelled minutes**
+# not yet: 16-bit input makes the run longer.
+settings = {"micro_batch": 12}
+
+
+# %% 16.4: the accumulation as well
+# clause: the arguments of `resnet` that you choose
+# not yet: 'accumulation' is not one of the settings.
+settings = {"micro_batch": 12, "accumulation": 17, "byte_inputs": True}
+
+
+# %% 16.4: a list
+# clause: Write a dictionary
+# not yet: the settings should be a dictionary.
+settings = ["micro_batch", 12, "byte_inputs", True]
+
+
+# %% 16.5: divided by the first
+# why:  this divides the difference by `first`, but it belongs to first - second micro-batches.
+# next: divide by first - second.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / first
+    return micro_batch, first_cycles - first * micro_batch
+
+
+# %% 16.5: without an update
+# clause: including the update
+# why:  this divides a whole step by its micro-batches, but a step also contains the update.
+# next: subtract one step from the other first, because both contain one update.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = first_cycles / first
+    return micro_batch, second_cycles - second * micro_batch
+
+
+# %% 16.5: one micro-batch subtracted
+# why:  this subtracts one micro-batch from the step, but the step has `first` of them.
+# next: subtract first * micro_batch.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return micro_batch, first_cycles - micro_batch
+
+
+# %% 16.5: steps mixed up
+# why:  this subtracts the micro-batches of the second run from the step of the first run.
+# next: use `first` with `first_cycles`, or `second` with `second_cycles`.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return micro_batch, first_cycles - second * micro_batch
+
+
+# %% 16.5: the other order
+# clause: as a tuple: (cycles of a micro-batch
+# why:  the numbers are right, but their order is not.
+# next: return the cycles of a micro-batch first.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return first_cycles - first * micro_batch, micro_batch
+
+
+# %% 16.5: an update after each micro-batch
+# clause: Two runs have the same micro-batches and the same update
+# why:  this divides the update by the micro-batches, but a step has one update.
+# next: return the whole rest of the step as the update.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) / (first - second)
+    return micro_batch, (first_cycles - first * micro_batch) / first

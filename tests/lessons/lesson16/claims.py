@@ -1,0 +1,123 @@
+"""The comparisons in the text of lesson 16; what this file is: test_claims.py."""
+
+import re
+
+from printed import whole
+
+
+def _runs(outputs: dict[str, str]) -> dict[int, tuple[float, int]]:
+    """Return (minutes, per cent of a tile's memory) of each micro-batch."""
+    rows = re.findall(
+        r"micro-batch +(\d+), .*: +([\d.]+) modelled minutes, +(\d+)%", outputs["c11"]
+    )
+    return {int(n): (float(minutes), int(share)) for n, minutes, share in rows}
+
+
+def _per_image(outputs: dict[str, str]) -> tuple[dict[str, int], ...]:
+    """Return the cycles of an image by kind, for micro-batches of 1 and 8 images."""
+    return tuple(
+        {kind: whole(n) for kind, n in re.findall(r"(\w+) ([\d,]+)", line.partition(":")[2])}
+        for line in outputs["c13"].splitlines()[:2]
+    )
+
+
+def one_image_at_a_time(outputs: dict[str, str]) -> None:
+    """With 16 images at a time, it would take less than a third of this time, but the network does
+    not fit"""
+    runs = _runs(outputs)
+    assert runs[16][0] < runs[1][0] / 3 and runs[16][1] > 100
+
+
+def eight_images_share_a_sync(outputs: dict[str, str]) -> None:
+    """Its cycles do not depend on the number of images, so 8 images share them."""
+    one, eight = _per_image(outputs)
+    assert abs(one["sync"] / eight["sync"] - 8) < 0.01
+
+
+def products_fall_least(outputs: dict[str, str]) -> None:
+    """The products fall least."""
+    one, eight = _per_image(outputs)
+    assert min(one, key=lambda kind: one[kind] / eight[kind]) == "products"
+
+
+def the_line_is_right(outputs: dict[str, str]) -> None:
+    """The line predicts the right size."""
+    (size,) = re.findall(r"micro-batch has (\d+) images", outputs["c17"])
+    assert re.search(rf"(?m)^{size} images: .* so this fits$", outputs["c17"])
+    assert re.search(rf"(?m)^{int(size) + 1} images: .* so this does not fit$", outputs["c17"])
+
+
+def a_trap(outputs: dict[str, str]) -> None:
+    """With 12 images and no recomputation, the run takes 27.46 minutes. With recomputation, 20 images
+    fit, but the run takes 30.26 minutes."""
+    rows = re.findall(
+        r"(\d+) images(, rec\w+)?: ([\d.]+) modelled minutes, +(\d+)%", outputs["c19"]
+    )
+    assert [(n, time) for n, _, time, _ in rows][::2] == [("12", "27.46"), ("20", "30.26")]
+    assert all(int(share) <= 100 for *_, share in rows)
+
+
+def recomputation_never_pays(outputs: dict[str, str]) -> None:
+    """By these lines, recomputation pays only from 33 images on, and only 26 images fit."""
+    assert "as fast from 33 images on; 26 images fit" in outputs["c23"]
+
+
+def groups_2_is_largest(outputs: dict[str, str]) -> None:
+    """Among those, groups.2 is longest. It is the third of the four groups of blocks. The largest part
+    of the used memory is the saved activations."""
+    assert "groups.2" in outputs["c4"]
+    assert re.search(r"largest part is [\d,]+ bytes of saved activations", outputs["c4"])
+    layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+([\d,]{5,})\b", outputs["c4"])
+    longest = sorted((whole(cycles), name) for name, cycles in layers)[-2:]
+    assert [name for _, name in longest] == ["groups.2", "step"]
+
+
+def _settings(outputs: dict[str, str]) -> dict[str, tuple[float, float, float]]:
+    """Return (minutes, per cent of the memory, per cent of the time) of each changed setting."""
+    rows = re.findall(
+        r"(?m)^ *(.+): ([\d.]+) modelled minutes, +([\d.]+)%.*, +([\d.]+)%", outputs["c28"]
+    )
+    return {name: (float(time), float(memory), float(host)) for name, time, memory, host in rows}
+
+
+def float_partials_cost_both(outputs: dict[str, str]) -> None:
+    """FLOAT partials take more time and more memory."""
+    runs = _settings(outputs)
+    assert runs["partials float"][0] > runs["as above"][0]
+    assert runs["partials float"][1] > runs["as above"][1]
+
+
+def a_small_proportion(outputs: dict[str, str]) -> None:
+    """A small proportion takes a little more time"""
+    runs = _settings(outputs)
+    assert 1 < runs["proportion 0.05"][0] / runs["as above"][0] < 1.03
+
+
+def bytes_are_sent_faster(outputs: dict[str, str]) -> None:
+    """The tiles wait for the host in this program, so the run is shorter."""
+    runs = _settings(outputs)
+    assert runs["8-bit input"][0] < runs["as above"][0]
+    assert 0.4 < runs["8-bit input"][2] / runs["as above"][2] < 0.6
+
+
+def _machines(outputs: dict[str, str]) -> dict[int, tuple[int, int, float, float]]:
+    """Return (published and estimated images a second, published and estimated update)."""
+    rows = re.findall(
+        r"(\d+) IPUs: +([\d,]+) images per second, estimated +([\d,]+); update +([\d.]+), estimated ([\d.]+)",
+        outputs["c34"],
+    )
+    return {int(n): (whole(a), whole(b), float(c), float(d)) for n, a, b, c, d in rows}
+
+
+def the_update_is_longer(outputs: dict[str, str]) -> None:
+    """By the logs, the update takes longer on more IPUs, and longer than the estimate."""
+    machines = _machines(outputs)
+    assert all(published > estimated for *_, published, estimated in machines.values())
+    assert machines[16][2] < machines[128][2] < machines[256][2]
+
+
+def too_low_and_too_high(outputs: dict[str, str]) -> None:
+    """So the estimate is too low on 16 IPUs, where its micro-batches are too long. On 256 IPUs it is
+    too high, because its update is too short."""
+    machines = _machines(outputs)
+    assert machines[16][1] < machines[16][0] and machines[256][1] > machines[256][0]
