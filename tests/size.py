@@ -46,7 +46,7 @@ BUDGETS = {  # tokens
     "frontends": 165900,
     "estimate": 16800,
     "course: checking": 46960,
-    "course: lessons": 113760,
+    "course: lessons": 113780,
     MISTAKES: 138250,
     "course: classroom": 7300,
     "validation": 20500,

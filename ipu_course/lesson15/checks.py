@@ -850,6 +850,9 @@ def _refuse_short(paragraph: str) -> None:
         )
 
 
+LONGEST_STEPS = "find the longest supersteps of the report with show.balance and show.exchange."
+
+
 def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_short(paragraph)
     keep(paragraph)  # Store the paragraph first, so that it is not lost if a program fails.
@@ -871,18 +874,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_unequal(results, right)
     _refuse_idle(old, new)
     _refuse_copied(faster, ran, before, ran_before)
-    said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
-    if said_so or new.unknown_codelets:
-        actual = f"{(said_so or new.unknown_codelets)[0]} "
-        actual += "sets its own cycles" if said_so else "has no known cycles"
-        why = "this exercise compares cycles, so the model counts the cycles of compute() itself."
-        raise NotYet(
-            description,
-            actual,
-            expected="cycles counted by the model",
-            why=why,
-            next_step="remove the estimate, and let the model count the cycles.",
-        )
+    _refuse_own_prices(description, new)
     units = ("modelled cycles", "bytes exchanged")
     pairs = [(float(r.total_cycles), float(r.exchange_bytes_per_tile[0].sum())) for r in (old, new)]
     shares = [b / a if a else 1.0 for a, b in zip(*pairs, strict=True)]
@@ -899,20 +891,34 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         )
         if shares[0] > 1:
             why = f"the program after takes {100 * shares[0] - 100:.1f} % more cycles than before."
-        advice = "find the longest supersteps of the report with show.balance and show.exchange."
-        draws = partial(show.bsp, old, new)
         raise NotYet(
             description,
             figures,
             expected="20 % fewer cycles, or 20 % fewer bytes in no more cycles",
             why=why,
-            next_step=advice,
+            next_step=LONGEST_STEPS,
             bars=bars,
-            draws=draws,
+            draws=partial(show.bsp, old, new),
         )
     keep(paragraph, f"{figures}.")
     tried = f"equal results; {compared(old, new).sentence()}"
     return Passed(tried, bars, list(results.values()))
+
+
+def _refuse_own_prices(description: str, new: Report) -> None:
+    """Raise `NotYet` unless the model has counted the cycles of all codelets."""
+    said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
+    if said_so or new.unknown_codelets:
+        actual = f"{(said_so or new.unknown_codelets)[0]} "
+        actual += "sets its own cycles" if said_so else "has no known cycles"
+        why = "this exercise compares cycles, so the model counts the cycles of compute() itself."
+        raise NotYet(
+            description,
+            actual,
+            expected="cycles counted by the model",
+            why=why,
+            next_step="remove the estimate, and let the model count the cycles.",
+        )
 
 
 def _refuse_idle(old: Report, new: Report) -> None:
