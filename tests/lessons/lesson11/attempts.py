@@ -610,14 +610,14 @@ def partials_for(a, b, error):
 
 
 # %% 11.2: a complex root
-# not yet: a standard deviation of (4.7
+# not yet: a standard deviation of (5.8
 def after(step, grid, times):
     p = step / grid
     return times * step, (times * p * (1 - p)) ** 0.5 * grid
 
 
 # %% 11.2: a root that is nan
-# not yet: step / grid is 1.6 here, and a probability is from 0 to 1
+# not yet: step / grid is 1.8 here, and a probability is from 0 to 1
 def after(step, grid, times):
     p = step / grid
     with np.errstate(invalid="ignore"):
