@@ -37,6 +37,8 @@ _passed: dict[str, Any] = {}  # The learner's answers that passed.
 _handed_out: dict[str, Any] = {}  # The reference answers that given() returned.
 # The results of share() for the answers that passed.
 _shared: dict[str, Shared | None] = {}
+# The next step of the last verdict on each exercise, if this verdict was a refusal.
+last_advice: dict[str, str] = {}
 
 
 DONE = ("solved", "with help", "given")  # A further attempt does not change these states.
@@ -109,6 +111,7 @@ def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
         verdict = judged(exercise, answers)
     if given_out:
         return _not_solved(exercise, verdict)
+    last_advice[name] = dict(verdict.rows).get("next", "") if verdict.kind is Kind.NOT_YET else ""
     if verdict:
         _passed[name] = answers[0]
         _shared[name] = verdict.shared
@@ -300,6 +303,8 @@ def verify(line: str, *answers: object) -> Panel:
 def hint(name: str) -> Panel:
     """Return a panel with the next hint for an exercise and all earlier ones, and count the hint.
 
+    If the last check refused the answer, the panel first repeats the next step of its verdict.
+
     The last hint is the part of the reference answer's code that fills the gap. There is no such
     hint if the solved notebook is not available.
 
@@ -315,6 +320,8 @@ def hint(name: str) -> Panel:
     learned().change(name, show_one_more)
     shown_now = whole(learned().record(name).get("hints")) or 1
     rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
+    if advice := last_advice.get(name):
+        rows.insert(0, ("first", f"your last check says: {advice}"))
     if shown_now == count:
         rows.append(
             (

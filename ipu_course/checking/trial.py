@@ -54,6 +54,8 @@ from ipu_teach.types import Array, DType, poison
 
 # These opcodes load a name that the function itself does not bind.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
+UNWRITTEN = "nothing was written"
+COMPUTED = "the answer wrote NaN here ('not a number'), which is the result of 0 / 0, for example."
 Place = Callable[[Graph, Tensor], None]
 Built = tuple[Program, list[Tensor]]  # The program of an answer, and its result tensors.
 # `Parts` has the tensors of a trial and then its streams. Their number depends on the trial, so no
@@ -315,16 +317,6 @@ def recorded(answer: Answer, trial: Trial, name: str, runs: int) -> tuple[Ran, R
     return trial_run, recordings[0]
 
 
-def _is_unwritten(values: Array) -> Array:
-    """Return for each element whether it has the value of memory that nothing has written.
-
-    Only floats and signed integers have such a value.
-    """
-    if values.dtype == INT.numpy:
-        return np.asarray(values == poison(INT))
-    return np.asarray(values != values)
-
-
 def equal(learner_run: Ran, reference_run: Ran) -> bool:
     """Return whether two runs have the same results in all executions of the reference run."""
     runs = reference_run.trial.runs
@@ -567,6 +559,8 @@ class Ran:
 
     * `results`: the tensors that the answer returned.
     * `came`: for each run, a dict from the name of a tensor to its values.
+    * `blanks`: for each run, a dict from the name of a tensor to an array: whether nothing has
+      written the element. A tensor that is completely written may be missing.
     * `sent`: a dict from the name of a stream to the host to the values that it sent.
     * `error`: the error with which the program ended, or None.
     * `endless`: for each run, whether it was stopped as endless.
@@ -585,6 +579,7 @@ class Ran:
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
     came: list[dict[str, Array]] = field(default_factory=list)
+    blanks: list[dict[str, Array]] = field(default_factory=list)
     sent: dict[str, Array] = field(default_factory=dict)
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
@@ -697,11 +692,22 @@ class Ran:
                 if not run:
                     self.report = self.engine.report
                 self.endless.append(0 < maximum < self.rounds)
-                self.came.append(
-                    {name: self.engine._peek(f"check read {name}") for name in self._read}
-                )
+                self._look()
         finally:
             self.sent = {name: np.array(values, float) for name, values in self._received.items()}
+
+    def _look(self) -> None:
+        """Append the values of the tensors to `came`, and their unwritten elements to `blanks`."""
+        values = {name: self.engine._peek(f"check read {name}") for name in self._read}
+        self.came.append(values)
+        self.blanks.append(
+            {
+                name: ~self.engine._written(f"check read {name}")
+                for name, tensor in self._read.items()
+                # An unwritten element has this value, but a program may also write it.
+                if ((values[name] == poison(tensor.dtype)) | (values[name] != values[name])).any()
+            }
+        )
 
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
         """Return the results of the first `runs` runs as a list.
@@ -780,8 +786,7 @@ class Ran:
             if not np.array_equal(actual, right):
                 place = tuple(int(i) for i in np.argwhere(actual != right)[0])
                 at = ", ".join(map(str, place))
-                is_blank_element = _is_unwritten(np.asarray(actual))[place]
-                value = "nothing was written" if is_blank_element else quoted(actual[place])
+                value = UNWRITTEN if self.unwritten_at(name, run)[place] else quoted(actual[place])
                 element = f"{name}[{at}]" if place else name
                 return Wrong(run, f"{element}: {value}", right[place], right)
         return None
@@ -789,7 +794,25 @@ class Ran:
     def unwritten(self, name: str) -> bool:
         """Return whether nothing was written into the tensor `name` in its first wrong run."""
         difference = self.wrong(name)
-        return difference is not None and bool(_is_unwritten(self.came[difference.run][name]).all())
+        return difference is not None and bool(self.unwritten_at(name, difference.run).all())
+
+    def unwritten_at(self, name: str, run: int = 0) -> Array:
+        """Return for each element of a tensor whether nothing has written it up to this run."""
+        return self.blanks[run].get(name, np.zeros(self.came[run][name].shape, bool))
+
+    def unwritten_in(self, words: str, name: str, run: int = 0, part: Any = ...) -> Reason:
+        """Return `(words, reason)`, where `words` are those of `difference` for a part of a tensor.
+
+        If the element in `words` is NaN because nothing has written it, `words` say so. If it is
+        NaN because the answer computed it, the reason says so. Otherwise the reason is "".
+        """
+        values = self.came[run][name][part]
+        if ": nan," not in words:
+            return words, ""
+        first = np.argmax(values != values)  # All NaNs are wrong, so it is the first of them.
+        if self.unwritten_at(name, run)[part].flat[first]:
+            return words.replace("nan", UNWRITTEN, 1), ""
+        return words, COMPUTED
 
     def refuse_unrepeatable(self, name: str) -> None:
         """Raise `NotYet` if the second run of a `twice` trial left other values in a tensor.

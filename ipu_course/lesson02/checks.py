@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import permutations, product
 from types import EllipsisType
@@ -38,7 +37,7 @@ from ipu_teach.errors import (
     UninitialisedReadError,
     counted,
 )
-from ipu_teach.program import Copy, Program, RepeatWhileFalse, RepeatWhileTrue
+from ipu_teach.program import Copy, If, Program, RepeatWhileFalse, RepeatWhileTrue
 from ipu_teach.types import Array
 
 # If the device decides when a loop ends, the check stops it as endless after this many rounds.
@@ -535,10 +534,13 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
     return Passed(description, evidence=run.engine.report)
 
 
-def _looked_early(broken: Broken) -> Exception:
+def _looked_early(
+    broken: Broken, kind: str = "a loop that looks", name: str = "RepeatWhileTrue"
+) -> Exception:
     """Return the error as `NotYet` if Python or Repeat needs the number in `left` too early.
 
-    Any other error is returned unchanged.
+    Any other error is returned unchanged. `kind` and `name` are the program that looks on the
+    device, for the advice.
     """
     error = " ".join(str(broken.error).split())
     repeated = "Repeat was given the count Tensor('left'" in error
@@ -561,7 +563,7 @@ def _looked_early(broken: Broken) -> Exception:
         broken.tried,
         f"{'Repeat needs' if repeated else 'Python looked at'} `left`, in {line}" if line else "",
         why=why,
-        next_step="use a loop that looks at `left` on the device: RepeatWhileTrue.",
+        next_step=f"use {kind} at `left` on the device: {name}.",
     )
 
 
@@ -971,49 +973,33 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
-def _to_zero(answer: Answer) -> Passed:
+def _one_less(answer: Answer) -> Passed:
     try:
-        run = DOWN.of(answer)
+        return warmups.program("02.w3", LESS, "left", _decides)(answer)
     except Broken as broken:
-        raise _looked_early(broken) from None
-    starts = [int(value) for value in LEFT["left"].given]
-    taken = [start - int(came["left"]) for start, came in zip(starts, run.came, strict=True)]
-    if not run.steps[RepeatWhileTrue.__name__] and len(set(taken)) == 1 and taken[0] > 1:
+        raise _looked_early(broken, "a program that looks", "If") from None
+
+
+def _decides(answer: Answer, run: Ran) -> None:
+    """Raise `NotYet` unless the device decides, which an If or a loop does."""
+    if not any(run.steps[kind.__name__] for kind in (If, RepeatWhileTrue, RepeatWhileFalse)):
         raise NotYet(
             run.trial.tried,
-            f"from {starts[0]}: {starts[0] - taken[0]} left",
-            expected="0 left",
-            why=f"the program runs the subtraction {taken[0]} times, for any number in `left`.",
-            next_step="use RepeatWhileTrue: it looks at `left` on the device.",
-        )
-    return warmups.program("02.w3", DOWN, "left", _loops)(answer)
-
-
-def _loops(answer: Answer, run: Ran) -> None:
-    """Raise `NotYet` without a RepeatWhileTrue, or if a round does not subtract 1."""
-    if not run.steps[RepeatWhileTrue.__name__]:
-        why = "the program has no loop that continues while `left` is not 0."
-        advice = "use RepeatWhileTrue: it looks at `left` on the device."
-        raise NotYet(
-            run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
-        )
-    start = 200
-    stopped = replace(
-        DOWN, tensors={"left": Var(INT, (), 0, [np.array(start)], [ZERO])}, runs=1
-    ).of(answer)
-    left = int(stopped.came[0]["left"])
-    if abs(start - left - stopped.rounds) > 1:
-        raise NotYet(
-            f"left from {start}, stopped after {counted(stopped.rounds, 'iteration')}",
-            f"{left} left",
-            expected=f"{start - stopped.rounds}",
-            why="an iteration subtracts more than 1.",
-            next_step="put only popops.sub_in_place(graph, left, 1, body) into the body.",
+            "no If",
+            expected="one",
+            why="the program computes the same in any case, without a decision on the device.",
+            next_step="use If: it looks at `left` on the device.",
         )
 
 
-LEFT = {"left": Var(INT, (), 0, given=[np.array(n) for n in (3, 7, 0)], right=[ZERO] * 3)}
-DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
+LEFT = [np.array(n) for n in (3, 7, 0, 1)]
+RIGHT = [np.array(n) for n in (2, 6, 0, 0)]
+LESS = Trial(
+    "left from 3, 7, 0 and 1",
+    {"left": Var(INT, (), 0, given=LEFT, right=RIGHT)},
+    runs=len(LEFT),
+    most_rounds=100,
+)
 
 
 def _around(grain: int) -> list[int]:
@@ -1063,7 +1049,7 @@ LESSON = lesson(
         ),
     ),
     exercise("02.3", _no_exchange),
-    exercise("02.w3", _to_zero),
+    exercise("02.w3", _one_less),
     exercise("02.4", _countdown),
     exercise("02.5", _faults),
     later=LATER,

@@ -996,89 +996,79 @@ def source_tile(rows, i, j):
     return rows[i] + rows[j]
 
 
-# %% 02.w3: once
-# why:  the program subtracts 1 only once.
-# next: use the subtraction as the body of a RepeatWhileTrue.
-def to_zero(graph, left):
+# %% 02.w3: without a look
+# clause: If `left` is 0, it must stay 0
+# why:  the program subtracts 1 in any case, so 0 becomes -1.
+# next: use the subtraction as the first program of an If, whose predicate is `left`.
+def one_less(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
     return body
 
 
-# %% 02.w3: looks once
-# why:  If looks at `left` once, so the program subtracts 1 once and not again and again.
-# next: use a program that looks at `left` before every iteration.
-def to_zero(graph, left):
+# %% 02.w3: exchanged programs
+# clause: unless left is 0
+# why:  the two programs of If are exchanged: this subtracts 1 only from 0.
+# next: put the subtraction first: If runs the first program if the predicate is not 0.
+def one_less(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
-    return If(left, body, Sequence())
+    return If(left, Sequence(), body)
+
+
+# %% 02.w3: until it is 0
+# clause: Write a program that subtracts 1 from `left` **once**
+# why:  the program makes `left` 0, whatever it was, but it should subtract 1 only once.
+# next: use If, which looks at `left` once, and subtract 1 in its first program.
+def one_less(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return RepeatWhileTrue(Sequence(), left, body)
 
 
 # %% 02.w3: looks in Python
 # clause: But the host writes the number later, and only the machine sees it
+# not yet: if left: why: Python would look at `left` only once
+def one_less(graph, left):
+    body = Sequence()
+    if left:
+        popops.sub_in_place(graph, left, 1, body)
+    return body
+
+
+# %% 02.w3: repeats as often as left says
 # not yet: for _ in range(left): why: Python would look at `left` only once
-def to_zero(graph, left):
+def one_less(graph, left):
     body = Sequence()
     for _ in range(left):
         popops.sub_in_place(graph, left, 1, body)
     return body
 
 
-# %% 02.w3: three times
-# not yet: runs the subtraction 3 times, for any number in `left`
-def to_zero(graph, left):
-    body = Sequence()
-    popops.sub_in_place(graph, left, 1, body)
-    return Repeat(3, body)
-
-
-# %% 02.w3: counts up
-# clause: subtracts 1 from `left`
-# why:  the program adds 1 instead of subtracting 1, so `left` never becomes 0.
+# %% 02.w3: adds
+# clause: subtracts 1 from
+# why:  the program adds 1 instead of subtracting 1.
 # next: use popops.sub_in_place(graph, left, 1, body).
-def to_zero(graph, left):
+def one_less(graph, left):
     body = Sequence()
     popops.add_in_place(graph, left, 1, body)
-    return RepeatWhileTrue(Sequence(), left, body)
+    return If(left, body, Sequence())
 
 
-# %% 02.w3: while it is 0
-# clause: until it is 0
-# why:  this loop continues while `left` is 0, and stops at any other number.
-# next: use the loop that continues while `left` is not 0.
-from ipu_teach.program import RepeatWhileFalse
-
-
-def to_zero(graph, left):
+# %% 02.w3: the difference is not stored
+# why:  `left` does not change: popops.sub stores the difference in another tensor.
+# next: use popops.sub_in_place, which stores it in `left`.
+def one_less(graph, left):
     body = Sequence()
-    popops.sub_in_place(graph, left, 1, body)
-    return RepeatWhileFalse(Sequence(), left, body)
-
-
-# %% 02.w3: a large number of times
-# clause: for any number from 0 on
-# not yet: runs the subtraction 1000 times, for any number in `left`
-def to_zero(graph, left):
-    body = Sequence()
-    popops.sub_in_place(graph, left, 1, body)
-    return Repeat(1000, body)
-
-
-# %% 02.w3: takes away before it looks
-# why:  the program subtracts 1 from `left` before it looks at `left`. From 0, `left` is then -1,
-#   and the loop never ends: the check stops it after 100 iterations.
-# next: move the subtraction to the argument that runs only after the look at `left`.
-def to_zero(graph, left):
-    condition = Sequence()
-    popops.sub_in_place(graph, left, 1, condition)
-    return RepeatWhileTrue(condition, left, Sequence())
+    popops.sub(graph, left, 1, body)
+    return If(left, body, Sequence())
 
 
 # %% 02.w3: two taken away
-# why:  each iteration subtracts 2. From 3, left becomes 1 and then -1, so it is never 0.
+# why:  the program subtracts 2.
 # next: append popops.sub_in_place(graph, left, 1, body) only once.
-def to_zero(graph, left):
+def one_less(graph, left):
     body = Sequence()
     for _ in range(2):
         popops.sub_in_place(graph, left, 1, body)
-    return RepeatWhileTrue(Sequence(), left, body)
+    return If(left, body, Sequence())

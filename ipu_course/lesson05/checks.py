@@ -961,7 +961,7 @@ def _weights() -> dict[str, tuple[int, ...]]:
             wide,
         )
     return cases | {
-        "a group of 4 in a panel of HALF": (4, 4, 16, 16),
+        "a group of 6 in a panel of HALF": (6, 6, 16, 16),
         "a group of 1": (1, 1, 16, 16),
         "the panels are full": (32, 48, 16, 16),
         "one more than a panel holds": (17, 17, 16, 16),

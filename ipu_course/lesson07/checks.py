@@ -38,6 +38,7 @@ from ipu_teach import (
     Engine,
     Graph,
     StreamCallback,
+    Tensor,
     datasets,
     show,
 )
@@ -876,6 +877,8 @@ def _bytes(answer: Callable[..., Program]) -> Passed:
                 OTHER,
                 lambda other_run: not any(_misread(other_run, run).any() for run in (0, 1)),
             )
+        else:
+            _refuse_crowded(trial_run)
         bytes_per_number = trial_run.engine.report.host_bytes / len(batches) / (rows * columns)
         if bytes_per_number > worst:
             worst = bytes_per_number
@@ -899,6 +902,29 @@ def _bytes(answer: Callable[..., Program]) -> Passed:
         bars,
         [np.rint(255 * c["images"]) for c in trial_run.came],
     )
+
+
+def _refuse_crowded(run: Ran) -> None:
+    """Raise `NotYet` if one tile receives more than twice the mean number of bytes."""
+    received = np.zeros(run.graph.target.num_tiles, np.int64)
+    for step in all_of(run.program):
+        if isinstance(step, Copy) and isinstance(step.source, DataStream):
+            assert isinstance(step.destination, Tensor)
+            for tile, intervals in enumerate(run.graph.get_tile_mapping(step.destination)):
+                size = step.destination.dtype.size
+                received[tile] += size * sum(end - begin for begin, end in intervals)
+    if received.max() > 2 * received.mean():
+        tile = int(received.argmax())
+        raise NotYet(
+            run.trial.tried,
+            f"tile {tile} receives {received[tile]:,} bytes",
+            expected=f"{int(2 * received.mean()):,} at most",
+            why=(
+                f"tile {tile} receives {received[tile] / received.sum():.0%} of the bytes, and "
+                "sends on those whose pixels are on other tiles."
+            ),
+            next_step="map the variable of bytes to all tiles, for example like `images`.",
+        )
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
@@ -943,7 +969,7 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
     if not trial_run.steps["fetch"]:
         why = "the program fetches nothing from the stream."
         advice = "begin the program with a Copy from the stream."
-    elif np.isnan(actual).all():
+    elif trial_run.unwritten_at("images", run).all():
         why = "the program writes nothing into `images`."
         advice = "write to `images` with popops.cast_with_output, or with a Copy."
     else:

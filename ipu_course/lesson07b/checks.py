@@ -448,15 +448,15 @@ def _busy(answer: Callable[..., float]) -> Passed:
     cases: dict[str, tuple[int, int, int, int]] = {
         f"drawn, {case}": case
         for case in (
-            (9, 48, 48, 3),
+            (9, 48, 60, 3),
             (1, 24, 40, 4),
             (9, 64, 32, 16),
             (25, 6, 12, 1),
             (9, 20, 33, 1),
         )
     }
-    cases["each channel is a group"] = (9, 32, 32, 32)
-    sizes = product((1, 4, 9), (1, 2, 5, 16, 17), (1, 3, 16, 20), (1, 2, 3, 4))
+    cases["each channel is a group"] = (4, 32, 32, 32)
+    sizes = product((1, 4, 25), (1, 2, 5, 48, 17), (1, 3, 16, 20), (1, 2, 3, 4))
     more = [(places, ins * g, outs * g, g) for places, ins, outs, g in sizes]
     return compare(answer, units_busy, cases, suspects("07b.5"), more=more)
 

@@ -32,6 +32,7 @@ from ipu_course.checking.programs import (
 )
 from ipu_course.checking.quoting import call_text, is_of_integers, name_of, plain, quoted, returned
 from ipu_course.checking.trial import (
+    UNWRITTEN,
     Built,
     Parts,
     Ran,
@@ -80,7 +81,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
         "tick."
     )
     cases = drawn | special
-    more = product(range(1, 8), range(1, 8))
+    # The lesson asks for a prediction about 4 stages and 4 micro-batches.
+    more = [case for case in product(range(1, 8), range(1, 8)) if case != (4, 4)]
     known = suspects("10.1")
     return compare(answer, table_of, cases, known, next_step=advice, whole=True, more=more)
 
@@ -378,8 +380,8 @@ def _built(answer: Callable[..., Program]) -> Passed:
                 "write down for each tick what your program does with micro-batch 0, and then with "
                 "micro-batch 1."
             )
-            value = actual[b, i, j]
-            message = "nothing was written" if value != value else quoted(value)
+            is_blank = run.unwritten_at("results")[b, i, j]
+            message = UNWRITTEN if is_blank else quoted(actual[b, i, j])
             message = f"results[{b}][{i}, {j}]: {message}"
             raise run.refused("10.3", message, quoted(right[b, i, j]), advice, draws=draws)
     batches, stages = len(right), trial.ipus

@@ -187,12 +187,12 @@ def _refuse_other_pairs(answer: Callable[..., object], case: tuple[float, float,
 
 def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
     cases: dict[str, tuple[float, float, int]] = {
-        ORDINARY: (0.4, 0.25, 10),
+        ORDINARY: (0.45, 0.25, 10),
         f"{ORDINARY}, finer": (0.3, 0.0625, 40),
         f"{ORDINARY}, coarse": (0.7, 1.0, 25),
         f"{ORDINARY}, a small step": (0.02, 0.25, 100),
-        "one step": (0.4, 0.25, 1),
-        "the step is negative": (-0.4, 0.25, 10),
+        "one step": (0.45, 0.25, 1),
+        "the step is negative": (-0.45, 0.25, 10),
         "the step is a multiple of the grid": (0.75, 0.25, 8),
     }
     with suppress(Broken):  # `compare` explains an error with the known mistakes.
@@ -518,6 +518,21 @@ def _operands() -> tuple[Operands, ...]:
 
 
 @cache
+def _near_operands() -> tuple[Operands, ...]:
+    """Return products whose allowed error is a little below and above the error of HALF.
+
+    Only the error of the product itself tells these limits apart.
+    """
+    plain, _, short, *_ = _operands()
+    return tuple(
+        Operands(f"{product.said}, and a limit {side} the error of HALF", product.a, product.b, e)
+        for product in (plain, short)
+        for side, share in (("just below", 0.97), ("just above", 1.03))
+        for e in [share * multiplied(product, HALF)[0]]
+    )
+
+
+@cache
 def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
     """Return (error relative to the largest result, modelled cycles) of a product on the device."""
     graph = graph_of()
@@ -535,7 +550,8 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
 
 
 def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
-    cases = [(p.a, p.b, p.error) for p in _operands()]
+    operands = (*_operands(), *_near_operands())
+    cases = [(p.a, p.b, p.error) for p in operands]
     # Only these allowed errors distinguish some of the known mistakes.
     more = [(p.a, p.b, error) for p, error in zip(_operands()[1:3], (0.0019, 0.003), strict=True)]
     actual = [call(answer, *case) for case in cases]
@@ -553,7 +569,7 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     yours = best = 0
     # The products for which the answer chose FLOAT, although HALF is enough.
     slower = []
-    for product, learner_run in zip(_operands(), actual, strict=True):
+    for product, learner_run in zip(operands, actual, strict=True):
         m, k = product.a.shape
         n = product.b.shape[1]
         description = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"

@@ -1196,3 +1196,80 @@ def prune_and_regrow(there, weights, slopes, moved):
     kept = np.where((after & ~there)[:, :, None, None], slopes, weights)
     kept[~after] = 0
     return after, kept
+
+
+# %% 12.w2: not rounded
+# why:  this is 1.3 times the even share, but it is not rounded up to a whole number.
+# next: round it up with -(-a // b).
+def slots(blocks, buckets):
+    return 13 * blocks / (10 * buckets)
+
+
+# %% 12.w2: the even share rounded down first
+# why:  this rounds the even share down before it multiplies, which loses a part of a block.
+# next: multiply first, and round up once, at the end.
+def slots(blocks, buckets):
+    return -(-(blocks // buckets) * 13 // 10)
+
+
+# %% 12.w2: rounded down twice
+# why:  this rounds down twice: first the even share, and then 1.3 times this share.
+# next: multiply first, and round up once, at the end.
+def slots(blocks, buckets):
+    return blocks // buckets * 13 // 10
+
+
+# %% 12.w2: rounded down twice, and one more
+# why:  this rounds down twice and adds 1, which is not the same as rounding up.
+# next: multiply first, and round up once, at the end.
+def slots(blocks, buckets):
+    return blocks // buckets * 13 // 10 + 1
+
+
+# %% 12.w2: up, then down
+# why:  this rounds the even share up, and then rounds 1.3 times this share down.
+# next: multiply first, and round up once, at the end.
+def slots(blocks, buckets):
+    return -(-blocks // buckets) * 13 // 10
+
+
+# %% 12.w2: the budget up, then the share down
+# why:  this rounds 1.3 times the budget up, and then rounds the share of a bucket down.
+# next: divide by 10 * buckets in one step, and round up.
+def slots(blocks, buckets):
+    return -(-13 * blocks // 10) // buckets
+
+
+# %% 12.w2: times the buckets
+# why:  Python computes // and * from left to right, so this multiplies by `buckets`.
+# next: put 10 * buckets into brackets.
+def slots(blocks, buckets):
+    return -(-13 * blocks // 10 * buckets)
+
+
+# %% 12.w2: room for all
+# why:  this is 1.3 times the whole budget, but a bucket gets only its share of it.
+# next: divide by `buckets`, too.
+def slots(blocks, buckets):
+    return -(-13 * blocks // 10)
+
+
+# %% 12.w2: the extra room alone
+# why:  this is only the extra room of 0.3 times the even share, without the share itself.
+# next: multiply by 13 instead of 3.
+def slots(blocks, buckets):
+    return -(-3 * blocks // (10 * buckets))
+
+
+# %% 12.w2: buckets - 1 more before rounding down
+# why:  adding buckets - 1 rounds up only if the divisor is `buckets`, but here it is 10 * buckets.
+# next: add the divisor minus 1, or round up with -(-a // b).
+def slots(blocks, buckets):
+    return (13 * blocks + buckets - 1) // (10 * buckets)
+
+
+# %% 12.w2: buckets - 1 more before rounding down
+# why:  adding buckets - 1 rounds up only if the divisor is `buckets`, but here it is 10 * buckets.
+# next: add the divisor minus 1, or round up with -(-a // b).
+def slots(blocks, buckets):
+    return (13 * blocks + buckets - 1) // (10 * buckets)

@@ -670,6 +670,26 @@ def _reader(graph: ir.Ir, name: str) -> str:
     return ""
 
 
+def _reason(graph: ir.Ir, name: str, sizes: dict[str, Any], right: dict[str, int]) -> Reason:
+    """Return `(why, next step)` for a value whose bytes are wrong, missing, or too much."""
+    find = f"print(graph), and find the operations that compute and read {name}."
+    if name not in sizes:
+        return _reader(graph, name), find
+    if name in right:
+        return (
+            f"the name {name} is right, but its bytes are wrong.",
+            f"print the size and the dtype.size of {name}, and multiply them.",
+        )
+    maker = {value.name: op for op in graph.ops for value in op.outs}.get(name)
+    if maker is None:
+        return f"no operation of this graph computes {name}.", "count only values in graph.maker()."
+    if ir.OPS[maker.kind].view:
+        return f"{name} is a view, which has no memory of its own.", find
+    if maker.part == "backward":
+        return f"the backward pass computes {name} itself.", find
+    return f"no operation of the backward pass reads {name}.", find
+
+
 def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
     actual = {}
     for name, graph in graphs().items():
@@ -708,12 +728,15 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         # An answer may collect names in a set, so their order is ignored.
         outputs = (v.name for op in graph.ops for v in op.outs)
         place = {name: number for number, name in enumerate(outputs)}
-        first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))
+        # Names come before bytes, and a missing name before one too many.
+        first_wrong = min(
+            wrong,
+            key=lambda n: (n in sizes, n in right, place.get(n, len(place)), n),
+        )
         message, wanted = (
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
-        advice = f"print(graph), and find the operations that compute and read {first_wrong}."
-        reason = _reader(graph, first_wrong) if first_wrong not in sizes else ""
+        reason, advice = _reason(graph, first_wrong, sizes, right)
         tried = f"{name_of(answer)} of {name}"
         raise refused(tried, f"{first_wrong}: {message}", wanted, advice, reason)
     total = sum(kept_by(graphs()["the CNN"]).values())

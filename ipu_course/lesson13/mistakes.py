@@ -935,3 +935,56 @@ def run_for(cache, build, batch, iterations, rate, weights):
     for name, array in weights.items():
         run.write(name, array)
     return run
+
+
+# %% 13.6: only the first dimension
+# not yet: the name norm6 is right, but its bytes are wrong
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" else ():
+            while value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value in maker and maker[value].part == "forward":
+                found[value.name] = value.shape[0] * value.dtype.size
+    return found
+
+
+# %% 13.6: once for each reader
+# why:  this adds the bytes of a value once for each operation that reads it.
+# next: store the bytes under the name instead of adding them.
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" else ():
+            while value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value in maker and maker[value].part == "forward":
+                bytes_before = found.get(value.name, 0)
+                found[value.name] = bytes_before + value.size * value.dtype.size
+    return found
+
+
+# %% 13.6: under the name of the view
+# not yet: reshape19 is a view, which has no memory of its own
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" else ():
+            name = value.name
+            while value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value in maker and maker[value].part == "forward":
+                found[name] = value.size * value.dtype.size
+    return found
+
+
+# %% 13.6: all but the views of the forward
+# not yet: no operation of the backward pass reads conv0
+def kept(graph):
+    return {
+        value.name: value.size * value.dtype.size
+        for op in graph.ops
+        for value in op.outs
+        if op.part == "forward" and not ir.OPS[op.kind].view
+    }

@@ -264,7 +264,7 @@ def _written_elsewhere(graph: Graph, tensor: Tensor) -> Iterator[tuple[int, int,
 # --- 14.2 -----------------------------------------------------------------------------------------
 
 CUTS = {
-    "the plate is square": (192, 192, 64),
+    "the plate is square": (168, 168, 64),
     "the plate is wide": (60, 240, 16),
     "the plate is tall": (260, 60, 12),
     "the number of tiles is prime": (40, 41, 13),

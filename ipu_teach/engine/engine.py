@@ -456,6 +456,10 @@ class Engine(WithoutSome):
         """Return the values that `read_tensor` returns, without an error for unwritten elements."""
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
+    def _written(self, handle: str) -> Array:
+        """Return for each element that `_peek` returns whether it was written."""
+        return self._loaded().look(self._access(handle, write=False).tensor)[1]
+
     def _access(self, handle: str, write: bool) -> HostAccess:
         """Return the `HostAccess` that is registered under `handle` for writing or for reading.
 

@@ -423,9 +423,9 @@ class Machine(BoundSteps):
         self._recording = recording
         # Build the programs again, because the existing ones do not call the recording.
         self._programs.clear()
-        recording.begin(self.num_steps, self._look)
+        recording.begin(self.num_steps, self.look)
 
-    def _look(self, tensor: Tensor) -> tuple[Array, Array]:
+    def look(self, tensor: Tensor) -> tuple[Array, Array]:
         """Return (values of a tensor, whether each element was written).
 
         If reads are not checked, an element counts as written unless it contains the poison value.

@@ -33,6 +33,7 @@ def fresh_desk(desks: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(learner_calls, "_passed", {})
     monkeypatch.setattr(learner_calls, "_handed_out", {})
     monkeypatch.setattr(learner_calls, "_shared", {})
+    monkeypatch.setattr(learner_calls, "last_advice", {})
     return desk
 
 

@@ -398,6 +398,22 @@ def test_hints_come_one_at_a_time_and_are_remembered(exercise: Any) -> None:
     assert learned().record(exercise.name)["hints"] == count
 
 
+def test_a_hint_first_repeats_what_the_last_check_advised() -> None:
+    assert "your last check says" not in repr(hint("01.3"))
+
+    def waiting_share(work: list[int]) -> float:
+        return sum(work) / (len(work) * max(work)) if max(work) else 0
+
+    assert not check("01.3", waiting_share)
+    line = repr(hint("01.3")).splitlines()[1]
+    assert " ".join(line.split()) == "first: your last check says: subtract this share from 1."
+    assert not check("01.3", lambda work: 1 / 0)
+    assert "your last check says" not in repr(hint("01.3"))  # An error has a line to correct.
+    assert not check("01.3", waiting_share)
+    assert check("01.3", lambda work: 1 - sum(work) / (len(work) * max(work)) if max(work) else 0)
+    assert "your last check says" not in repr(hint("01.3"))
+
+
 def test_without_the_solved_notebook_the_last_hint_is_in_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from ipu_course.checking import trial as trial_module
 from ipu_course.checking.calling import Broken
+from ipu_course.checking.quoting import difference
 from ipu_course.checking.trial import (
+    COMPUTED,
     StreamIn,
     StreamOut,
     Trial,
@@ -324,3 +326,29 @@ def test_a_reason_holds_in_a_second_case(
         assert trial.reason(trial.of(known), "x") == ("it is sorted.", "leave the order.")
         assert trial.reason(trial.of(other), "x")[0] == ("it is sorted." if same else "")
     assert doubling().another() is None  # it has two rows of values already
+
+
+def test_a_nan_that_was_computed_was_written() -> None:
+    def divided(graph: Graph, x: Tensor, out: Tensor) -> Program:
+        program = Sequence()
+        # The first element is 0 / 0, and the second half of `out` stays unwritten.
+        program.add(Copy(popops.div(graph, x, x, program)[:3], out[:3]))
+        return program
+
+    tensors = {
+        "x": Var(FLOAT, 6, 0, given=[np.arange(6)]),
+        "out": Var(FLOAT, 6, 0, right=[np.ones(6)]),
+    }
+    ran = Trial("a quotient", tensors).of(divided)
+    found = ran.wrong("out")
+    assert found is not None and found.came == "out[0]: nan" and not ran.unwritten("out")
+    assert ran.unwritten_at("out").tolist() == [False] * 3 + [True] * 3
+    words = difference(ran.came[0]["out"], np.ones(6))
+    assert ran.unwritten_in(words, "out") == ("element 0: nan, not 1", COMPUTED)
+    half = np.s_[3:]
+    words = difference(ran.came[0]["out"][half], np.ones(3))
+    assert ran.unwritten_in(words, "out", part=half) == (
+        "element 0: nothing was written, not 1",
+        "",
+    )
+    assert ran.unwritten_in("", "out") == ("", "")

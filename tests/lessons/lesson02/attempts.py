@@ -271,28 +271,47 @@ def place_beside(graph, a, b):
             graph.set_tile_mapping(b.flatten()[begin:end], tile)
 
 
-# %% 02.w3: with a condition that does something
-# passed: left from 3, 7 and 0
-def to_zero(graph, left):
+# %% 02.w3: without the second program
+# passed: left from 3, 7, 0 and 1
+def one_less(graph, left):
     once = Sequence()
     popops.add_in_place(graph, left, -1, once)
-    return Sequence(RepeatWhileTrue(Sequence(), left, once))
+    return Sequence(If(left, once))
 
 
-# %% 02.w3: all at once in a loop
-# not yet: an iteration subtracts more than 1
-def to_zero(graph, left):
-    zero = graph.add_constant(INT, (), 0)
-    graph.set_tile_mapping(zero, 0)
-    return RepeatWhileTrue(Sequence(), left, Copy(zero, left))
+# %% 02.w3: greater than 0
+# passed: left from 3, 7, 0 and 1
+def one_less(graph, left):
+    program, body = Sequence(), Sequence()
+    positive = popops.gt(graph, left, 0, program)
+    popops.sub_in_place(graph, left, 1, body)
+    program.add(If(positive, body, Sequence()))
+    return program
 
 
-# %% 02.w3: a zero at once
-# not yet: the program has no loop that continues while `left` is not 0
-def to_zero(graph, left):
+# %% 02.w3: always 0
+# like: until it is 0
+def one_less(graph, left):
     zero = graph.add_constant(INT, left.shape, 0, "zero")
     graph.set_tile_mapping(zero, 0)
     return Copy(zero, left)
+
+
+# %% 02.w3: by the larger of two
+# not yet: the program computes the same in any case, without a decision on the device
+def one_less(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    popops.max_in_place(graph, left, 0, body)
+    return body
+
+
+# %% 02.w3: a zero at once, if it is not 0
+# like: until it is 0
+def one_less(graph, left):
+    zero = graph.add_constant(INT, (), 0)
+    graph.set_tile_mapping(zero, 0)
+    return If(left, Copy(zero, left), Sequence())
 
 
 # %% 02.4: a question asked beforehand

@@ -940,3 +940,28 @@ def products(params, patterns, x):
         engine.run()
         products.append(engine.read_tensor("out"))
     return products
+
+
+# %% 12.w2: three tenths more of the share
+# like: rounded down twice
+def slots(blocks, buckets):
+    share = blocks // buckets
+    return share + 3 * share // 10
+
+
+# %% 12.w2: a float as it is
+# like: not rounded
+def slots(blocks, buckets):
+    return 1.3 * blocks / buckets
+
+
+# %% 12.w2: brackets left out
+# like: times the buckets
+def slots(blocks, buckets):
+    return -((-blocks * 13) // 10 * buckets)
+
+
+# %% 12.w2: 9 more before rounding down
+# like: the budget up, then the share down
+def slots(blocks, buckets):
+    return (13 * blocks + 9) // (10 * buckets)

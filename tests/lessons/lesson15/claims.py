@@ -15,7 +15,7 @@ def _rows(outputs: dict[str, str]) -> dict[str, tuple[int, int]]:
 
 def the_mean_stays(outputs: dict[str, str]) -> None:
     """The mean stays the same, and the precision is lower: from 2 it becomes 1.5"""
-    assert "b: mean 3.0000" in outputs["c12"] and "lam 1.5000" in outputs["c12"]
+    assert "right: mean 3.0000" in outputs["c12"] and "lam 1.5000" in outputs["c12"]
 
 
 def twelve_rounds(outputs: dict[str, str]) -> None:
