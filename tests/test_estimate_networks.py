@@ -23,6 +23,7 @@ PARAMETERS = {
     "resnet18": 11_689_512,
     "resnet50": 25_557_032,
     "bert-base": (30522 + 128 + 2) * 768 + 12 * (12 * 768**2 + 13 * 768),
+    "bert-large": (30522 + 128 + 2) * 1024 + 24 * (12 * 1024**2 + 13 * 1024),
     "gpt-small": (8192 + 128 + 2) * 384 + 6 * (12 * 384**2 + 13 * 384),
 }
 
@@ -118,7 +119,8 @@ def test_the_options_of_the_command_change_the_step() -> None:
         (
             ["resnet51"],
             "There is no stored network 'resnet51'.\n"
-            "  next:  did you mean 'resnet50'? use one of resnet18, resnet50, bert-base, gpt-small.",
+            "  next:  did you mean 'resnet50'? use one of resnet18, resnet50, bert-base, bert-large, "
+            "gpt-small.",
         ),
         (
             ["resnet18", "--micro-batch", "4", "--replicas", "2", "--batch", "100"],

@@ -25,6 +25,7 @@ NETWORKS: Mapping[str, tuple[str, int]] = {
     "resnet18": ("ResNet-18 on images of 224 x 224", 16),
     "resnet50": ("ResNet-50 on images of 224 x 224", 4),
     "bert-base": ("BERT-Base on 128 tokens, 20 of them masked", 2),
+    "bert-large": ("BERT-Large on 128 tokens, 20 of them masked", 1),
     "gpt-small": ("a GPT of 6 layers of 384 features on 128 tokens", 4),
 }
 LOSS = "loss"
