@@ -263,6 +263,9 @@ def training_picture(runs: Runs) -> View:
     )
     panels = Panels()
     panels.put(curve, left=34)
+    beside = "; ".join(
+        f"{label}: {theirs:,}" for label, theirs in zip(labels, published, strict=True)
+    )
     return View(
         panels.scene(
             "sweep",
@@ -272,7 +275,7 @@ def training_picture(runs: Runs) -> View:
             "; ".join(texts) + ".",
             foot=38,
             codes=(palette.PAPER,),
-            stills=(Still("the runs", texts[0], 0, 0, first=True),),
+            stills=(Still("published", beside, 0, 0, first=True),),
             table=(
                 ("IPUs", "estimated", "published"),
                 [

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from estimates import CHOICES, SET_UP, choice
 
 from ipu_course.cli import main
 from ipu_teach import IPUModel
@@ -245,6 +246,15 @@ def test_the_command_names_its_assumptions(capsys: pytest.CaptureFixture[str]) -
     )
     assert main(["estimate", "resnet18", "--micro-batch", "1", "--inference"]) == 0
     assert "; only the forward pass runs; a step has 1 micro-batch" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [0, 1, 6])
+def test_the_page_has_the_choices(number: int) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "estimate.md").read_text(encoding="utf-8")
+    table = page.split("| change | modelled minutes | memory of a tile |\n")[1].split("\n\n")[0]
+    rows = table.splitlines()[1:]
+    assert len(rows) == len(CHOICES) and rows[number] == choice(CHOICES[number])
+    assert SET_UP in " ".join(page.replace("\\\n", " ").split())
 
 
 def test_the_command_needs_no_torch() -> None:

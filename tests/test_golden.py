@@ -253,6 +253,19 @@ def test_the_training_of_networks_keeps_to_its_band(rows: list[Row]) -> None:
     ]
 
 
+def test_the_page_of_estimates_has_the_published_throughput(rows: list[Row]) -> None:
+    page = Path(golden.__file__).parents[1] / "docs" / "estimate.md"
+    text = page.read_text(encoding="utf-8")
+    for row in rows:
+        name, is_training, set_up = row.name.partition(" training, ")
+        if is_training:
+            modelled = row.modelled or 0
+            figures = f"{row.published:,} | {modelled:,.0f} | {modelled / row.published:.2f}"
+            assert f"| {name}, {set_up.partition(' (')[0]} | {figures} |" in text
+    (minutes,) = (row.modelled or 0 for row in rows if row.name.endswith("MLPerf 1.1 (minutes)"))
+    assert f"takes {minutes:.1f} minutes, and took 28.3 minutes" in text
+
+
 def test_what_fixed_a_constant_says_which(rows: list[Row]) -> None:
     for row in rows:
         if row.calibrates:
