@@ -143,6 +143,7 @@ MODELS: dict[str, Callable[[], Images]] = {
     "resnet18": lambda: images((2, 2, 2, 2), 1),
     "resnet50": lambda: images((3, 4, 6, 3), 4),
     "bert-base": lambda: tokens(30522, 768, 12, 12, 20),
+    "bert-large": lambda: tokens(30522, 1024, 16, 24, 20),
     "gpt-small": lambda: tokens(8192, 384, 6, 6, 128),
 }
 

@@ -4,7 +4,8 @@ It takes a minute or two, and less with `--processes 8`. With `--whole` it print
 on whole chips, which takes eight times as long.
 
 Two programs run on 1 to 64 IPUs: once with the same total work on all machines (strong scaling),
-and once with the same work per IPU (weak scaling).
+and once with the same work per IPU (weak scaling). The training of ResNet-50 on 16 to 256 IPUs is
+estimated, and compared with published throughput.
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("scaling.md")
-sys.path.insert(0, str(PAGE.parents[1]))
+sys.path[:0] = str(PAGE.parent), str(PAGE.parents[1])
+
+import numpy as np  # noqa: E402
+from marks import write_between  # noqa: E402
 
 from bench.heat import Heat  # noqa: E402
 from ipu_teach import FLOAT, Device, Graph, Report, Sweep, show, sweep  # noqa: E402
+from ipu_teach.estimate.result import Estimate  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
+from ipu_teach.show import palette  # noqa: E402
+from ipu_teach.show.panels import Panels, painted, side_by_side  # noqa: E402
+from ipu_teach.show.scene import Still  # noqa: E402
+from ipu_teach.show.trend import trend  # noqa: E402
+from ipu_teach.show.view import View  # noqa: E402
+from validation.networks import RESNETS, Images, resnet  # noqa: E402
 
 IPUS = (1, 2, 4, 8, 16, 32, 64)
 # The number of tiles of a small IPU: an eighth of those of a full one.
@@ -172,15 +183,127 @@ def table(curve: Sweep, grows: bool) -> str:
     )
 
 
+# --- the training of ResNet-50 --------------------------------------------------------------------
+
+TRAINING = "resnet50"
+Runs = list[tuple[Images, Estimate]]
+
+
+def training() -> Runs:
+    """Return the published runs of MLPerf Training 1.1 with their estimates, by number of IPUs."""
+    return [(run, resnet(run)) for run in RESNETS if run.optimiser == "lars"]
+
+
+def training_table(runs: Runs) -> str:
+    """Return a table with a row for each number of IPUs: published and estimated throughput."""
+    headings = (
+        "IPUs",
+        "micro-batches in a step",
+        "published images/s",
+        "estimated images/s",
+        "ratio",
+        "published cycles of a step",
+        "estimated cycles of a step",
+        "of these, the update",
+    )
+    rows = [
+        (
+            f"{run.replicas}",
+            f"{run.accumulation}",
+            f"{run.published:,}",
+            f"{estimate.throughput:,.0f}",
+            f"{estimate.throughput / run.published:.2f}",
+            *(
+                f"{cycles / 1e6:.1f} M"
+                for cycles in (_published_cycles(run, estimate), estimate.cycles, estimate.update)
+            ),
+        )
+        for run, estimate in runs
+    ]
+    ruler = ("---",) * len(headings)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, ruler, *rows))
+
+
+def _published_cycles(run: Images, estimate: Estimate) -> float:
+    """Return the cycles of a step, by the published throughput and the clock of the estimate."""
+    return estimate.samples_per_step / run.published * estimate.target.tile_clock_frequency
+
+
+def training_picture(runs: Runs) -> View:
+    """Return a picture: images per second and IPU, as published and as estimated."""
+    width, height, top = 652.0, 190.0, 2400
+    estimated = [round(estimate.throughput / run.replicas) for run, estimate in runs]
+    published = [round(run.published / run.replicas) for run, _ in runs]
+    labels = [f"{run.replicas} IPUs" for run, _ in runs]
+    texts = [
+        f"{label}: {mine:,} images per second and IPU estimated, {theirs:,} published"
+        for label, mine, theirs in zip(labels, estimated, published, strict=True)
+    ]
+    shapes = trend(
+        np.array(estimated),
+        top,
+        {},
+        labels,
+        marked={k: f"{count:,}" for k, count in enumerate(estimated)},
+        width=width,
+        height=height,
+        axis=f"to {top:,} images per second and IPU",
+        foot="number of IPUs",
+        ideal=np.array(published),
+    )
+    curve = painted(
+        "runs",
+        "dark: estimated, pale: published",
+        width,
+        height,
+        pictures=[shapes],
+        places=side_by_side(len(runs), width, height + 18),
+        labels=texts,
+        say="{label}",
+    )
+    panels = Panels()
+    panels.put(curve, left=34)
+    beside = "; ".join(
+        f"{label}: {theirs:,}" for label, theirs in zip(labels, published, strict=True)
+    )
+    return View(
+        panels.scene(
+            "sweep",
+            f"From {runs[0][0].replicas} to {runs[-1][0].replicas} IPUs, the estimate loses "
+            f"{1 - estimated[-1] / estimated[0]:.0%} of its throughput per IPU, and the machines "
+            f"lost {1 - published[-1] / published[0]:.0%}",
+            "; ".join(texts) + ".",
+            foot=38,
+            codes=(palette.PAPER,),
+            stills=(Still("published", beside, 0, 0, first=True),),
+            table=(
+                ("IPUs", "estimated", "published"),
+                [
+                    (label, f"{mine:,}", f"{theirs:,}")
+                    for label, mine, theirs in zip(labels, estimated, published, strict=True)
+                ],
+            ),
+            notes=("The dark line is the estimate. The pale line is the published throughput.",),
+        )
+    )
+
+
 def main() -> None:
     """Write the tables into the page, and the pictures next to it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--whole", action="store_true")
-    parser.add_argument("names", nargs="*", default=list(CURVES), help=", ".join(CURVES))
-    options, text = parser.parse_args(), PAGE.read_text(encoding="utf-8")
+    names = [*CURVES, TRAINING]
+    parser.add_argument("names", nargs="*", default=names, help=", ".join(names))
+    options = parser.parse_args()
     with ProcessPoolExecutor(options.processes) as pool:
         for name in options.names:
+            if name == TRAINING:
+                if not options.whole:
+                    runs = training()
+                    training_picture(runs).save(PAGE.with_name(f"scaling_{name}.svg"))
+                    write_between(PAGE, name, training_table(runs))
+                continue
             grows = CURVES[name][1]
             if options.whole:
                 if "heat" in name:
@@ -188,10 +311,7 @@ def main() -> None:
                 continue
             curve = found(name, executor=pool)
             show.sweep(curve, weak=grows).save(PAGE.with_name(f"scaling_{name}.svg"))
-            before, after = text.split(f"<!-- {name} -->\n")
-            after = after.split("<!-- end -->", 1)[1]
-            text = f"{before}<!-- {name} -->\n{table(curve, grows)}\n<!-- end -->{after}"
-            PAGE.write_text(text, encoding="utf-8")
+            write_between(PAGE, name, table(curve, grows))
 
 
 if __name__ == "__main__":

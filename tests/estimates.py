@@ -1,9 +1,11 @@
-"""Compare estimates with built graphs: python -m tests.estimates [--count N] [--seed S]
+"""Compare estimates with built graphs: python -m tests.estimates [--count N] [--seed S] [--choices]
 
-The command prints the ratio of the estimated to the modelled cycles of training steps. Without
-options, these are ten networks on 1,472 tiles, which need torch and several minutes. With
-`--count`, they are that many random networks on 64 tiles. The exit status is 1 if a ratio differs
-from 1 by more than `LIMIT`. docs/estimate.md contains the results.
+The command builds training steps and estimates them, and prints these numbers: the cycles estimated
+and modelled, their ratio, the bytes of a tile estimated, and their mean and maximum over the tiles
+of the built graph. Without options, these are ten networks on 1,472 tiles, which need torch and ten
+minutes. With `--count`, they are that many random networks on 64 tiles. The exit status is 1 if a
+ratio differs from 1 by more than `LIMIT`. With `--choices`, the command prints the minutes and the
+memory of ResNet-50 with other options instead. docs/estimate.md contains the results.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 
 from ipu_teach import HALF, UNSIGNED_INT, IPUModel
 from ipu_teach.device import Device
+from ipu_teach.estimate.command import estimate_network, parser
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.session import Group, Training
@@ -178,12 +181,62 @@ def networks() -> Iterator[tuple[str, Ir, Options]]:
     yield "bottleneck block, 28 x 28", step(bottleneck, 4, 3, 28, 28), HALF_SUMS
 
 
+# --- choices --------------------------------------------------------------------------------------
+
+EPOCHS = 38 * 1_281_167  # The images of the 38 epochs in MLPerf Training 1.1.
+SET_UP = (
+    "--micro-batch 20 --batch 3200 --replicas 16 --recompute --optimiser lars --proportion 0.15 "
+    "--byte-inputs"
+)
+# Options that are appended to `SET_UP`, or with "without", removed from it.
+CHOICES = (
+    "",
+    "--micro-batch 1",
+    "--micro-batch 2",
+    "--micro-batch 4",
+    "--micro-batch 8",
+    "--micro-batch 16 --batch 3072",
+    "without --recompute",
+    "--micro-batch 12 --batch 3264 without --recompute",
+    "--micro-batch 8 without --recompute",
+    "--partials float",
+    "--proportion 0.05",
+    "--proportion 0.6",
+    "without --byte-inputs",
+    "--batch 320",
+    "--batch 640",
+    "--batch 32000",
+    "--replicas 4",
+    "--replicas 64 --batch 3840",
+    "--replicas 128 --batch 5120",
+    "--replicas 256 --batch 10240",
+    "--ipu bow",
+    "--ipu ipu1 --micro-batch 1",
+)
+
+
+def choice(text: str) -> str:
+    """Return the row of docs/estimate.md for one of `CHOICES`."""
+    added, _, removed = text.partition("without ")
+    words = [word for word in SET_UP.split() if word != removed]
+    estimate = estimate_network(parser().parse_args(["resnet50", *words, *added.split()]))
+    parts = (f"`{added.strip()}`" if added else "", f"without `{removed}`" if removed else "")
+    label = " ".join(filter(None, parts)) or "none"
+    minutes = estimate.seconds_for(EPOCHS) / 60
+    return f"| {label} | {minutes:.1f} | {estimate.fullest.share:.0%} |"
+
+
 def main() -> int:
-    """Print the ratios, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    """Print the ratios or the choices, and return the exit status."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--count", type=int, default=0)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--choices", action="store_true")
+    options = arguments.parse_args()
+    if options.choices:
+        for text in CHOICES:
+            print(choice(text), flush=True)
+        return 0
     tiles = 64 if options.count else 1472
     steps: Iterator[tuple[str, Ir, Options]] = networks()
     if options.count:
@@ -192,11 +245,15 @@ def main() -> int:
     status = 0
     for name, step, products in steps:
         device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-        estimated = ir.estimate(step, device, products).cycles
-        built = built_cycles(step, device, products)
-        ratio = estimated / built
+        estimate, report = ir.estimate(step, device, products), built_report(step, device, products)
+        ratio = estimate.cycles / report.total_cycles
         status |= abs(ratio - 1) > LIMIT
-        print(f"{name:34}{estimated:12,.0f}{built:12,}{ratio:8.2f}", flush=True)
+        num_bytes, built = estimate.memory[0].total, report.memory.bytes_per_tile
+        print(
+            f"{name:34}{estimate.cycles:12,.0f}{report.total_cycles:12,.0f}{ratio:8.2f}"
+            f"{num_bytes:12,.0f}{built.mean():12,.0f}{built.max():12,.0f}",
+            flush=True,
+        )
     return status
 
 

@@ -210,6 +210,44 @@ def test_a_model_that_does_not_fit_says_what_would_help() -> None:
     assert "The model fits" in repr(ir.estimate(trained(dense(8, 8, batch=4)), device))
 
 
+@pytest.mark.parametrize(("width", "tiles"), [(512, 13), (1024, 48), (768, 26)])
+def test_advice_on_the_optimiser_is_true_and_no_advice_is_false(width: int, tiles: int) -> None:
+    """The gradients of large matrices need the same bytes with any micro-batch."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+
+    def step(batch: int) -> Ir:
+        return trained(dense(*(width,) * 4, batch=batch), "adam")
+
+    estimate = ir.estimate(step(8), device)
+    assert not estimate.fits
+    assert estimate.advice == "It would fit with the optimiser's state in streaming memory."
+    assert ir.estimate(ir.off_chip(step(8)), device).fits
+    assert not ir.estimate(step(1), device).fits
+
+
+def test_a_choice_that_may_be_enough_is_no_promise() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=8).create_device()
+    graph, loss = dense(*(128,) * 12, 10, batch=1280)
+    step, grads = ir.autodiff(graph, loss)
+    plain, recomputing = (
+        ir.estimate(ir.optimise(s, grads, "sgd"), device) for s in (step, ir.recompute(step))
+    )
+    assert plain.fullest.share > 1
+    assert re.fullmatch(
+        r"It would fit with a micro-batch of \d+\. Recomputation or a smaller available memory "
+        r"proportion may be enough\.",
+        plain.advice,
+    )
+    assert "ecomputation" not in recomputing.advice
+
+
+def test_a_model_that_is_much_too_large_needs_more_stages() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    estimate = ir.estimate(trained(dense(2048, 2048, 2048, batch=1)), device)
+    text = "No single choice is enough: divide the model into more stages."
+    assert estimate.advice == text and text in repr(estimate)
+
+
 def test_an_operation_without_a_price_is_named() -> None:
     graph, loss = dense(96, 128, 10)
     name = "test_estimate_leaky"

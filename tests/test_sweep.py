@@ -207,6 +207,29 @@ def test_the_page_of_scaling_has_what_its_script_makes(name: str) -> None:
     assert f"<title>Quickest: {rows[took.index(min(took))][0]} IPU" in picture
 
 
+def test_the_page_of_scaling_has_the_estimates_of_resnet50(tmp_path: Path) -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_scaling.py"))
+    runs = made["training"]()
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    assert text.split("<!-- resnet50 -->\n")[1].split("\n<!-- end -->")[0] == (
+        made["training_table"](runs)
+    )
+    made["training_picture"](runs).save(tmp_path / "picture.svg")
+    picture = (tmp_path / "picture.svg").read_text(encoding="utf-8")
+    assert picture == (ROOT / "docs" / "scaling_resnet50.svg").read_text(encoding="utf-8")
+    # The update is the same on both machines, and a step of the first has 7 micro-batches more.
+    steps = [run.replicas * 20 * run.accumulation / run.published * 1330 for run, _ in runs]
+    micro_batch = (steps[0] - steps[1]) / 7
+    update, *rests = steps[1] - 3 * micro_batch, *(step - 2 * micro_batch for step in steps[2:])
+    words = " ".join(text.split())
+    assert f"takes {micro_batch:.1f} million cycles, and an update takes {update:.1f} mill" in words
+    assert f"The rest of a step is {rests[0]:.1f} and {rests[1]:.1f} million cycles" in words
+    # 25.6 million gradients in HALF, over 2 x 100 Gbit/s of each of the 16 boxes of a rack.
+    gradients = 25_557_032 * 2 / (16 * 2 * 100e9 / 8) * 1330
+    between = [f"{gradients * 2 * (racks - 1) / racks:.2f} million" for racks in (2, 4)]
+    assert f"needs {between[0]} cycles on" in words and f"and {between[1]} between" in words
+
+
 def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:
     distributed = pytest.importorskip(
         "distributed", reason="dask.distributed is missing: pip install distributed"

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 from ipu_teach._support.places import program
 from ipu_teach.device import IPUModel
-from ipu_teach.errors import ModelError
+from ipu_teach.errors import ModelError, counted
 from ipu_teach.estimate.networks import LOSS, NETWORKS, network, with_stages
 from ipu_teach.estimate.result import Estimate
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.session import Group, Training
+from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION
 from ipu_teach.target import MACHINES, PRESETS, Target
 
 OPTIMISERS = ("sgd", "momentum", "adam", "adamw", "lars")
+TRAINING = "recompute", "off-chip", "sharded"  # The flags that change only training.
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,6 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     estimate = estimate_network(options)
     print(estimate)
+    print(assumptions(options, estimate))
     if options.samples:
         seconds = estimate.seconds_for(options.samples)
         print(f"{options.samples:,} samples take {seconds / 60:,.2f} modelled minutes.")
@@ -54,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     add("--inference", action="store_true", help="only the forward pass")
     add("--optimiser", choices=OPTIMISERS, default="momentum")
     add("--partials", choices=("half", "float"), default="half", help="dtype of sums of products")
-    add("--proportion", type=float, metavar="P", help="available memory proportion, 0 to 1")
+    add("--proportion", type=_proportion, metavar="P", help="available memory proportion, 0 to 1")
     add("--recompute", action="store_true", help="recompute activations in the backward pass")
     add("--off-chip", action="store_true", help="optimiser's state in streaming memory")
     add("--sharded", action="store_true", help="optimiser's state divided among the replicas")
@@ -70,16 +73,21 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _proportion(text: str) -> float:
+    """Return a number from 0 to 1 from the command line."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return value
+
+
 def estimate_network(options: argparse.Namespace) -> Estimate:
     """Return the estimate of a stored network with the options of the command."""
+    _check(options)
     needed = options.replicas * options.stages
-    limit = MACHINES[options.machine][1] if options.machine else needed
-    if needed > limit:
-        title = MACHINES[options.machine][0]
-        raise ModelError(f"""{options.replicas} replicas of {options.stages} stages need {needed:,}
-            IPUs, but the {title} has {limit}.
-            next:  use at most {max(1, limit // options.stages)} replicas, or a larger machine of
-            {", ".join(MACHINES)}.""")
     micro_batch = options.micro_batch or NETWORKS.get(options.network, ("", 1))[1]
     accumulation = _accumulation(options, micro_batch)
     target = IPUModel(options.ipu, num_ipus=needed).create_device().target
@@ -109,20 +117,88 @@ def estimate_network(options: argparse.Namespace) -> Estimate:
     return ir.estimate(step, target, products, options.byte_inputs)
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Check that the options suit each other and the machine.
+
+    :raises ModelError: if they do not.
+    """
+    unused = [f"--{name}" for name in TRAINING if getattr(options, name.replace("-", "_"))]
+    if options.inference and unused:
+        names, verb = " and ".join(unused), "has" if len(unused) == 1 else "have"
+        raise ModelError(f"""{names} {verb} no effect with --inference, which has no backward pass
+            and no update.
+            next:  leave out {names}, or leave out --inference.""")
+    if options.sharded and options.optimiser == "lars":
+        raise ModelError("""The optimiser lars needs the norm of a complete parameter, but with
+            --sharded, a replica updates only a part of it.
+            next:  use another optimiser, or leave out --sharded.""")
+    if not options.machine:
+        return
+    title, limit, versions = MACHINES[options.machine]
+    if options.ipu not in versions:
+        raise ModelError(f"""The {title} has no IPUs of the version {options.ipu}.
+            next:  use --ipu {" or --ipu ".join(versions)}, or leave out --machine.""")
+    needed = options.replicas * options.stages
+    if needed > limit:
+        larger = [
+            name
+            for name, (_, count, kinds) in MACHINES.items()
+            if count >= needed and options.ipu in kinds
+        ]
+        replicas = limit // options.stages
+        fewer = counted(replicas, "replica") if replicas else f"1 replica of {limit} stages"
+        verb = "needs" if options.replicas == 1 else "need"
+        raise ModelError(f"""{counted(options.replicas, "replica")} of
+            {counted(options.stages, "stage")} {verb} {needed:,} IPUs, but the {title} has {limit}.
+            next:  use at most {fewer}, or
+            {f"--machine {larger[0]}" if larger else "leave out --machine"}.""")
+
+
+def assumptions(options: argparse.Namespace, estimate: Estimate) -> str:
+    """Return a paragraph with the assumptions of an estimate: the options, and what is fixed."""
+    proportion = MEMORY_PROPORTION if options.proportion is None else options.proportion
+    parts = [
+        "weights and activations are HALF, and the optimiser's state is FLOAT",
+        "the elements of each value are distributed evenly over the tiles",
+        f"products add in {options.partials.upper()}, with a memory proportion of {proportion:g}",
+        "the host sends "
+        + ("a byte per input element" if options.byte_inputs else "inputs in their own dtype"),
+        "the host always has the next samples ready",
+    ]
+    if options.inference:
+        parts.append("only the forward pass runs")
+    else:
+        recomputed = "recomputed" if options.recompute else "saved"
+        parts.append(f"the optimiser is {options.optimiser}, and activations are {recomputed}")
+    batches = counted(estimate.accumulation, "micro-batch", "micro-batches")
+    parts.append(f"a step has {batches} of {counted(estimate.samples, 'sample')} per replica")
+    return f"Assumptions: {'; '.join(parts)}."
+
+
 def _accumulation(options: argparse.Namespace, micro_batch: int) -> int:
     """Return the number of micro-batches in an update.
 
-    :raises ModelError: if the batch is not a multiple of the micro-batches of all replicas.
+    :raises ModelError: if the batch is not a multiple of the micro-batches of all replicas, or if
+        it has too few micro-batches for the stages of the pipeline.
     """
     samples: int = micro_batch * options.replicas
+    stages: int = options.stages
+    minimum = 1 if stages == 1 else stages if options.inference else 2 * stages
     if options.batch is None:
-        return 2 * options.stages if options.stages > 1 else 1
+        return 1 if stages == 1 else 2 * stages
     if options.batch % samples:
-        below = max(samples, options.batch // samples * samples)
+        below = max(minimum * samples, options.batch // samples * samples)
         raise ModelError(f"""A batch of {options.batch:,} samples does not divide into micro-batches
-            of {micro_batch} on {options.replicas} replicas, which are {samples:,} samples.
+            of {micro_batch} on {counted(options.replicas, "replica")}, which are {samples:,}
+            samples.
             next:  use --batch {below}, or another multiple of {samples}.""")
-    return int(options.batch // samples)
+    accumulation = int(options.batch // samples)
+    if accumulation < minimum:
+        raise ModelError(f"""A batch of {options.batch:,} samples has
+            {counted(accumulation, "micro-batch", "micro-batches")} for each replica, but a pipeline
+            of {stages} stages needs at least {minimum}.
+            next:  use --batch {minimum * samples}, or fewer stages.""")
+    return accumulation
 
 
 def _staged(graph: ir.Ir, stages: int, target: Target, products: dict[str, str | float]) -> ir.Ir:

@@ -37,13 +37,18 @@ class Replicas:
         ring = ring_order(count)
         paths = [path for group in ways(method, count) for path in group]
         parts = len({part for part, *_ in paths})
+        # Rounds in which chunks move on the same paths take equally long.
+        by_paths: dict[tuple[int, ...], tuple[int, int]] = {}
         cycles = []
         for number in range(max(hops for *_, hops in paths)):
-            flows = np.zeros((self.target.num_ipus,) * 2, np.int64)
-            for _, direction, hops in paths:
-                for place in range(count if number < hops else 0):
-                    source, destination = ring[place], ring[(place + direction) % count]
-                    flows[source * self.stages, destination * self.stages] += chunk // parts
-            active = sum(number < hops for *_, hops in paths)
-            cycles.append((link_cycles(flows, self.target), max(1, active // parts)))
+            directions = tuple(direction for _, direction, hops in paths if number < hops)
+            if directions not in by_paths:
+                flows = np.zeros((self.target.num_ipus,) * 2, np.int64)
+                for direction in directions:
+                    for place in range(count):
+                        source, destination = ring[place], ring[(place + direction) % count]
+                        flows[source * self.stages, destination * self.stages] += chunk // parts
+                duration = link_cycles(flows, self.target)
+                by_paths[directions] = duration, max(1, len(directions) // parts)
+            cycles.append(by_paths[directions])
         return cycles

@@ -7,7 +7,7 @@ temporary data of a product are those of the fullest tile of its plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ipu_teach.estimate.result import Line, TileMemory
 from ipu_teach.frontends.ir.autodiff import STATE
@@ -21,12 +21,16 @@ CODE = "code and stacks"
 
 @dataclass
 class _Peak:
-    """The live values at one operation: their bytes, and those that the forward pass has saved."""
+    """The live values at one operation: their bytes, and those that the forward pass has saved.
+
+    `fixed` are the bytes of live gradients, which do not depend on the micro-batch.
+    """
 
     op: Op
     live: float = 0.0
     saved: float = 0.0
     temporary: float = 0.0
+    fixed: float = 0.0
 
     @property
     def total(self) -> float:
@@ -43,7 +47,14 @@ def plan(
     """
     roots = storage(ir)
     return tuple(
-        _stage(ir, target, _peak(ir, target, lines, stage, roots), lines, stage, in_flight[stage])
+        _stage(
+            ir,
+            target,
+            max(_peaks(ir, target, lines, stage, roots), key=lambda peak: peak.total),
+            lines,
+            stage,
+            in_flight[stage],
+        )
         for stage in range(ir.stages)
     )
 
@@ -111,10 +122,10 @@ def saved(ir: Ir, stage: int, roots: Mapping[Value, Value]) -> set[Value]:
     return {v for v in backward if v in forward or v.kind == INPUT}
 
 
-def _peak(
+def _peaks(
     ir: Ir, target: Target, lines: Sequence[Line], stage: int, roots: Mapping[Value, Value]
-) -> _Peak:
-    """Return the operation of a stage at which live values and temporary data need most bytes."""
+) -> list[_Peak]:
+    """Return the bytes of live values and of temporary data at each operation of a stage."""
     ops = [(op, line) for op, line in zip(ir.ops, lines, strict=True) if op.stage == stage]
     last: dict[Value, int] = {}
     for index, (op, _) in enumerate(ops):
@@ -131,49 +142,94 @@ def _peak(
     for value, index in last.items():
         ending.setdefault(index, []).append(value)
     alive = {v for v in ir.inputs.values() if v in last}
-    best = _Peak(ops[0][0] if ops else Op("step", (), (), {}))
-    live = sum(_bytes(v, target) for v in alive)
-    kept = sum(_bytes(v, target) for v in alive if v in kept_values)
+    gradients = {
+        roots.get(value, value)
+        for op in ir.ops
+        if op.part == UPDATE or op.kind == "accumulate"
+        for value in (*op.inputs, *op.outs)
+    }
+    peaks = [] if ops else [_Peak(Op("step", (), (), {}))]
+    now = _Peak(peaks[0].op if peaks else ops[0][0])
+
+    def change(value: Value, sign: int) -> None:
+        size = sign * _bytes(value, target)
+        now.live += size
+        now.saved += size if value in kept_values else 0.0
+        now.fixed += size if value in gradients else 0.0
+
+    for value in alive:
+        change(value, 1)
     for index, (op, line) in enumerate(ops):
         for out in op.outs if not OPS[op.kind].view else ():
             if (out in last or out in sent) and out not in alive:
                 alive.add(out)
-                live += _bytes(out, target)
-                kept += _bytes(out, target) if out in kept_values else 0.0
-        now = _Peak(op, live, kept, line.temporary)
-        best = max(best, now, key=lambda peak: peak.total)
+                change(out, 1)
+        peaks.append(replace(now, op=op, temporary=line.temporary))
         for value in ending.get(index, ()):
             if value in alive:
                 alive.discard(value)
-                live -= _bytes(value, target)
-                kept -= _bytes(value, target) if value in kept_values else 0.0
-    return best
+                change(value, -1)
+    return peaks
 
 
-def advice(ir: Ir, memory: Sequence[TileMemory], samples: int) -> str:
-    """Return, for a model that does not fit, the choices each of which would make it fit.
+def advice(
+    ir: Ir,
+    target: Target,
+    lines: Sequence[Line],
+    in_flight: Sequence[int],
+    memory: Sequence[TileMemory],
+    samples: int,
+) -> str:
+    """Return, for a model that does not fit, the choices that make it fit, and those that may.
 
-    A choice is named if the bytes that it saves in the fullest stage are enough. If none is, the
-    sentence names the largest use.
+    `memory` is the result of `plan` with the same arguments, and `samples` is the micro-batch. A
+    smaller micro-batch is named if it is enough at every operation.
     """
     stage = max(memory, key=lambda stage: stage.share)
     if stage.share <= 1:
         return ""
     uses = dict(stage.uses)
     excess = stage.total - stage.limit
-    values = uses.get(SAVED, 0.0) + uses.get(LIVE, 0.0)
-    choices = []
-    if values > excess and samples > 1:
-        batch = int(samples * (1 - excess / values))
-        if batch:
-            choices.append(f"a micro-batch of {batch}")
-    has_backward = any(op.part == BACKWARD for op in ir.ops)
-    if has_backward and uses.get(SAVED, 0.0) > 2 * excess:
-        choices.append("recomputation")
+    choices, further = [], []
+    batch = _largest_batch(ir, target, lines, in_flight, memory, samples)
+    if batch:
+        choices.append(f"a micro-batch of {batch}")
     if uses.get(OPTIMISER, 0.0) > excess and any(op.part == UPDATE for op in ir.ops):
         choices.append("the optimiser's state in streaming memory")
-    if uses.get(TEMPORARY, 0.0) > 2 * excess:
-        choices.append("a smaller available memory proportion")
+    recomputes = any(out.name.endswith("/again") for op in ir.ops for out in op.outs)
+    if uses.get(SAVED, 0.0) > excess and not recomputes:
+        further.append("recomputation")
+    if uses.get(TEMPORARY, 0.0) > excess:
+        further.append("a smaller available memory proportion")
+    sentences = []
     if choices:
-        return f"It would fit with {' or '.join(choices)}."
-    return "No single choice is enough: divide the model into more stages."
+        sentences.append(f"It would fit with {' or '.join(choices)}.")
+    if further:
+        text = " or ".join(further)
+        sentences.append(f"{text[:1].upper()}{text[1:]} may be enough.")
+    if not sentences:
+        return "No single choice is enough: divide the model into more stages."
+    return " ".join(sentences)
+
+
+def _largest_batch(
+    ir: Ir,
+    target: Target,
+    lines: Sequence[Line],
+    in_flight: Sequence[int],
+    memory: Sequence[TileMemory],
+    samples: int,
+) -> int:
+    """Return the largest micro-batch with which all operations fit, or 0 if there is none.
+
+    The bytes of temporary data are those of the micro-batch of `samples`.
+    """
+    roots, share = storage(ir), 1.0
+    for stage, plan in enumerate(memory):
+        always = sum(size for name, size in plan.uses if name not in (SAVED, LIVE, TEMPORARY))
+        for peak in _peaks(ir, target, lines, stage, roots):
+            room = plan.limit - always - peak.fixed - peak.temporary
+            values = peak.live - peak.fixed + peak.saved * (in_flight[stage] - 1)
+            if room < values:
+                share = min(share, room / values) if values > 0 else 0.0
+    return max(0, int(samples * share))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ipu_teach.errors import ModelError, counted, did_you_mean
+from ipu_teach.errors import ModelError, ModelLoadError, counted, did_you_mean
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir.attributes import Attribute
 from ipu_teach.frontends.ir.values import CONSTANT, Ir, Op, Value
@@ -25,6 +25,7 @@ NETWORKS: Mapping[str, tuple[str, int]] = {
     "resnet18": ("ResNet-18 on images of 224 x 224", 16),
     "resnet50": ("ResNet-50 on images of 224 x 224", 4),
     "bert-base": ("BERT-Base on 128 tokens, 20 of them masked", 2),
+    "bert-large": ("BERT-Large on 128 tokens, 20 of them masked", 1),
     "gpt-small": ("a GPT of 6 layers of 384 features on 128 tokens", 4),
 }
 LOSS = "loss"
@@ -36,12 +37,21 @@ def network(name: str, batch: int) -> Ir:
     The graph has an output named "loss".
 
     :raises ModelError: for an unknown name.
-    :raises ModelLoadError: if the stored file is damaged.
+    :raises ModelLoadError: if the stored file is missing or damaged.
     """
     if name not in NETWORKS:
         raise ModelError(f"""There is no stored network {name!r}.
             next:  {did_you_mean(name, NETWORKS)}use one of {", ".join(NETWORKS)}.""")
-    return with_batch(ir.load(FOLDER / f"{name}.ipumodel"), batch)
+    path = FOLDER / f"{name}.ipumodel"
+    try:
+        graph = ir.load(path)
+    except ModelLoadError as error:
+        raise ModelLoadError(
+            f"The stored file of the network {name} is missing or damaged.",
+            where=str(path),
+            next_step="install ipu_teach again, or use another network.",
+        ) from error
+    return with_batch(graph, batch)
 
 
 def with_batch(graph: Ir, batch: int) -> Ir:

@@ -100,7 +100,7 @@ def estimated(
         host=ir.accumulation * per_batch.cycles(links) + per_update.cycles(links),
         update=_slowest(update_lines, ir.stages) + per_update.cycles(links),
         memory=tile_memory,
-        advice=memory.advice(ir, tile_memory, samples),
+        advice=memory.advice(ir, pricer.target, lines, stored, tile_memory, samples),
     )
 
 
