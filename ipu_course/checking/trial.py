@@ -803,8 +803,8 @@ class Ran:
     def unwritten_in(self, words: str, name: str, run: int = 0, part: Any = ...) -> Reason:
         """Return `(words, reason)`, where `words` are those of `difference` for a part of a tensor.
 
-        If the element in `words` is NaN because nothing has written it, `words` say so. If it is
-        NaN because the answer computed it, the reason says so. Otherwise the reason is "".
+        The words "nothing was written" replace the NaN of an element that nothing has written. If
+        the answer computed the NaN, the reason is `COMPUTED`. Otherwise the reason is "".
         """
         values = self.came[run][name][part]
         if ": nan," not in words:
