@@ -559,8 +559,8 @@ class Ran:
 
     * `results`: the tensors that the answer returned.
     * `came`: for each run, a dict from the name of a tensor to its values.
-    * `blanks`: for each run, a dict from the name of a tensor to an array: whether nothing has
-      written the element. A tensor that is completely written may be missing.
+    * `blanks`: for each run, a dict from the name of a tensor to a bool array, which is True where
+      nothing has written an element. A tensor that is completely written may be missing.
     * `sent`: a dict from the name of a stream to the host to the values that it sent.
     * `error`: the error with which the program ended, or None.
     * `endless`: for each run, whether it was stopped as endless.
@@ -704,7 +704,7 @@ class Ran:
             {
                 name: ~self.engine._written(f"check read {name}")
                 for name, tensor in self._read.items()
-                # An unwritten element has this value, but a program may also write it.
+                # An unwritten element has this value, but a program may also write this value.
                 if ((values[name] == poison(tensor.dtype)) | (values[name] != values[name])).any()
             }
         )
@@ -803,13 +803,13 @@ class Ran:
     def unwritten_in(self, words: str, name: str, run: int = 0, part: Any = ...) -> Reason:
         """Return `(words, reason)`, where `words` are those of `difference` for a part of a tensor.
 
-        If the element in `words` is NaN because nothing has written it, `words` say so. If it is
-        NaN because the answer computed it, the reason says so. Otherwise the reason is "".
+        The words "nothing was written" replace the NaN of an element that nothing has written. If
+        the answer computed the NaN, the reason is `COMPUTED`. Otherwise the reason is "".
         """
         values = self.came[run][name][part]
         if ": nan," not in words:
             return words, ""
-        first = np.argmax(values != values)  # All NaNs are wrong, so it is the first of them.
+        first = np.argmax(values != values)  # The first wrong element is the first NaN.
         if self.unwritten_at(name, run)[part].flat[first]:
             return words.replace("nan", UNWRITTEN, 1), ""
         return words, COMPUTED
