@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -260,3 +261,49 @@ def test_dropout_that_drops_nothing_returns_its_input(p: float, is_in_place: boo
     training.detachFromDevice()
     for actual, expected in zip(results, Model()(X), strict=True):
         torch.testing.assert_close(actual, expected.detach())
+
+
+class Columns(torch.nn.Module):  # type: ignore[misc]
+    """Two tables of 3 and 5 rows, whose indices are the columns of one input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = torch.nn.ModuleList([torch.nn.Embedding(3, 2), torch.nn.Embedding(5, 2)])
+
+    def forward(self, x: Any, y: Any) -> Any:
+        first, second = (table(x.flip(-1).T[1 - i]) for i, table in enumerate(self.tables))
+        scores = torch.cat([first, second, first * second], -1)
+        losses = [
+            torch.nn.functional.cross_entropy(s, y[:, i])
+            for i, s in enumerate((scores[:, :3], scores[:, 1:]))
+        ]
+        return first, second, losses[0] + losses[1]
+
+
+def test_each_column_of_an_input_has_its_own_limit() -> None:
+    """As embeddings of categories and losses of several tasks do: 4 fits only the second column."""
+    torch.manual_seed(0)
+    module = Columns()
+    plain = copy.deepcopy(module)
+    x, y = torch.tensor([[0, 4], [2, 3], [1, 0]]), torch.tensor([[2, 4], [0, 3], [1, 1]])
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    executor = poptorch.trainingModel(module, optimizer=optimizer)
+    for labels in (y, torch.tensor([[-100, 4], [0, 3], [1, 1]])):
+        expected = plain(x, labels)
+        for found, wanted in zip(executor(x, labels), expected, strict=True):
+            torch.testing.assert_close(found, wanted.detach(), rtol=1e-5, atol=1e-6)
+        plain.zero_grad()
+        expected[-1].backward()
+        with torch.no_grad():
+            for parameter in plain.parameters():
+                parameter -= 0.1 * parameter.grad
+    for name, row, text in (
+        ("x", [3, 0], "the number 3, which is not from 0 to 2"),
+        ("x", [0, 5], "the number 5, which is not from 0 to 4"),
+        ("x", [0, -100], "the number -100, which is not from 0 to 4"),
+        ("y", [3, 0], "the number 3, which is not from 0 to 2"),
+        ("y", [0, 5], "the number 5, which is not from 0 to 4"),
+    ):
+        wrong = {"x": x, "y": y} | {name: torch.tensor([row] * 3)}
+        with pytest.raises(ModelError, match=f"The input '{name}' was given {text}"):
+            executor(**wrong)
