@@ -71,15 +71,17 @@ def _source(op: Op) -> Value:
 def _viewed(array: Array, op: Op) -> Array:
     """Return the elements that a view contains, if `array` has the elements of its input."""
     attrs: Any = op.attrs
+    view = array
     if op.kind == "slice":
         places = slice(attrs["begin"], attrs["end"], attrs.get("step", 1))
-        return array[(slice(None),) * (attrs["dim"] % array.ndim) + (places,)]
-    if op.kind == "permute":
-        return array.transpose(attrs["dims"])
-    if op.kind == "reverse":
-        return np.flip(array, attrs["dim"])
-    shape = op.outs[0].shape
-    return array.reshape(shape) if op.kind == "reshape" else np.broadcast_to(array, shape)
+        view = array[(slice(None),) * (attrs["dim"] % array.ndim) + (places,)]
+    elif op.kind == "permute":
+        view = array.transpose(attrs["dims"])
+    elif op.kind == "reverse":
+        view = np.flip(array, attrs["dim"])
+    elif op.kind == "reshape":
+        view = array.reshape(op.outs[0].shape)
+    return np.broadcast_to(view, op.outs[0].shape)
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
