@@ -139,7 +139,8 @@ class Builder:
         # The constants, and the initial values of variables that no operation has used yet.
         self._arrays: dict[str, Array] = {}
         self._initializers: set[str] = set()
-        self._uncomputed: dict[str, str] = {}  # Results of nodes that are left out: what they are.
+        # Descriptions of the results that no operation computes, by id.
+        self._uncomputed: dict[str, str] = {}
         self._output_ids: list[str] = []
         self._scopes: list[str] = []
         self.aiOnnx = Opset(self, "")
@@ -166,7 +167,7 @@ class Builder:
         for name in model.outputs:
             if not self._is_variable(name):
                 value = self._value(name, "Builder()")
-                if value.kind == CONSTANT:  # The host computed it; an anchor needs an operation.
+                if value.kind == CONSTANT:  # An anchor needs the result of an operation.
                     self._values[name] = value = self._graph.op("copy", value)
                     value.name = name
         self._output_ids = [*model.outputs]
