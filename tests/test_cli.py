@@ -747,7 +747,11 @@ def test_requests_without_sense_end_with_2(
         (["tests/fuzz", "--minutes", "0"], 2, "--minutes got 0: give a number of minutes above 0"),
         (["-m", "ipu_teach", "golden", "--only", "nosuch"], 2, "no family has 'nosuch' in its"),
         (["tests/lessons/names.py", "--x"], 2, "this job takes no arguments, and got --x"),
-        (["tests/fuzz", "--only", "nosuch"], 2, "--only goes with --tests, --arguments or"),
+        (
+            ["tests/fuzz", "--only", "nosuch"],
+            2,
+            "--only goes with --tests, --arguments, --torch-samples or",
+        ),
         (["tests/hub", "--learners", "0"], 2, "'0' is not a number from 1 to 100"),
         (["-m", "ipu_teach", "reset", "02", "--force"], 2, "reset: it does not take --force"),
         (["tests", "tests/nosuch.py"], 2, "there is no file tests/nosuch.py"),

@@ -3,6 +3,7 @@ is wrong."""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -275,6 +276,34 @@ def test_an_option_that_needs_torch_says_so(
         "fuzz: this option compares with torch, which is not installed; `python3 run.py doctor` "
         "prints the command that installs it\n"
     )
+
+
+def test_the_option_that_needs_onnx_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fuzz.__main__.find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--onnx-nodes"])
+    assert main() == 2
+    assert capsys.readouterr().err == (
+        "fuzz: this option compares with onnx, which is not installed; "
+        "`.venv/bin/python -m pip install onnx` installs it\n"
+    )
+
+
+def test_node_tests_of_onnx_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the tests of mod, those of integers are equal and others refused; a wrong result is named."""
+    pytest.importorskip("onnx", reason="onnx is not installed: the extra `onnx` adds it")
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--onnx-nodes", "--only", "test_mod_mixed_sign_"])
+    assert main() == 0
+    text = capsys.readouterr().out
+    equal, refused = (int(re.search(rf"(\d+) {end}", text)[1]) for end in ("equal", "refused,"))
+    assert equal >= 3 and f"{equal + refused} tests of onnx" in text and "0 differ" in text
+    monkeypatch.setattr("ipu_teach.popart.InferenceSession.run", lambda self, io: None)
+    assert main() == 1
+    text = capsys.readouterr().out
+    assert "DIFFERS test_mod_mixed_sign_int32: [0.0, 0.0," in text and " 0 equal" in text
 
 
 def test_a_random_test_that_fails_on_a_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

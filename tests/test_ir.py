@@ -470,6 +470,34 @@ def test_numbers_that_a_step_looks_up_are_checked() -> None:
         run(i=[[2, 0, 3, 2]])
 
 
+def test_limits_of_a_part_in_a_scan_and_in_a_file_are_checked() -> None:
+    """In a file they stay those of the part; outside of a scan they are those of the whole input."""
+    graph = Ir()
+    table = graph.variable(np.eye(3, dtype=np.float32), "table")
+    x = graph.input((2, 2), "i", UNSIGNED_INT)
+    rows = graph.op("slice", graph.op("permute", x, dims=(1, 0)), dim=0, begin=1, end=2)
+    graph.output("y", ir.embedding(graph, table, graph.op("reshape", rows, shape=(2,))))
+    again = graph_from_bytes(graph_to_bytes(graph))
+    for g in (graph, again):
+        run = ir.Run(ir.Lowering(g, device(2)), device(2))
+        assert run(i=[[7, 0], [9, 2]])["y"].tolist() == [[[1, 0, 0], [0, 0, 1]]]
+        with pytest.raises(ModelError, match="'i' was given the number 3, which is not from 0 to"):
+            run(i=[[0, 3], [0, 2]])
+    graph = Ir()
+    table = graph.variable(np.eye(3, dtype=np.float32), "table")
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        return before, [ir.embedding(g, table, g.op("slice", now[0], dim=0, begin=0, end=1))]
+
+    start = graph.constant(0.0, FLOAT, (1,))
+    _, (found,) = ir.scan(graph, step, [graph.input((2, 2), "i", UNSIGNED_INT)], [start])
+    graph.output("y", found)
+    run = ir.Run(ir.Lowering(graph, device(2)), device(2))
+    assert run(i=[[2, 0], [1, 0]])["y"].tolist() == [[[[0, 0, 1]], [[0, 1, 0]]]]
+    with pytest.raises(ModelError, match="'i' was given the number 3, which is not from 0 to 2"):
+        run(i=[[3, 0], [1, 0]])
+
+
 def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
     graph = Ir()
     v = graph.variable(np.zeros(3, np.float32), "v")

@@ -147,6 +147,64 @@ def test_the_outputs_of_a_split_have_the_names_of_the_file(onnx: Any) -> None:
     np.testing.assert_array_equal(np.concatenate([a, b], 1), x)
 
 
+def test_outputs_may_be_empty_or_computed_by_the_host(onnx: Any) -> None:
+    """A session returns them like others: empty parts, a shape, and a filled constant."""
+    node = onnx.helper.make_node
+    model = model_of(
+        onnx,
+        node("Split", ["x", "sizes"], ["none", "all"], axis=1),
+        node("Shape", ["x"], ["shape"]),
+        node("ConstantOfShape", ["shape"], ["zeros"]),
+        node("ReduceSum", ["none", "axes"], ["sum"], keepdims=0),
+        weights={"sizes": np.int64([0, 3]), "axes": np.int64([1])},
+        outputs=("none", "all", "shape", "zeros", "sum"),
+    )
+    x = RNG.standard_normal((2, 3)).astype(np.float32)
+    none, everything, shape, zeros, total = run(model.SerializeToString(), {"x": x})
+    assert none.shape == (2, 0) and shape.tolist() == [2, 3] and shape.dtype.kind == "i"
+    np.testing.assert_array_equal(everything, x)
+    np.testing.assert_array_equal(zeros, np.zeros((2, 3), np.float32))
+    np.testing.assert_array_equal(total, np.zeros(2))
+
+
+def test_a_layer_norm_returns_its_mean_and_inverse_deviation(onnx: Any) -> None:
+    names = ("y", "mean", "inverse")
+    layer = onnx.helper.make_node("LayerNormalization", ["x", "w"], names, axis=1, epsilon=0.1)
+    weights = {"w": np.ones((3, 4), np.float32)}
+    model = model_of(onnx, layer, weights=weights, outputs=names, shape=(2, 3, 4))
+    x = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    y, mean, inverse = run(model.SerializeToString(), {"x": x})
+    wide = x.astype(np.float64)
+    m, v = (f(wide, axis=(1, 2), keepdims=True) for f in (np.mean, np.var))
+    assert mean.shape == inverse.shape == (2, 1, 1)
+    np.testing.assert_allclose(mean, m, 1e-5, 1e-6)
+    np.testing.assert_allclose(inverse, 1 / np.sqrt(v + 0.1), 1e-5)
+    np.testing.assert_allclose(y, (wide - m) / np.sqrt(v + 0.1), 1e-5, 1e-6)
+
+
+def test_a_result_that_is_not_supported_is_named(onnx: Any, tmp_path: Path) -> None:
+    """The next step, the part of the model without the result, is read."""
+    node = onnx.helper.make_node
+    drop = node("Dropout", ["x"], ["y", "mask"])
+    text = "The ONNX model uses 'mask', which is result 2 of Dropout. This result is not supported."
+    output = model_of(onnx, drop, outputs=("y", "mask"))
+    used = model_of(onnx, drop, node("Not", ["mask"], ["z"]), outputs=("y", "z"))
+    for model in (output, used):
+        for info in model.graph.output[1:]:
+            info.type.tensor_type.elem_type = onnx.TensorProto.BOOL
+        path, part = tmp_path / "net.onnx", tmp_path / "part.onnx"
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(ModelLoadError) as error:
+            popart.Builder(path)
+        assert text in str(error.value)
+        assert error.value.next_step == (
+            "write the part of the model that does not use it: onnx.utils.extract_model(path, "
+            "new_path, input_names, output_names)."
+        )
+        onnx.utils.extract_model(path, part, ["x"], ["y"])
+        np.testing.assert_array_equal(run(part, {"x": np.ones((2, 3), "f")})[0], np.ones((2, 3)))
+
+
 def test_a_file_that_cannot_be_read_names_the_node_and_the_next_step(onnx: Any) -> None:
     node = onnx.helper.make_node
     relu = node("Relu", ["x"], ["y"], name="first")

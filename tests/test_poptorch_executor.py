@@ -701,6 +701,67 @@ def test_inference_models_may_share_what_nobody_changes() -> None:
             module.a.weight.mul_(0.5)
 
 
+class Shared(nn.Module):
+    """A module with a submodule that two others contain, too; `b` is the same norm twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6))
+        self.parts = nn.ModuleList([nn.Sequential(self.a, nn.Tanh()), nn.Sequential(self.a)])
+        self.b = nn.ModuleDict({"first": self.a[1], "second": self.a[1]})
+
+    def forward(self, x: Any) -> Any:
+        y = self.b["second"](sum(part(x) for part in self.parts))
+        return y, (y * X).sum()
+
+
+def test_a_submodule_with_several_names_is_one_submodule() -> None:
+    module = new(Shared)
+    plain = copy.deepcopy(module)
+    executor, optimizer = poptorch.trainingModel(module, options(), sgd(module)), sgd(plain)
+    for _ in range(3):
+        loss, expected = executor(X)[1], step(plain, optimizer, X)[1]
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-5, atol=1e-5)
+    executor.detachFromDevice()
+    assert_equal(module, plain)
+    assert module.parts[0][0] is module.a and module.b["first"] is module.a[1]
+    found = poptorch.inferenceModel(module.eval(), options())(X)[0]
+    torch.testing.assert_close(found, plain.eval()(X)[0].detach(), rtol=1e-5, atol=1e-5)
+
+
+class Scan(torch.autograd.Function):  # type: ignore[misc]
+    """A running sum of rows, computed in place in views, as parallel scans are."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        sums = x.clone().transpose(0, 1)
+        for row in range(1, sums.shape[1]):
+            sums[:, row].add_(sums[:, row - 1])
+        ctx.save_for_backward(sums)
+        return sums.transpose(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        assert len(ctx.saved_tensors) == 1
+        return gradient.flip(0).cumsum(0).flip(0)
+
+
+class Scanned(Net):
+    def forward(self, x: Any) -> Any:
+        y = Scan.apply(self.a(x))
+        return y, (y * y).sum()
+
+
+def test_a_function_of_the_users_may_change_views_in_place() -> None:
+    module = new(Scanned)
+    plain = copy.deepcopy(module)
+    executor = poptorch.trainingModel(module, options(), sgd(module, 0.01))
+    optimizer = sgd(plain, 0.01)
+    for _ in range(2):
+        loss, expected = executor(X)[1], step(plain, optimizer, X)[1]
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-5, atol=1e-5)
+
+
 def test_tied_parameters_train_as_one_and_overlapping_ones_are_refused() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -260,3 +261,88 @@ def test_dropout_that_drops_nothing_returns_its_input(p: float, is_in_place: boo
     training.detachFromDevice()
     for actual, expected in zip(results, Model()(X), strict=True):
         torch.testing.assert_close(actual, expected.detach())
+
+
+class Columns(torch.nn.Module):  # type: ignore[misc]
+    """Two tables of 3 and 5 rows, whose indices are the columns of one input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = torch.nn.ModuleList([torch.nn.Embedding(3, 2), torch.nn.Embedding(5, 2)])
+
+    def forward(self, x: Any, y: Any) -> Any:
+        first, second = (table(x.flip(-1).T[1 - i]) for i, table in enumerate(self.tables))
+        scores = torch.cat([first, second, first * second], -1)
+        losses = [
+            torch.nn.functional.cross_entropy(s, y[:, i])
+            for i, s in enumerate((scores[:, :3], scores[:, 1:]))
+        ]
+        return first, second, losses[0] + losses[1]
+
+
+def test_each_column_of_an_input_has_its_own_limit() -> None:
+    """As embeddings of categories and losses of several tasks do: 4 fits only the second column."""
+    torch.manual_seed(0)
+    module = Columns()
+    plain = copy.deepcopy(module)
+    x, y = torch.tensor([[0, 4], [2, 3], [1, 0]]), torch.tensor([[2, 4], [0, 3], [1, 1]])
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    executor = poptorch.trainingModel(module, optimizer=optimizer)
+    for labels in (y, torch.tensor([[-100, 4], [0, 3], [1, 1]])):
+        expected = plain(x, labels)
+        for found, wanted in zip(executor(x, labels), expected, strict=True):
+            torch.testing.assert_close(found, wanted.detach(), rtol=1e-5, atol=1e-6)
+        plain.zero_grad()
+        expected[-1].backward()
+        with torch.no_grad():
+            for parameter in plain.parameters():
+                parameter -= 0.1 * parameter.grad
+    for name, row, text in (
+        ("x", [3, 0], "the number 3, which is not from 0 to 2"),
+        ("x", [0, 5], "the number 5, which is not from 0 to 4"),
+        ("x", [0, -100], "the number -100, which is not from 0 to 4"),
+        ("y", [3, 0], "the number 3, which is not from 0 to 2"),
+        ("y", [0, 5], "the number 5, which is not from 0 to 4"),
+    ):
+        wrong = {"x": x, "y": y} | {name: torch.tensor([row] * 3)}
+        with pytest.raises(ModelError, match=f"The input '{name}' was given {text}"):
+            executor(**wrong)
+
+
+def ctc_by_recursion(scores: Any, labels: Any) -> Any:
+    """The sum of -log(probability) for labels of a fixed length without repetitions; 0 is blank."""
+    logs = scores.log_softmax(-1)
+    blanks = torch.zeros_like(labels)
+    path = torch.cat([torch.stack([blanks, labels], -1).flatten(1), blanks[:, :1]], 1)
+    picked = [log.gather(1, path) for log in logs]
+    low = torch.full_like(picked[0], -1e4)
+    total = torch.cat([picked[0][:, :2], low[:, 2:]], 1)
+    can_skip = (torch.arange(path.shape[1]) % 2 == 1) & (torch.arange(path.shape[1]) > 1)
+    for now in picked[1:]:
+        stepped = torch.cat([low[:, :1], total[:, :-1]], 1)
+        skipped = torch.where(can_skip, torch.cat([low[:, :2], total[:, :-2]], 1), low)
+        total = torch.logaddexp(torch.logaddexp(total, stepped), skipped) + now
+    return -torch.logaddexp(total[:, -1], total[:, -2]).sum()
+
+
+def test_ctc_loss_names_a_recursion_that_runs() -> None:
+    torch.manual_seed(0)
+    scores, labels = torch.randn(5, 2, 4), torch.tensor([[1, 3], [2, 1]])
+    ctc = torch.nn.functional.ctc_loss
+    expected = ctc(scores.log_softmax(-1), labels, (5, 5), (2, 2), reduction="sum")
+    with pytest.raises(ModelError, match="uses the result of ctc_loss, whose size") as refused:
+        poptorch.inferenceModel(Call(lambda x, y: ctc(x.log_softmax(-1), y, (5, 5), (2, 2))))(
+            scores, labels
+        )
+    assert "write the recursion over time with torch.logaddexp" in refused.value.next_step
+    found = poptorch.inferenceModel(Call(ctc_by_recursion))(scores, labels)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_item_is_refused_and_without_it_the_call_runs() -> None:
+    x = torch.tensor([1.0, 2.0, 4.0])
+    with pytest.raises(ModelError, match="uses the value of a tensor's element") as refused:
+        poptorch.inferenceModel(Call(lambda x: x * x.sum().item()))(x)
+    assert refused.value.next_step.startswith("leave out .item(), and use the tensor. For an if, ")
+    found = poptorch.inferenceModel(Call(lambda x: x * x.sum()))(x)
+    assert found.tolist() == [7.0, 14.0, 28.0]

@@ -29,7 +29,7 @@ from ipu_teach.arguments import (
     hints_of,
 )
 from ipu_teach.device import Device
-from ipu_teach.errors import ModelError, counted, did_you_mean, shown
+from ipu_teach.errors import ModelError, ModelLoadError, counted, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Unfit, Value
 from ipu_teach.frontends.ir.attributes import Attribute
@@ -139,6 +139,8 @@ class Builder:
         # The constants, and the initial values of variables that no operation has used yet.
         self._arrays: dict[str, Array] = {}
         self._initializers: set[str] = set()
+        # Descriptions of the results that no operation computes, by id.
+        self._uncomputed: dict[str, str] = {}
         self._output_ids: list[str] = []
         self._scopes: list[str] = []
         self.aiOnnx = Opset(self, "")
@@ -162,6 +164,12 @@ class Builder:
         for node in model.nodes:
             with node.errors():
                 self._add_node(node)
+        for name in model.outputs:
+            if not self._is_variable(name):
+                value = self._value(name, "Builder()")
+                if value.kind == CONSTANT:  # An anchor needs the result of an operation.
+                    self._values[name] = value = self._graph.op("copy", value)
+                    value.name = name
         self._output_ids = [*model.outputs]
 
     def _add_node(self, node: Node) -> None:
@@ -195,6 +203,8 @@ class Builder:
                 self._values[name] = result
             else:
                 self._arrays[name] = np.asarray(result)
+        for number, name in enumerate(node.outputs[len(results) :], len(results) + 1):
+            self._uncomputed[name] = f"result {number} of {node.proto.op_type}"
 
     def _is_variable(self, name: str) -> bool:
         """Return whether `name` is an initializer of floats, which a session can train."""
@@ -227,6 +237,13 @@ class Builder:
             else:
                 dtype = ir.values.dtype_of(array, name)
                 self._values[name] = self._graph.constant(array, dtype)
+        if name in self._uncomputed:
+            raise ModelLoadError(
+                f"The ONNX model uses {shown(name)}, which is {self._uncomputed[name]}. This "
+                "result is not supported.",
+                next_step="write the part of the model that does not use it: "
+                "onnx.utils.extract_model(path, new_path, input_names, output_names).",
+            )
         if name not in self._values:
             raise ModelError(f"""{call} was given {shown(name)}, which is not the id of a tensor of
                 this Builder.
@@ -700,7 +717,8 @@ class InferenceSession:
         It has the shape of the array that `initAnchorArrays` creates for this anchor.
         """
         anchor = self._flow.anchors[name]
-        outputs_by_step = outputs.reshape((self._ready.factors["steps"], -1, *outputs.shape[1:]))
+        steps = self._ready.factors["steps"]
+        outputs_by_step = outputs.reshape((steps, len(outputs) // steps, *outputs.shape[1:]))
         outputs_by_step = select_outputs(outputs_by_step, anchor.kind.lower(), anchor.n)
         return outputs_by_step.reshape((*self._lead(anchor), *outputs.shape[1:]))
 

@@ -223,6 +223,21 @@ def _elu(g: Ir, x: Value, *, alpha: float = 1.0) -> Value:
     return g.op("select", is_positive, x, g.op("mul", exponential, alpha))
 
 
+def _selu(
+    g: Ir, x: Value, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805
+) -> Value:
+    return g.op("mul", _elu(g, x, alpha=alpha), gamma)
+
+
+def _is_inf(g: Ir, x: Value, *, detect_negative: Switch = 1, detect_positive: Switch = 1) -> Value:
+    """Return whether `x` is infinite, with one of the signs that are detected."""
+    if not detect_positive:
+        x = g.op("neg", x) if detect_negative else g.constant(0.0, x.dtype, x.shape)
+    elif detect_negative:
+        x = g.op("abs", x)
+    return g.op("eq", x, inf)
+
+
 def _prelu(g: Ir, x: Value, slope: Value | float) -> Value:
     return g.op("select", g.op("lt", x, 0.0), g.op("mul", x, slope), x)
 
@@ -603,8 +618,12 @@ def _layer_norm(
     *,
     axis: int = -1,
     epsilon: Epsilon = 1e-5,
-) -> Value:
-    """Return `x`, normalised over the dimensions from `axis` on."""
+    num_outputs: Count = 1,
+) -> list[Value]:
+    """Return `x`, normalised over the dimensions from `axis` on.
+
+    With `num_outputs` above 1, the mean and the inverse standard deviation follow.
+    """
     dim = _axis(x, axis)
     rows = _flatten(g, x, axis=dim)
     gamma, beta = (
@@ -612,7 +631,16 @@ def _layer_norm(
         for v in (scale, bias)
     )
     y = ir.norm(g, "layer", rows, gamma=gamma, beta=beta, eps=epsilon)
-    return g.op("reshape", y, shape=x.shape)
+    results = [g.op("reshape", y, shape=x.shape)]
+    if num_outputs > 1:
+        rows = g.cast(rows, FLOAT)
+        mean = ir.mean(g, rows, [1], True)
+        square = g.op("square", g.op("sub", rows, mean))
+        variance = g.op("add", ir.mean(g, square, [1], True), epsilon)
+        shape = (*x.shape[:dim], *[1] * (len(x.shape) - dim))
+        for v in (mean, g.op("inv", g.op("sqrt", variance))):
+            results.append(g.op("reshape", v, shape=shape))
+    return results
 
 
 def _dropout(
@@ -681,16 +709,22 @@ def _resize(
     roi: object = None,
     scales: Sequence[Epsilon] = (),
     sizes: Sequence[Count] = (),
+    axes: Ints | None = None,
     coordinate_transformation_mode: Annotated[str, Among(POSITIONS)] = "half_pixel",
     mode: Annotated[str, Among(("nearest", "linear"))] = "nearest",
     nearest_mode: Annotated[str, Among(ROUNDINGS)] = "round_prefer_floor",
 ) -> Value:
-    """Return `x` with other lengths: by the nearest elements, or linear between two neighbours."""
-    for dim, n in enumerate(x.shape):
-        m = sizes[dim] if sizes else int(n * scales[dim])
+    """Return `x` with other lengths: by the nearest elements, or linear between two neighbours.
+
+    `scales` or `sizes` are those of `axes`, or of all dimensions.
+    """
+    dims = range(len(x.shape)) if axes is None else [_axis(x, axis) for axis in axes]
+    for i, dim in enumerate(dims):
+        n = x.shape[dim]
+        m = sizes[i] if sizes else int(n * scales[i])
         if n == m:
             continue
-        scale = m / n if sizes else scales[dim]
+        scale = m / n if sizes else scales[i]
         places = POSITIONS[coordinate_transformation_mode](np.arange(m), scale, n)
         places = ROUNDINGS[nearest_mode](places) if mode == "nearest" else places
         places = np.clip(places, 0, n - 1)
@@ -865,13 +899,13 @@ ONNX: dict[str, Make] = {
     "clip": _clip,
     "gelu": _gelu,
     "elu": _elu,
-    "selu": lambda g, x: g.op("mul", _elu(g, x, alpha=1.6732632423543772), 1.0507009873554805),
+    "selu": _selu,
     "softsign": lambda g, x: g.op("div", x, g.op("add", g.op("abs", x), 1.0)),
     "leakyrelu": _leaky_relu,
     "prelu": _prelu,
     "hardsigmoid": _hard_sigmoid,
     "hardswish": lambda g, x: g.op("mul", x, _hard_sigmoid(g, x, alpha=1 / 6)),
-    "isinf": lambda g, x: g.op("eq", g.op("abs", x), inf),
+    "isinf": _is_inf,
     "softmax": _along("softmax"),
     "logsoftmax": _along("log_softmax"),
     "matmul": _matmul,

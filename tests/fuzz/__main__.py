@@ -17,6 +17,7 @@ Other options compare other things:
 --pipelines      pipelines with one micro-batch after the other in float64
 --torch-samples  torch's own sample inputs, forward and backward, on the PyTorch frontend: each
                  result equals torch's in float64, or the kit refuses the sample
+--onnx-nodes     ONNX's own tests of its operations, read by popart: each is equal, or refused
 --faces          random modules of torch with edge values and all transforms: all outputs and,
                  after a step of training, all parameters and buffers are compared
 --tests          the suite's random tests, in turn, each on its own seed
@@ -266,14 +267,18 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def lacks_torch(options: argparse.Namespace) -> bool:
-    """Return whether an option needs torch and it is not installed; then print a next step."""
-    given = ("layers", "operations", "faces", "torch_samples")
-    if find_spec("torch") or all(getattr(options, name) is None for name in given):
+def lacks_package(options: argparse.Namespace) -> bool:
+    """Return whether an option needs torch or onnx and it is missing; then print a next step."""
+    by_torch = ("layers", "operations", "faces", "torch_samples")
+    needed = "torch" if any(getattr(options, name) is not None for name in by_torch) else ""
+    needed = "onnx" if options.onnx_nodes else needed
+    if not needed or find_spec(needed):
         return False
+    advice = "`python3 run.py doctor` prints the command that installs it"
+    if needed == "onnx":
+        advice = "`.venv/bin/python -m pip install onnx` installs it"
     print(
-        "fuzz: this option compares with torch, which is not installed; `python3 run.py doctor` "
-        "prints the command that installs it",
+        f"fuzz: this option compares with {needed}, which is not installed; {advice}",
         file=sys.stderr,
     )
     return True
@@ -330,6 +335,9 @@ def main() -> int:
         help="judge so many of torch's samples of each operation and dtype instead",
     )
     what.add_argument(
+        "--onnx-nodes", action="store_true", help="run ONNX's own tests of its operations instead"
+    )
+    what.add_argument(
         "--replicas", type=int, default=None, help="run so many programs replicated instead"
     )
     what.add_argument(
@@ -358,7 +366,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        help="with --tests and --torch-samples: those with this in file or name, as convolution; with "
+        help="with --tests, --torch-samples and --onnx-nodes: those with this in file or name; with "
         "--arguments: those of the modules with this in their name, as keras",
     )
     parser.add_argument(
@@ -368,11 +376,15 @@ def main() -> int:
         "--compiled", action="store_true", help="compile every loop too; the first time takes long"
     )
     options = parser.parse_args()
-    chosen = (options.torch_samples, options.arguments, options.tests)
-    if options.only and chosen == (None, None, None):
-        parser.error("--only goes with --tests, --arguments or --torch-samples")
-    if lacks_torch(options):
+    chosen = (options.torch_samples, options.arguments, options.tests, options.onnx_nodes or None)
+    if options.only and chosen == (None,) * len(chosen):
+        parser.error("--only goes with --tests, --arguments, --torch-samples or --onnx-nodes")
+    if lacks_package(options):
         return 2
+    if options.onnx_nodes:
+        from fuzz import onnx_nodes
+
+        return onnx_nodes.report(options.only)
     if options.torch_samples is not None:
         from fuzz import torch_samples
 

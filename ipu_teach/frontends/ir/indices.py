@@ -6,24 +6,29 @@ checked.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ipu_teach.frontends.ir.values import Ir, Unfit, Value
-from ipu_teach.types import INT, UNSIGNED_INT
+from ipu_teach.frontends.ir.values import Ir, Op, Unfit, Value, is_part
+from ipu_teach.types import INT, UNSIGNED_INT, Array
+
+VIEWS = ("reshape", "permute", "expand", "slice", "reinterpret", "reverse")
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
     """Return the input that `index` is, or of which it is a view; None if there is none.
 
-    A selection that replaces the ignored label of a loss by 0 counts as a view of the labels. If
-    the labels are an input, the input may then contain the ignored label.
+    If `index` is a view of a part of an input, such as a column, return this part. A selection that
+    replaces the ignored label of a loss by 0 counts as a view of the labels. If the labels are an
+    input, the input may then contain the ignored label.
     """
     makers = graph.maker()
-    ignored = None
-    views = ("reshape", "permute", "expand", "slice", "reinterpret", "reverse")
+    ignored = part = None
     while index in makers:
         op = makers[index]
-        if op.kind in views:
+        if op.kind in VIEWS:
+            part = part or (index if is_part(op) else None)
             index = op.inputs[0]
             continue
         compared = makers.get(op.inputs[0]) if op.inputs else None
@@ -35,9 +40,48 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
         index = op.inputs[1]
     if index.kind != "input":
         return None
+    limited = part or index
     if ignored is not None:
-        index.ignored = ignored
-    return index
+        limited.ignored = ignored
+    return limited
+
+
+def parts_of_inputs(graph: Ir) -> dict[Value, list[tuple[Value, Array]]]:
+    """Return, by input, the parts whose integers have limits, as (part, positions in the input)."""
+    makers = graph.maker()
+    parts: dict[Value, list[tuple[Value, Array]]] = {}
+    for op in graph.ops:
+        if op.kind == "slice" and op.outs[0].below is not None:
+            chain = [op]
+            while (source := _source(chain[-1])) in makers:
+                chain.append(makers[source])
+            if source.kind == "input" and all(view.kind in (*VIEWS, "select") for view in chain):
+                positions = np.arange(source.size).reshape(source.shape)
+                for view in reversed(chain):
+                    positions = _viewed(positions, view)
+                parts.setdefault(source, []).append((op.outs[0], positions.reshape(-1)))
+    return parts
+
+
+def _source(op: Op) -> Value:
+    """Return the value of which the result of `op` is a view."""
+    return op.inputs[1 if op.kind == "select" else 0]
+
+
+def _viewed(array: Array, op: Op) -> Array:
+    """Return the elements that a view contains, if `array` has the elements of its input."""
+    attrs: Any = op.attrs
+    view = array
+    if op.kind == "slice":
+        places = slice(attrs["begin"], attrs["end"], attrs.get("step", 1))
+        view = array[(slice(None),) * (attrs["dim"] % array.ndim) + (places,)]
+    elif op.kind == "permute":
+        view = array.transpose(attrs["dims"])
+    elif op.kind == "reverse":
+        view = np.flip(array, attrs["dim"])
+    elif op.kind == "reshape":
+        view = array.reshape(op.outs[0].shape)
+    return np.broadcast_to(view, op.outs[0].shape)
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:

@@ -14,6 +14,7 @@ from ipu_teach._support.interrupts import Interrupts
 from ipu_teach.arguments import Count, Natural, Numbers, check, check_calls
 from ipu_teach.device import Device
 from ipu_teach.errors import IPUTeachError, ModelError, counted, shown
+from ipu_teach.frontends.ir.indices import parts_of_inputs
 from ipu_teach.frontends.ir.snapshots import with_snapshots
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
@@ -689,6 +690,7 @@ class Run:
 
         self.low = low
         self.ir = low.ir
+        self._parts = parts_of_inputs(low.ir)
         self.engine = Engine(low.whole, low.program, dict(options or {}))
         self.engine.load(device)
         for value in low.buffers:
@@ -752,6 +754,18 @@ class Run:
         :raises ModelError: if an integer is out of range.
         """
         wide = array.astype(np.int64)
+        self._check_range(value.name, value, wide)
+        for part, positions in self._parts.get(value, []):
+            self._check_range(value.name, part, wide.reshape(-1, value.size)[:, positions])
+        if value.ignored is not None and value.dtype is UNSIGNED_INT:
+            wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
+        return wide
+
+    def _check_range(self, name: str, value: Value, wide: Array) -> None:
+        """Raise `ModelError` if integers for `value`, an input or its part, are out of range.
+
+        `name` is the name of the input.
+        """
         relevant = wide if value.ignored is None else wide[wide != value.ignored]
         info = np.iinfo(value.dtype.numpy)
         advice = "use integers of 32 bits, as the device has, or floats."
@@ -775,13 +789,10 @@ class Run:
         if relevant.size and not lowest <= relevant.min() <= relevant.max() <= highest:
             wrong = relevant[(relevant < lowest) | (relevant > highest)][0]
             raise ModelError(
-                f"The input {value.name!r} was given the number {wrong}, which is not from "
+                f"The input {name!r} was given the number {wrong}, which is not from "
                 f"{lowest:,} to {highest:,}.",
                 next_step=advice,
             )
-        if value.ignored is not None and value.dtype is UNSIGNED_INT:
-            wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
-        return wide
 
     def __call__(self, **fed: ArrayLike) -> dict[str, Array]:
         """Run the program once, and return the outputs by name.

@@ -88,6 +88,10 @@ def scan(
     for i, value in enumerate((*carried_results, *step_outputs)):
         body.output(f"{i}", value)
     inputs = (*xs, *carried, *_closed(body))
+    for op in reversed(body.ops):  # Limits of a part of an input become limits of the whole input.
+        for result in op.outs:
+            if op.kind == "slice" and result.below is not None:
+                body.classes(op.inputs[0], result.below, result.ignored)
     for value, body_input in zip(inputs, body.inputs.values(), strict=True):
         if body_input.below is not None:
             ir.classes(value, body_input.below, body_input.ignored)

@@ -174,6 +174,11 @@ class Op:
         return ModelError(problem, where=self.where, line=in_words(self.line), next_step=advice)
 
 
+def is_part(op: Op) -> bool:
+    """Return whether the result of `op` is a slice that has fewer elements than its input."""
+    return op.kind == "slice" and op.outs[0].size < op.inputs[0].size
+
+
 Swaps = dict[Value, Value]
 
 
@@ -401,15 +406,20 @@ class Ir:
                 "use values of this graph, or of the graph that it was transformed from.",
             )
 
-    def fed_input(self, value: Value) -> Value | None:
-        """Return `value` if it is an input, or the input of which it is a view.
+    def fed_input(self, value: Value) -> tuple[Value | None, Value]:
+        """Return the input of which `value` is a view, and the part of it that has its limits.
 
-        Return None if the elements of `value` do not come from an input.
+        The part is a slice, if `value` is a view of less than the input, and else the input itself.
+        The input is None if the elements of `value` do not come from one.
         """
         maker = self.maker()
-        while value in maker and OPS[maker[value].kind].view:
-            value = maker[value].inputs[0]
-        return value if value.kind == INPUT else None
+        part = None
+        while value in maker and OPS[(op := maker[value]).kind].view:
+            if op.kind in ("concat", "pad"):
+                part = None  # It may also contain other elements.
+            part = part or (value if is_part(op) else None)
+            value = op.inputs[0]
+        return (value if value.kind == INPUT else None), part or value
 
     def classes(self, value: Value, below: Natural, ignored: int | None = None) -> Value:
         """Return `value`, and make each run check the integers that the host passes for it.
@@ -417,10 +427,13 @@ class Ir:
         The integers must be from 0 to `below` - 1, or equal to `ignored`. If `value` is neither an
         input nor a view of an input, nothing is checked.
         """
-        fed = self.fed_input(value)
+        fed, part = self.fed_input(value)
         if fed is not None:
-            fed.below = below if fed.below is None else min(below, fed.below)
-            fed.ignored = fed.ignored if ignored is None else ignored
+            part.below = below if part.below is None else min(below, part.below)
+            if ignored is not None:
+                part.ignored = ignored
+                # The host replaces ignored labels of this dtype in the whole input.
+                fed.ignored = ignored if fed.dtype is UNSIGNED_INT else fed.ignored
         return value
 
     def constant(

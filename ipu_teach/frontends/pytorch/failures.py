@@ -25,6 +25,11 @@ _SIZED = {
     "aten::masked_select": ("masked_select", _KEPT),
     "aten::nonzero": ("x[mask] or nonzero()", _KEPT),
     "aten::bincount": ("bincount", _COUNTED),
+    "aten::_ctc_loss": (
+        "ctc_loss",
+        "pad all labels to a fixed length, and write the recursion over time with torch.logaddexp, "
+        "or use ipu_teach.poplibs.popnn.ctc_loss.",
+    ),
     "aten::_unique2": (
         "unique",
         "compute the unique elements on the host, and pass them as an input.",
@@ -71,13 +76,16 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
                 next_step=f"turn the check off: {distribution}(…, validate_args=False), or for all "
                 "distributions torch.distributions.Distribution.set_default_validate_args(False).",
             )
+        learner_sources = [f.line or "" for f in frames if is_own(f.filename)]
+        uses_item = ".item()" in "".join(learner_sources[-1:])
+        tensor_advice = "leave out .item(), and use the tensor. For an if, " if uses_item else ""
         return ModelError(
             f"{name} uses the value of a tensor's element in Python, for example in an if. But the "
             "device's program is compiled before the elements are known.",
             where=path or name,
             line=line,
-            next_step="compute both results and select with torch.where(condition, a, b), or let "
-            "the if depend only on shapes and Python numbers.",
+            next_step=f"{tensor_advice}compute both results and select with torch.where(condition, "
+            "a, b), or let the if depend only on shapes and Python numbers.",
         )
     if _CONTROL_FLOW in text:
         operation = text.partition(_CONTROL_FLOW)[2].split()[0]

@@ -164,8 +164,11 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def note(self, results: Argument) -> None:
         """Store the current label for each autograd node that computed `results`.
 
-        Nodes that already have a label keep it.
+        Nodes that already have a label keep it. Without gradients, calls create no nodes, and torch
+        refuses to compute the node of a view whose base was changed.
         """
+        if not torch.is_grad_enabled():
+            return
         result_tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         nodes_to_visit = [t.grad_fn for t in result_tensors]
         while nodes_to_visit:

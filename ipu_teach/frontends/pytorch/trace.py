@@ -101,10 +101,17 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # The first name of each tensor, by each of its names.
+        self.first_name: dict[str, str] = {}  # The first name of each tensor, by its names.
         by_identity: dict[int, str] = {}
+        modules = dict(module.named_modules(remove_duplicate=False))
+        slots = set()
         for name, tensor in tensors.items():
-            self.first_name[name] = by_identity.setdefault(id(tensor), name)
+            # functional_call does not restore an attribute that it gets under two names.
+            path, _, attribute = name.rpartition(".")
+            slot = id(modules[path]), attribute
+            if slot not in slots:
+                slots.add(slot)
+                self.first_name[name] = by_identity.setdefault(id(tensor), name)
         self.states = {name: tensors[name] for name in by_identity.values()}
         self.trained = [
             tensor_name

@@ -38,12 +38,12 @@ def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple
         if flat_labels.dtype is INT
         else flat_labels
     )
-    fed_input = graph.fed_input(unsigned_labels)
+    fed_input, part = graph.fed_input(unsigned_labels)
     if fed_input is not None:
-        fed_input.below = classes if fed_input.below is None else min(classes, fed_input.below)
+        part.below = classes if part.below is None else min(classes, part.below)
         if ignored == IGNORED and not getattr(fed_input, "marked", False):
             return unsigned_labels, False
-        fed_input.ignored = ignored
+        part.ignored = ignored
     masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT)
     return graph.op("select", graph.op("eq", flat_labels, ignored), masked, unsigned_labels), True
 
