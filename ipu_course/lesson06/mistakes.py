@@ -64,7 +64,7 @@ def peak(report):
 
 
 # %% 06.1: the tile that is fullest at the fullest step
-# clause: at its own fullest moment
+# clause: at the step at which it is fullest
 # why:  this tile is the fullest at the step at which all tiles together hold the most. But at
 #   another step, another tile is fuller.
 # next: compare the tiles by tile.memory.total: it is for each tile's own fullest step.

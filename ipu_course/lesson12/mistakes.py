@@ -1130,8 +1130,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: blocks of zeros go first
-# why:  positions without a block have the size 0, so they are taken first, and almost no block is
-#   removed.
+# why:  positions without a block have the size 0 and come first, so almost no block is removed.
 # next: give positions without a block the size np.inf.
 def prune_and_regrow(there, weights, slopes, moved):
     sizes = (weights**2).sum(axis=(2, 3))

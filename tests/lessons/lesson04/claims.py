@@ -140,7 +140,8 @@ def _in_six(prefix_from: type[Vertex]) -> float:
 
 def one_instruction_for_each_maximum(outputs: dict[str, str]) -> None:
     """`Largest` takes 112 worker cycles for 100 numbers. `in_six` takes 3,368 cycles in place of
-    4,586. (If `in_six` is the reference answer, it does not change: it has a `Largest` of its own.)
+    4,586. (If `in_six` is the reference answer, its cycles do not change, because it has a `Largest`
+    of its own.)
     * With both changes, `in_six` takes 2,762 cycles."""
     assert observe(_Largest, x=np.arange(100.0)).cycles == 112
     assert _cycles(outputs["code-25"], r"in_six +([\d,]+)") == 4_586
