@@ -164,11 +164,20 @@ def _settings(answer: object) -> Passed:
     wanted = f"less than {LIMIT} minutes, and at most 100 %"
     if not estimate.fits:
         why = "the network does not fit on the tiles."
-        raise NotYet(tried, came, wanted, why, "choose a smaller micro-batch.")
+        raise NotYet(tried, came, wanted, why, _smaller_with(answer))
     if minutes >= LIMIT:
         why, advice = _slower_because(answer, minutes)
         raise NotYet(tried, came, wanted, why, advice)
     return Passed(tried, Bars(LIMIT, round(minutes, 2), "modelled minutes"), round(minutes, 2))
+
+
+def _smaller_with(settings: Mapping[str, Any]) -> str:
+    """Return advice for settings that do not fit: the change after which they do."""
+    if run_of({**settings, "partials": "half"})[0].fits:
+        return "use HALF partials, which need fewer bytes."
+    if run_of({**settings, "proportion": 0.05})[0].fits:
+        return "choose a smaller proportion, or a smaller micro-batch."
+    return "choose a smaller micro-batch."
 
 
 def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, str]:

@@ -231,7 +231,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 # %% 16.3: never 0
 # clause: Return 0
 # why:  the result is negative where no micro-batch is large enough.
-# next: return 0 if one image takes as long with recomputation for every m.
+# next: return 0 if an image takes longer with recomputation, however large m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     saved = fixed + n * (per_image - per_image_recompute)
     return -(-fixed_recompute * n // saved) if saved else 0
@@ -268,6 +268,16 @@ settings = {"micro_batch": 20, "recompute": "standard", "byte_inputs": True}
 # %% 16.4: float partials
 # not yet: the dtype of the partials makes the run longer.
 settings = {"micro_batch": 8, "partials": "float", "byte_inputs": True}
+
+
+# %% 16.4: float partials that do not fit
+# not yet: use HALF partials, which need fewer bytes.
+settings = {"micro_batch": 12, "partials": "float", "byte_inputs": True}
+
+
+# %% 16.4: one image too many
+# not yet: choose a smaller proportion, or a smaller micro-batch.
+settings = {"micro_batch": 13, "byte_inputs": True}
 
 
 # %% 16.4: a small micro-batch
