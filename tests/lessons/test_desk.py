@@ -358,7 +358,7 @@ There is no exercise 1.1.
     ),
     (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
     (
-        lambda: progress("16"),
+        lambda: progress("17"),
         UnknownExerciseError,
         f"""\
 There are no exercises for the lesson '16'.

@@ -121,3 +121,46 @@ def too_low_and_too_high(outputs: dict[str, str]) -> None:
     too high, because its update is too short."""
     machines = _machines(outputs)
     assert machines[16][1] < machines[16][0] and machines[256][1] > machines[256][0]
+
+
+def _stages(text: str) -> list[list[tuple[float, float]]]:
+    """Return the cycles of each stage, forward and backward, of each division in an output."""
+    rows = re.findall(r"stage (\d), parts.*forward ([\d.]+), backward ([\d.]+)", text)
+    cycles = [(float(forward), float(backward)) for _, forward, backward in rows]
+    assert [int(stage) for stage, *_ in rows] == [0, 1, 2, 3] * (len(rows) // 4)
+    return [cycles[first : first + 4] for first in range(0, len(rows), 4)]
+
+
+def the_embedding_costs_a_third(outputs: dict[str, str]) -> None:
+    """Stage 0 also has the embedding, and its backward pass takes about a third longer."""
+    (stages,) = _stages(outputs["c37"])
+    assert 1.25 < stages[0][1] / max(stages[1][1], stages[2][1]) < 1.4
+
+
+def the_head_costs_most(outputs: dict[str, str]) -> None:
+    """Stage 3 also has the head, and its backward pass takes almost twice as long as that of stage 1."""
+    (stages,) = _stages(outputs["c37"])
+    assert 1.8 < stages[3][1] / stages[1][1] < 2
+
+
+def most_is_a_copy(outputs: dict[str, str]) -> None:
+    """Most of these additional cycles are a copy."""
+    (stages,) = _stages(outputs["c37"])
+    (copy,) = re.findall(
+        r"stage 3: copy to another stage, ([\d.]+) million cycles,\s+of .*\[30522, 768\]",
+        outputs["c37"],
+    )
+    assert 0.7 < float(copy) / (stages[3][1] - stages[1][1]) < 1
+
+
+def three_stages_wait(outputs: dict[str, str]) -> None:
+    """With equal numbers of layers, three IPUs wait for the last one in each backward tick."""
+    equal, _ = _stages(outputs["c40"])
+    assert max(backward for _, backward in equal[:3]) < 0.8 * equal[3][1]
+
+
+def a_quarter_more_sequences(outputs: dict[str, str]) -> None:
+    """the pipeline processes about a quarter more sequences per second."""
+    (ratio,) = re.findall(r"([\d.]+) times as many sequences", outputs["c40"])
+    before, after = (whole(n) for n in re.findall(r": ([\d,]+) modelled seq", outputs["c40"]))
+    assert 1.2 < float(ratio) < 1.3 and abs(after / before - float(ratio)) < 0.01
