@@ -361,7 +361,7 @@ There is no exercise 1.1.
         lambda: progress("17"),
         UnknownExerciseError,
         f"""\
-There are no exercises for the lesson '16'.
+There are no exercises for the lesson '17'.
   next:  the lessons with exercises are {LESSONS}.""",
     ),
 ]
