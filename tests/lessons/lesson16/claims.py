@@ -35,13 +35,19 @@ def eight_images_share_a_sync(outputs: dict[str, str]) -> None:
 
 
 def products_fall_least(outputs: dict[str, str]) -> None:
-    """The products fall least."""
+    """The products fall least in proportion."""
     one, eight = _per_image(outputs)
     assert min(one, key=lambda kind: one[kind] / eight[kind]) == "products"
 
 
+def vertices_save_most(outputs: dict[str, str]) -> None:
+    """They save most"""
+    one, eight = _per_image(outputs)
+    assert max(one, key=lambda kind: one[kind] - eight[kind]) == "vertices"
+
+
 def the_line_is_right(outputs: dict[str, str]) -> None:
-    """The line predicts the right size."""
+    """The line finds the same size as the estimates of 12 and 13 images."""
     (size,) = re.findall(r"micro-batch has (\d+) images", outputs["c17"])
     assert re.search(rf"(?m)^{size} images: .* so this fits$", outputs["c17"])
     assert re.search(rf"(?m)^{int(size) + 1} images: .* so this does not fit$", outputs["c17"])
@@ -63,13 +69,13 @@ def recomputation_never_pays(outputs: dict[str, str]) -> None:
 
 
 def groups_2_is_largest(outputs: dict[str, str]) -> None:
-    """Among those, groups.2 is longest. It is the third of the four groups of blocks. The largest part
-    of the used memory is the saved activations."""
+    """The bar groups.2 is longest. It is the third of the four groups of blocks."""
     assert "groups.2" in outputs["c4"]
     assert re.search(r"largest part is [\d,]+ bytes of saved activations", outputs["c4"])
     layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+([\d,]{5,})\b", outputs["c4"])
-    longest = sorted((whole(cycles), name) for name, cycles in layers)[-2:]
-    assert [name for _, name in longest] == ["groups.2", "step"]
+    cycles = {name: whole(count) for name, count in layers}
+    assert max(cycles, key=cycles.__getitem__) == "groups.2"
+    assert cycles["step"] < cycles["groups.2"] / 5  # the text: "It is short"
 
 
 def _settings(outputs: dict[str, str]) -> dict[str, tuple[float, float, float]]:
@@ -88,8 +94,9 @@ def float_partials_cost_both(outputs: dict[str, str]) -> None:
 
 
 def a_small_proportion(outputs: dict[str, str]) -> None:
-    """A small proportion takes a little more time"""
+    """A small proportion takes a little more time and a little less memory"""
     runs = _settings(outputs)
+    assert 0.95 < runs["proportion 0.05"][1] / runs["as above"][1] < 1
     assert 1 < runs["proportion 0.05"][0] / runs["as above"][0] < 1.03
 
 
@@ -110,17 +117,20 @@ def _machines(outputs: dict[str, str]) -> dict[int, tuple[int, int, float, float
 
 
 def the_update_is_longer(outputs: dict[str, str]) -> None:
-    """By the logs, the update takes longer on more IPUs, and longer than the estimate."""
+    """On 128 and 256 IPUs, the update takes longer than on 64, and much longer than in the
+    estimate."""
     machines = _machines(outputs)
-    assert all(published > estimated for *_, published, estimated in machines.values())
-    assert machines[16][2] < machines[128][2] < machines[256][2]
+    assert machines[16][2] == machines[64][2] == 5.9  # as the text says of 16 and 64 IPUs
+    assert machines[64][2] < min(machines[128][2], machines[256][2])
+    assert all(machines[n][2] > 1.8 * machines[n][3] for n in (128, 256))
 
 
-def too_low_and_too_high(outputs: dict[str, str]) -> None:
-    """So the estimate is too low on 16 IPUs, where its micro-batches are too long. On 256 IPUs it is
-    too high, because its update is too short."""
+def too_high(outputs: dict[str, str]) -> None:
+    """On 256 IPUs it follows after only 2 micro-batches, so the estimated images per second are too
+    high."""
     machines = _machines(outputs)
-    assert machines[16][1] < machines[16][0] and machines[256][1] > machines[256][0]
+    assert machines[256][1] > 1.1 * machines[256][0]
+    assert all(abs(machines[n][1] / machines[n][0] - 1) < 0.03 for n in (16, 64))
 
 
 def _stages(text: str) -> list[list[tuple[float, float]]]:
