@@ -256,7 +256,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 
 # %% 16.4: too many images
 # clause: the network fits
-# not yet: the network does not fit on the tiles.
+# not yet: choose a smaller micro-batch.
 settings = {"micro_batch": 20, "byte_inputs": True}
 
 
