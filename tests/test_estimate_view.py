@@ -10,6 +10,7 @@ from ipu_teach.errors import InvalidOptionError
 from ipu_teach.estimate.result import Estimate
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir
+from ipu_teach.frontends.session import Training
 
 
 def estimate(layers: int, tiles: int = 64, size: int = 64) -> Estimate:
@@ -34,6 +35,28 @@ def test_the_table_has_the_cycles_of_all_layers(layers: int) -> None:
     drawn = sum(int(row[-1].replace(",", "")) for row in rows)
     assert drawn == pytest.approx(total, abs=len(rows))
     assert (rows[-1][0] == "other layers") == (layers > 16)
+
+
+def test_the_bars_are_those_of_all_micro_batches_and_one_update() -> None:
+    graph = Ir()
+    h = graph.input((16, 64), "x", HALF)
+    with graph.at(path="layer"):
+        h = ir.linear(graph, h, graph.variable(np.zeros((64, 64), np.float16), "weight"))
+    loss = graph.op("sum", graph.op("mul", h, h), dims=(0, 1))
+    graph.output("loss", loss)
+    device = IPUModel("ipu2", tiles_per_ipu=64).create_device()
+    once, often = (
+        show.estimate(ir.estimate(Training("sgd", accumulation=n).transform(graph, loss), device))
+        for n in (1, 5)
+    )
+    for (name, *parts), (_, *longer) in zip(once.scene.table[1], often.scene.table[1], strict=True):
+        forward, backward, update, _ = (int(part.replace(",", "")) for part in parts)
+        times = [int(part.replace(",", "")) for part in longer]
+        assert times[0] == pytest.approx(5 * forward, abs=5), name
+        assert forward == backward == 0 or times[1] >= 5 * backward - 5
+        assert times[2] >= update
+    codes = [code.light for code in often.scene.codes]
+    assert len(codes) == len(set(codes))
 
 
 def test_the_title_states_the_largest_layer_and_whether_the_model_fits() -> None:

@@ -15,7 +15,7 @@ from ipu_course.checking.exercise import PredictedValue, exercise, lesson, quest
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import NotYet, Passed
-from ipu_course.lesson16.plans import resnet
+from ipu_course.lesson16.plans import HEAD, bert, fault_of, resnet, stages_of
 from ipu_teach.errors import shown
 from ipu_teach.estimate.result import Estimate
 
@@ -164,11 +164,20 @@ def _settings(answer: object) -> Passed:
     wanted = f"less than {LIMIT} minutes, and at most 100 %"
     if not estimate.fits:
         why = "the network does not fit on the tiles."
-        raise NotYet(tried, came, wanted, why, "choose a smaller micro-batch.")
+        raise NotYet(tried, came, wanted, why, _smaller_with(answer))
     if minutes >= LIMIT:
         why, advice = _slower_because(answer, minutes)
         raise NotYet(tried, came, wanted, why, advice)
     return Passed(tried, Bars(LIMIT, round(minutes, 2), "modelled minutes"), round(minutes, 2))
+
+
+def _smaller_with(settings: Mapping[str, Any]) -> str:
+    """Return advice for settings that do not fit: the change after which they do."""
+    if run_of({**settings, "partials": "half"})[0].fits:
+        return "use HALF partials, which need fewer bytes."
+    if run_of({**settings, "proportion": 0.05})[0].fits:
+        return "choose a smaller proportion, or a smaller micro-batch."
+    return "choose a smaller micro-batch."
 
 
 def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, str]:
@@ -215,6 +224,48 @@ def _parts(answer: Callable[..., tuple[float, float]]) -> Passed:
     return compare(answer, parts_of, cases, suspects("16.5"), advice, more=further)
 
 
+# --- 16.6: a pipeline without a slow stage --------------------------------------------------------
+
+GOAL = 2400  # sequences per second
+
+
+def _stages(answer: Any) -> Passed:
+    tried = f"starts {shown(answer)}"
+    if fault := fault_of(answer):
+        raise NotYet(tried, why=fault[0], next_step=fault[1])
+    starts = [int(start) for start in answer]
+    estimate = bert(starts)
+    result = f"{estimate.throughput:,.0f} modelled sequences per second"
+    if estimate.throughput < GOAL:
+        wanted = f"at least {GOAL:,} sequences per second"
+        raise NotYet(tried, result, wanted, *_slowest_of(starts, estimate))
+    return Passed(
+        f"{tried}: {result}, and the goal is {GOAL:,}", evidence=round(estimate.throughput)
+    )
+
+
+def _slowest_of(starts: list[int], estimate: Estimate) -> tuple[str, str]:
+    """Return the reason and the advice for a pipeline that is too slow: its slowest stage."""
+    cycles = [backward for _, backward in stages_of(estimate)]
+    slowest = max(range(len(cycles)), key=cycles.__getitem__)
+    first, end = starts[slowest], [*starts[1:], HEAD + 1][slowest]
+    layers = min(end, HEAD) - max(first, 1)
+    parts = [f"{layers} layer{'s' * (layers > 1)}"] * (layers > 0)
+    advice = f"let stage {slowest} have fewer layers."
+    if slowest == 0:
+        parts.insert(0, "the embedding")
+        advice = f"let stage 1 start before part {end}."
+    elif end > HEAD:
+        parts.append("the head")
+        advice = f"let stage {slowest} start after part {first}."
+    others = (sum(cycles) - cycles[slowest]) / (len(cycles) - 1)
+    return (
+        f"stage {slowest} is the slowest, with {' and '.join(parts)}. Its backward pass takes "
+        f"{cycles[slowest] / 1e6:.2f} million cycles, and those of the other stages "
+        f"{others / 1e6:.2f} million on average, so the others wait."
+    ), advice
+
+
 LESSON = lesson(
     "16",
     question("16.0", (PredictedValue("times as many images a second", low=0),)),
@@ -237,4 +288,5 @@ LESSON = lesson(
     exercise("16.3", _break_even),
     exercise("16.4", _settings, takes=("a dictionary",)),
     exercise("16.5", _parts),
+    exercise("16.6", _stages, takes=("a list",)),
 )

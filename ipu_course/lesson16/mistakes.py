@@ -231,7 +231,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 # %% 16.3: never 0
 # clause: Return 0
 # why:  the result is negative where no micro-batch is large enough.
-# next: return 0 if one image takes as long with recomputation for every m.
+# next: return 0 if an image takes longer with recomputation, however large m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     saved = fixed + n * (per_image - per_image_recompute)
     return -(-fixed_recompute * n // saved) if saved else 0
@@ -256,7 +256,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 
 # %% 16.4: too many images
 # clause: the network fits
-# not yet: the network does not fit on the tiles.
+# not yet: choose a smaller micro-batch.
 settings = {"micro_batch": 20, "byte_inputs": True}
 
 
@@ -268,6 +268,16 @@ settings = {"micro_batch": 20, "recompute": "standard", "byte_inputs": True}
 # %% 16.4: float partials
 # not yet: the dtype of the partials makes the run longer.
 settings = {"micro_batch": 8, "partials": "float", "byte_inputs": True}
+
+
+# %% 16.4: float partials that do not fit
+# not yet: use HALF partials, which need fewer bytes.
+settings = {"micro_batch": 12, "partials": "float", "byte_inputs": True}
+
+
+# %% 16.4: one image too many
+# not yet: choose a smaller proportion, or a smaller micro-batch.
+settings = {"micro_batch": 13, "byte_inputs": True}
 
 
 # %% 16.4: a small micro-batch
@@ -342,3 +352,58 @@ def parts_of(first, first_cycles, second, second_cycles):
 def parts_of(first, first_cycles, second, second_cycles):
     micro_batch = (first_cycles - second_cycles) / (first - second)
     return micro_batch, (first_cycles - first * micro_batch) / first
+
+
+# %% 16.6: equal numbers of layers
+# clause: **at least 2,400 sequences per second**
+# not yet: stage 3 is the slowest, with 3 layers and the head.
+starts = [0, 4, 7, 10]
+
+
+# %% 16.6: the head like a layer
+# not yet: stage 3 is the slowest, with 2 layers and the head.
+starts = [0, 4, 8, 11]
+
+
+# %% 16.6: the embedding for nothing
+# not yet: stage 0 is the slowest, with the embedding and 4 layers.
+starts = [0, 5, 9, 12]
+
+
+# %% 16.6: the head alone
+# not yet: stage 0 is the slowest, with the embedding and 4 layers.
+starts = [0, 5, 9, 13]
+
+
+# %% 16.6: the embedding alone
+# not yet: stage 3 is the slowest, with 4 layers and the head.
+starts = [0, 1, 5, 9]
+
+
+# %% 16.6: both ends alone
+# not yet: stage 2 is the slowest, with 6 layers.
+starts = [0, 1, 7, 13]
+
+
+# %% 16.6: numbers of parts
+# clause: the **first part** of each stage
+# not yet: no stage has the parts before the first start.
+starts = [4, 4, 4, 2]
+
+
+# %% 16.6: without the embedding
+# clause: the stages together have all 14 parts in order
+# not yet: no stage has the parts before the first start.
+starts = [1, 4, 8, 12]
+
+
+# %% 16.6: an empty stage
+# clause: Each stage needs at least one part
+# not yet: stage 2 has no part, because the starts do not increase.
+starts = [0, 5, 9, 9]
+
+
+# %% 16.6: three stages
+# clause: Write a list of four numbers
+# not yet: the pipeline has 4 stages, and this has 3.
+starts = [4, 8, 12]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.estimate import networks
-from ipu_teach.estimate.result import Estimate
+from ipu_teach.estimate.result import BACKWARD, FORWARD, Estimate
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.session import Group, Training
 
-# The blocks whose outputs Graphcore's run saved; it recomputed the other activations.
+# The blocks whose outputs Graphcore's run saved. It recomputed the other activations up to the last
+# of them.
 CHECKPOINTS = "groups.0.0", "groups.0.2", "groups.1.0", "groups.1.2", "groups.2.0", "groups.2.3"
 RECOMPUTATION = None, "standard", "six checkpoints"
 
@@ -32,7 +38,7 @@ def resnet(
     - `micro_batch` is the number of images of a micro-batch on an IPU, `accumulation` the number of
       micro-batches in an update, and `replicas` the number of IPUs.
     - `recompute` is None, "standard" (the kit chooses the values to save), or "six checkpoints"
-      (the outputs of six blocks are saved).
+      (the outputs of six blocks are saved, and all results after the last of them).
     - `partials` is the dtype of the sums of products, "half" or "float".
     - `proportion` is the share of a tile's memory that a convolution may use for temporary data.
     - `byte_inputs` says whether the host sends a byte for each value of an image, instead of two.
@@ -43,13 +49,13 @@ def resnet(
         raise ModelError(f"""resnet() was given recompute={shown(recompute)}.
             next:  use None, "standard" or "six checkpoints".""")
     graph = networks.network("resnet50", micro_batch)
-    # The result of the last operation of each block.
-    last = {op.path: op.outs[0] for op in graph.ops if op.outs}
-    is_momentum = optimiser == "momentum"
+    numbers = {"momentum": 0.9}
+    if optimiser == "lars":
+        numbers["weight_decay"] = 5e-5  # Graphcore used this number for its run.
     training = Training(
-        "sgd" if is_momentum else optimiser,
-        groups=(Group(numbers={"momentum": 0.9} if is_momentum else {}),),
-        recompute=[last[p] for p in CHECKPOINTS] if recompute == "six checkpoints" else recompute,
+        "sgd" if optimiser == "momentum" else optimiser,
+        groups=(Group(numbers=numbers),),
+        recompute=_checkpoints(graph) if recompute == "six checkpoints" else recompute,
         accumulation=accumulation,
         replicas=replicas,
     )
@@ -57,3 +63,86 @@ def resnet(
     target = IPUModel("ipu2", num_ipus=replicas).create_device().target
     products = {"partialsType": partials, "availableMemoryProportion": proportion}
     return ir.estimate(step, target, products, byte_inputs)
+
+
+def _checkpoints(graph: ir.Ir) -> list[ir.Value]:
+    """Return the values that are saved: the outputs of six blocks, and all results after them."""
+    ends = [n for n, op in enumerate(graph.ops) if op.kind == "relu" and op.path in CHECKPOINTS]
+    ops = [graph.ops[n] for n in ends] + graph.ops[ends[-1] + 1 :]
+    return [value for op in ops for value in op.outs]
+
+
+# --- a pipeline -----------------------------------------------------------------------------------
+
+STAGES, LAYERS = 4, 12
+HEAD = LAYERS + 1  # The parts of BERT-Base: 0 is the embedding, 1 to 12 are layers, 13 is the head.
+
+
+def bert(starts: Sequence[int]) -> Estimate:
+    """Return the estimate of an update of BERT-Base in a pipeline of four stages, one on each IPU.
+
+    `starts` has the first part of each stage. Part 0 is the embedding, parts 1 to 12 are the
+    layers, and part 13 is the head. An update has 64 micro-batches of 8 sequences. The schedule is
+    grouped, and the activations are recomputed. With the sync pattern of a single pipeline, only
+    the stage that receives data from the host waits for it.
+
+    :raises ModelError: if `starts` is not a division into four stages.
+    """
+    if fault := fault_of(starts):
+        raise ModelError(f"""bert() was given starts={shown(starts)}: {fault[0]}
+            next:  {fault[1]}""")
+    return _bert(tuple(int(start) for start in starts))
+
+
+@cache
+def _bert(starts: tuple[int, ...]) -> Estimate:
+    graph = networks.network("bert-base", 8)
+    ops, part = [], 0
+    for op in graph.ops:
+        names = op.path.split(".")
+        if names[0] == "layers":
+            part = int(names[1]) + 1
+        elif part:  # After a layer, only the head has operations outside the layers.
+            part = HEAD
+        ops.append(replace(op, stage=sum(start <= part for start in starts) - 1))
+    training = Training(
+        "sgd",
+        groups=(Group(numbers={"momentum": 0.9}),),
+        recompute="standard",
+        accumulation=64,
+        schedule="grouped",
+    )
+    step = training.transform(graph.but(ops=ops), graph.outputs[networks.LOSS])
+    machine = IPUModel("ipu2", num_ipus=STAGES, sync_pattern="SINGLE_PIPELINE")
+    return ir.estimate(step, machine.create_device().target, {"partialsType": "half"})
+
+
+def fault_of(starts: Any) -> tuple[str, str] | None:
+    """Return (reason, advice) if `starts` is not a division into four stages, otherwise None."""
+    form = "write a list of four whole numbers, such as [0, 4, 7, 10]."
+    is_array = isinstance(starts, np.ndarray) and starts.ndim > 0
+    if not is_array and not isinstance(starts, (list, tuple)):
+        return "the starts should be a list.", form
+    numbers = list(starts)
+    if any(type(n) is bool or not isinstance(n, (int, np.integer)) for n in numbers):
+        return "not all starts are whole numbers.", form
+    if len(numbers) != STAGES:
+        return f"the pipeline has {STAGES} stages, and this has {len(numbers)}.", form
+    if max(numbers) > HEAD or min(numbers) < 0:
+        return f"the parts are 0 to {HEAD}.", f"choose starts from 0 to {HEAD}."
+    if numbers[0] != 0:
+        return "no stage has the parts before the first start.", "let stage 0 start with part 0."
+    for stage, (first, following) in enumerate(zip(numbers, numbers[1:], strict=False)):
+        if following <= first:
+            advice = f"let stage {stage + 1} start after part {first}."
+            return f"stage {stage} has no part, because the starts do not increase.", advice
+    return None
+
+
+def stages_of(estimate: Estimate) -> list[tuple[float, float]]:
+    """Return the cycles of each stage for a micro-batch, as (forward, backward)."""
+    cycles = [[0.0, 0.0] for _ in estimate.memory]
+    for line in estimate.lines:
+        if line.part in (FORWARD, BACKWARD):
+            cycles[line.stage][line.part == BACKWARD] += line.cycles
+    return [(forward, backward) for forward, backward in cycles]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.estimate.result import PARTS, Estimate
+from ipu_teach.estimate.memory import CODE, LIVE, OPTIMISER, SAVED, SUMS, TEMPORARY, WEIGHTS
+from ipu_teach.estimate.result import PARTS, UPDATE, Estimate
 from ipu_teach.show import palette
 from ipu_teach.show.palette import NESTED
 from ipu_teach.show.panels import Panels, painted
@@ -17,7 +20,19 @@ MOST = 16  # At most this many layers are drawn; the others are joined.
 WIDE, PITCH, BAR, NAMES = 500.0, 22.0, 16.0, 150.0
 OTHERS = "other layers"
 FIRST_USE = len(PARTS)  # The code of the first use of memory.
-USES = tuple(palette.MEMORY.values())
+# The colours of the uses of memory. None of them is like a colour of a pass.
+USES = {
+    use: palette.MEMORY[name]
+    for use, name in (
+        (WEIGHTS, "Edge pointers"),
+        (OPTIMISER, "Vertex code"),
+        (SUMS, "Host packet headers"),
+        (SAVED, "Exchange code"),
+        (LIVE, "Host buffers"),
+        (TEMPORARY, "Control code"),
+        (CODE, "Stacks"),
+    )
+}
 CODES = (
     NESTED[1].lettered("F", "forward"),
     NESTED[0].lettered("B", "backward"),
@@ -29,8 +44,9 @@ def estimate(result: Estimate, depth: int = 2) -> View:
     """Which layers take the time of a step, and what fills the memory of a tile?
 
     `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
-    `depth` levels, with the cycles of its forward and backward pass and of its update. The lowest
-    bar is the memory of the fullest stage's tile, with a line at the limit.
+    `depth` levels, with its cycles in the whole step: the forward and backward pass of all
+    micro-batches, and the update. The lowest bar is the memory of the fullest stage's tile, with a
+    line at the limit.
 
     :raises InvalidOptionError: if `result` is not an estimate.
     """
@@ -42,8 +58,15 @@ def estimate(result: Estimate, depth: int = 2) -> View:
 
 
 def layers_of(result: Estimate, depth: int) -> dict[str, list[float]]:
-    """Return the cycles by pass of the layers with the most cycles, and of all others together."""
-    cycles = {name: [parts[p] for p in PARTS] for name, parts in result.layers(depth).items()}
+    """Return the cycles by pass of the layers with the most cycles, and of all others together.
+
+    They are the cycles of a step: the passes of a micro-batch are multiplied by the accumulation.
+    """
+    times = {part: 1 if part == UPDATE else result.accumulation for part in PARTS}
+    cycles = {
+        name: [times[part] * parts[part] for part in PARTS]
+        for name, parts in result.layers(depth).items()
+    }
     largest = sorted(cycles, key=lambda name: -sum(cycles[name]))[: MOST - 1]
     drawn = {name: cycles[name] for name in cycles if name in largest or len(cycles) <= MOST}
     rest = [parts for name, parts in cycles.items() if name not in drawn]
@@ -57,10 +80,7 @@ def _scene(result: Estimate, layers: dict[str, list[float]]) -> Scene:
     panels = Panels()
     panels.put(_bars(layers))
     memory = result.fullest
-    uses = [
-        palette.Code(name, "", USES[i].light, USES[i].dark, USES[i].pattern, listed=True)
-        for i, (name, _) in enumerate(memory.uses)
-    ]
+    uses = [replace(USES[name], name=name, letter="", listed=True) for name, _ in memory.uses]
     panels.put(_memory(result), down=len(layers) * PITCH + 40)
     largest = max(layers, key=lambda name: sum(layers[name]))
     share = sum(layers[largest]) / total if total else 0.0
@@ -104,7 +124,7 @@ def _bars(layers: dict[str, list[float]]) -> Painted:
     count = len(layers)
     return painted(
         "layers",
-        "modelled cycles by layer",
+        "modelled cycles of a step, by layer",
         WIDE,
         count * PITCH,
         [shapes],

@@ -358,10 +358,10 @@ There is no exercise 1.1.
     ),
     (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
     (
-        lambda: progress("16"),
+        lambda: progress("17"),
         UnknownExerciseError,
         f"""\
-There are no exercises for the lesson '16'.
+There are no exercises for the lesson '17'.
   next:  the lessons with exercises are {LESSONS}.""",
     ),
 ]

@@ -301,3 +301,50 @@ def parts_of(first, first_cycles, second, second_cycles):
     each = first_cycles / first
     update = second_cycles - each * second
     return [each, update]
+
+
+# %% 16.6: as a tuple
+# passed: modelled sequences per second
+starts = 0, 4, 8, 12
+
+
+# %% 16.6: as an array
+# passed: modelled sequences per second
+import numpy as np
+
+starts = np.array([0, 4, 8, 12])
+
+
+# %% 16.6: in steps of four
+# passed: modelled sequences per second
+starts = list(range(0, 14, 4))
+
+
+# %% 16.6: layers counted from 0
+# not yet: stage 3 is the slowest, with 2 layers and the head.
+starts = [0, 3, 7, 11]
+
+
+# %% 16.6: five layers in the middle
+# not yet: stage 2 is the slowest, with 5 layers.
+starts = [0, 4, 8, 13]
+
+
+# %% 16.6: out of order
+# not yet: stage 1 has no part, because the starts do not increase.
+starts = [0, 8, 4, 12]
+
+
+# %% 16.6: a part too many
+# not yet: the parts are 0 to 13.
+starts = [0, 4, 8, 14]
+
+
+# %% 16.6: the ends as well
+# not yet: the pipeline has 4 stages, and this has 5.
+starts = [0, 4, 8, 12, 14]
+
+
+# %% 16.6: fractions
+# not yet: not all starts are whole numbers.
+starts = [0, 3.5, 7, 10.5]

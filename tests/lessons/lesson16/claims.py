@@ -35,13 +35,19 @@ def eight_images_share_a_sync(outputs: dict[str, str]) -> None:
 
 
 def products_fall_least(outputs: dict[str, str]) -> None:
-    """The products fall least."""
+    """The products fall least in proportion."""
     one, eight = _per_image(outputs)
     assert min(one, key=lambda kind: one[kind] / eight[kind]) == "products"
 
 
+def vertices_save_most(outputs: dict[str, str]) -> None:
+    """They save most"""
+    one, eight = _per_image(outputs)
+    assert max(one, key=lambda kind: one[kind] - eight[kind]) == "vertices"
+
+
 def the_line_is_right(outputs: dict[str, str]) -> None:
-    """The line predicts the right size."""
+    """The line finds the same size as the estimates of 12 and 13 images."""
     (size,) = re.findall(r"micro-batch has (\d+) images", outputs["c17"])
     assert re.search(rf"(?m)^{size} images: .* so this fits$", outputs["c17"])
     assert re.search(rf"(?m)^{int(size) + 1} images: .* so this does not fit$", outputs["c17"])
@@ -63,13 +69,13 @@ def recomputation_never_pays(outputs: dict[str, str]) -> None:
 
 
 def groups_2_is_largest(outputs: dict[str, str]) -> None:
-    """Among those, groups.2 is longest. It is the third of the four groups of blocks. The largest part
-    of the used memory is the saved activations."""
+    """The bar groups.2 is longest. It is the third of the four groups of blocks."""
     assert "groups.2" in outputs["c4"]
     assert re.search(r"largest part is [\d,]+ bytes of saved activations", outputs["c4"])
     layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+([\d,]{5,})\b", outputs["c4"])
-    longest = sorted((whole(cycles), name) for name, cycles in layers)[-2:]
-    assert [name for _, name in longest] == ["groups.2", "step"]
+    cycles = {name: whole(count) for name, count in layers}
+    assert max(cycles, key=cycles.__getitem__) == "groups.2"
+    assert cycles["step"] < cycles["groups.2"] / 5  # the text: "It is short"
 
 
 def _settings(outputs: dict[str, str]) -> dict[str, tuple[float, float, float]]:
@@ -88,8 +94,9 @@ def float_partials_cost_both(outputs: dict[str, str]) -> None:
 
 
 def a_small_proportion(outputs: dict[str, str]) -> None:
-    """A small proportion takes a little more time"""
+    """A small proportion takes a little more time and a little less memory"""
     runs = _settings(outputs)
+    assert 0.95 < runs["proportion 0.05"][1] / runs["as above"][1] < 1
     assert 1 < runs["proportion 0.05"][0] / runs["as above"][0] < 1.03
 
 
@@ -110,14 +117,60 @@ def _machines(outputs: dict[str, str]) -> dict[int, tuple[int, int, float, float
 
 
 def the_update_is_longer(outputs: dict[str, str]) -> None:
-    """By the logs, the update takes longer on more IPUs, and longer than the estimate."""
+    """On 128 and 256 IPUs, the update takes longer than on 64, and much longer than in the
+    estimate."""
     machines = _machines(outputs)
-    assert all(published > estimated for *_, published, estimated in machines.values())
-    assert machines[16][2] < machines[128][2] < machines[256][2]
+    assert machines[16][2] == machines[64][2] == 5.9  # as the text says of 16 and 64 IPUs
+    assert machines[64][2] < min(machines[128][2], machines[256][2])
+    assert all(machines[n][2] > 1.8 * machines[n][3] for n in (128, 256))
 
 
-def too_low_and_too_high(outputs: dict[str, str]) -> None:
-    """So the estimate is too low on 16 IPUs, where its micro-batches are too long. On 256 IPUs it is
-    too high, because its update is too short."""
+def too_high(outputs: dict[str, str]) -> None:
+    """On 256 IPUs it follows after only 2 micro-batches, so the estimated images per second are too
+    high."""
     machines = _machines(outputs)
-    assert machines[16][1] < machines[16][0] and machines[256][1] > machines[256][0]
+    assert machines[256][1] > 1.1 * machines[256][0]
+    assert all(abs(machines[n][1] / machines[n][0] - 1) < 0.03 for n in (16, 64))
+
+
+def _stages(text: str) -> list[list[tuple[float, float]]]:
+    """Return the cycles of each stage, forward and backward, of each division in an output."""
+    rows = re.findall(r"stage (\d), parts.*forward ([\d.]+), backward ([\d.]+)", text)
+    cycles = [(float(forward), float(backward)) for _, forward, backward in rows]
+    assert [int(stage) for stage, *_ in rows] == [0, 1, 2, 3] * (len(rows) // 4)
+    return [cycles[first : first + 4] for first in range(0, len(rows), 4)]
+
+
+def the_embedding_costs_a_third(outputs: dict[str, str]) -> None:
+    """Stage 0 also has the embedding, and its backward pass takes about a third longer."""
+    (stages,) = _stages(outputs["c37"])
+    assert 1.25 < stages[0][1] / max(stages[1][1], stages[2][1]) < 1.4
+
+
+def the_head_costs_most(outputs: dict[str, str]) -> None:
+    """Stage 3 also has the head, and its backward pass takes almost twice as long as that of stage 1."""
+    (stages,) = _stages(outputs["c37"])
+    assert 1.8 < stages[3][1] / stages[1][1] < 2
+
+
+def most_is_a_copy(outputs: dict[str, str]) -> None:
+    """Most of these additional cycles are a copy."""
+    (stages,) = _stages(outputs["c37"])
+    (copy,) = re.findall(
+        r"stage 3: copy to another stage, ([\d.]+) million cycles,\s+of .*\[30522, 768\]",
+        outputs["c37"],
+    )
+    assert 0.7 < float(copy) / (stages[3][1] - stages[1][1]) < 1
+
+
+def three_stages_wait(outputs: dict[str, str]) -> None:
+    """With equal numbers of layers, three IPUs wait for the last one in each backward tick."""
+    equal, _ = _stages(outputs["c40"])
+    assert max(backward for _, backward in equal[:3]) < 0.8 * equal[3][1]
+
+
+def a_quarter_more_sequences(outputs: dict[str, str]) -> None:
+    """the pipeline processes about a quarter more sequences per second."""
+    (ratio,) = re.findall(r"([\d.]+) times as many sequences", outputs["c40"])
+    before, after = (whole(n) for n in re.findall(r": ([\d,]+) modelled seq", outputs["c40"]))
+    assert 1.2 < float(ratio) < 1.3 and abs(after / before - float(ratio)) < 0.01
