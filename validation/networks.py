@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ipu_teach.estimate.networks import LOSS, network
+from ipu_teach.estimate.networks import LOSS, checkpoints, network
 from ipu_teach.estimate.result import Estimate
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir.values import Value
 from ipu_teach.frontends.session import Group, Training
 from ipu_teach.poplibs.options import Options
 from validation.programs import machine
@@ -31,8 +30,6 @@ TABLE = Source(SILICON, "Graphcore, performance results; set-up from graphcore/e
 IMAGES = 1_281_167  # The training images of ImageNet.
 EPOCHS = 38  # On 16 IPUs, by configs.yml.
 MINUTES = 28.3
-# b1/0, b1/2, b2/0, b2/2, b3/0 and b3/3 in configs.yml, under the names of the stored network.
-CHECKPOINTS = "groups.0.0", "groups.0.2", "groups.1.0", "groups.1.2", "groups.2.0", "groups.2.3"
 RACK = 64  # The IPUs that are joined by links. Gateways join the racks of a larger machine.
 LACKS = "the estimate has no batch norm across replicas and no time of the host"
 GATEWAYS = ", and one ladder of links instead of racks that are joined by gateways"
@@ -84,21 +81,13 @@ def resnet(run: Images) -> Estimate:
     training = Training(
         "lars" if is_lars else "sgd",
         groups=(Group(numbers=numbers),),
-        recompute=_checkpoints(graph),
+        recompute=checkpoints(graph),
         accumulation=run.accumulation,
         replicas=run.replicas,
     )
     step = training.transform(graph, graph.outputs[LOSS])
     target = machine(run.version, num_ipus=run.replicas)
     return ir.estimate(step, target, _products(run.proportion), byte_inputs=True)
-
-
-def _checkpoints(graph: ir.Ir) -> list[Value]:
-    """Return the values that are saved: the checkpoints, and all results after the last one."""
-    is_checkpoint = [op.kind == "relu" and op.path in CHECKPOINTS for op in graph.ops]
-    last = len(is_checkpoint) - is_checkpoint[::-1].index(True)
-    ops = [op for op, is_kept in zip(graph.ops, is_checkpoint, strict=True) if is_kept]
-    return [value for op in (*ops, *graph.ops[last:]) for value in op.outs]
 
 
 def _products(proportion: float) -> Options:

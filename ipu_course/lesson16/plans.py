@@ -16,9 +16,6 @@ from ipu_teach.estimate.result import BACKWARD, FORWARD, Estimate
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.session import Group, Training
 
-# The blocks whose outputs Graphcore's run saved. It recomputed the other activations up to the last
-# of them.
-CHECKPOINTS = "groups.0.0", "groups.0.2", "groups.1.0", "groups.1.2", "groups.2.0", "groups.2.3"
 RECOMPUTATION = None, "standard", "six checkpoints"
 
 
@@ -55,7 +52,7 @@ def resnet(
     training = Training(
         "sgd" if optimiser == "momentum" else optimiser,
         groups=(Group(numbers=numbers),),
-        recompute=_checkpoints(graph) if recompute == "six checkpoints" else recompute,
+        recompute=networks.checkpoints(graph) if recompute == "six checkpoints" else recompute,
         accumulation=accumulation,
         replicas=replicas,
     )
@@ -63,13 +60,6 @@ def resnet(
     target = IPUModel("ipu2", num_ipus=replicas).create_device().target
     products = {"partialsType": partials, "availableMemoryProportion": proportion}
     return ir.estimate(step, target, products, byte_inputs)
-
-
-def _checkpoints(graph: ir.Ir) -> list[ir.Value]:
-    """Return the values that are saved: the outputs of six blocks, and all results after them."""
-    ends = [n for n, op in enumerate(graph.ops) if op.kind == "relu" and op.path in CHECKPOINTS]
-    ops = [graph.ops[n] for n in ends] + graph.ops[ends[-1] + 1 :]
-    return [value for op in ops for value in op.outs]
 
 
 # --- a pipeline -----------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ NETWORKS: Mapping[str, tuple[str, int]] = {
     "gpt-small": ("a GPT of 6 layers of 384 features on 128 tokens", 4),
 }
 LOSS = "loss"
+# The blocks of ResNet-50 whose outputs Graphcore's run of MLPerf 1.1 saved: b1/0, b1/2, b2/0, b2/2,
+# b3/0 and b3/3 of its configs.yml, under the names of the stored network.
+CHECKPOINTS = "groups.0.0", "groups.0.2", "groups.1.0", "groups.1.2", "groups.2.0", "groups.2.3"
 
 
 def network(name: str, batch: int) -> Ir:
@@ -52,6 +55,16 @@ def network(name: str, batch: int) -> Ir:
             next_step="install ipu_teach again, or use another network.",
         ) from error
     return with_batch(graph, batch)
+
+
+def checkpoints(graph: Ir) -> list[Value]:
+    """Return what Graphcore's ResNet-50 saved: the outputs of `CHECKPOINTS`, and all that follows.
+
+    `graph` is the stored network "resnet50".
+    """
+    ends = [n for n, op in enumerate(graph.ops) if op.kind == "relu" and op.path in CHECKPOINTS]
+    ops = [graph.ops[n] for n in ends] + list(graph.ops[ends[-1] + 1 :])
+    return [value for op in ops for value in op.outs]
 
 
 def with_batch(graph: Ir, batch: int) -> Ir:
