@@ -115,7 +115,7 @@ def _break_even(answer: Callable[..., int]) -> Passed:
     further = [
         (n, fixed, 10, fixed_recompute, per_image)
         for n in (1, 2, 4, 16)
-        for fixed in (16, 64, 100)
+        for fixed in (16, 64, 65, 100)
         for fixed_recompute in (16, 80, 200)
         for per_image in (8, 10, 11, 14, 26, 40)
     ]

@@ -354,14 +354,6 @@ HARMLESS = {
         "if True:": "blocks on fewer tiles, where they are small enough, and cut less",
         "if fits and (best is None or cut <= best[0]):": "two ways that are equally good",
     },
-    "15.5": {
-        "graph.set_tile_mapping(rod[piece], (piece + graph.target.num_tiles) // 156)": (
-            "on one tile nothing travels at all"
-        ),
-        "graph.set_tile_mapping(rod[piece], piece * graph.target.num_tiles // 157)": (
-            "borders one piece farther on"
-        ),
-    },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"
