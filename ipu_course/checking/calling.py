@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from ipu_course.checking import time_limit
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.quoting import (
     call_text,
@@ -219,7 +220,8 @@ class answering:
     def __init__(self, tried: str) -> None:
         self.tried = tried
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        time_limit.CALL.set(self.tried)
 
     def __exit__(
         self,
@@ -229,6 +231,8 @@ class answering:
     ) -> None:
         put_back()
         # An answer can call exit(). The exception is then a SystemExit.
+        if not is_interruption(error):  # The verdict on an endless loop quotes the call.
+            time_limit.CALL.set(time_limit.ANSWER)
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error
@@ -317,7 +321,8 @@ def call_all(answer: Callable[..., Result], cases: Sequence[tuple[object, ...]])
     """
     copies = deepcopy(list(cases))
     results: list[Result] = []
-    with suppress(Broken), answering(name_of(answer)):
+    description = f"{name_of(answer)} on {len(cases)} sets of numbers"
+    with suppress(Broken), answering(description):
         results.extend(answer(*arguments) for arguments in copies)
     is_good = len(results) == len(cases) and not any(result is ... for result in results)
     if is_good and not any(

@@ -25,6 +25,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
     within the time limit, because even `repr()` of an answer may fail or never end.
     """
     began = time_limit.BEGAN.set(time_limit.times())
+    time_limit.CALL.set(time_limit.ANSWER)
     try:
         # Scalar code runs in Python, so no compiler is loaded within the limit. Loading one takes
         # much of the check's time, and a compiler that is stopped while it loads does not work.
@@ -32,7 +33,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
             return within(time_limit.LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
         rows = (
-            ("tried", "your answer"),
+            ("tried", time_limit.CALL.get()),
             ("came", f"no result: after {time_limit.LIMIT:g} seconds it was stopped"),
             (
                 "next",

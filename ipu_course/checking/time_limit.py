@@ -41,6 +41,9 @@ T = TypeVar("T")
 LIMIT = 8.0
 # What `times()` returned when the current check began.
 BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0, 0.0))
+# The call into the answer that runs now, as text. If it does not end, the verdict shows this text.
+ANSWER = "your answer"
+CALL = ContextVar("call into the answer", default=ANSWER)
 # If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
 # seconds.
 AGAIN = (0.7, 0.5)

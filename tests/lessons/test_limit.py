@@ -64,7 +64,7 @@ def test_an_answer_that_comes_to_no_end_is_stopped(
     monkeypatch.setattr(time_limit, "LIMIT", 0.5)
     assert repr(check("01.1", endless)) == (
         "01.1 The time of a superstep: not yet\n"
-        "  tried: your answer\n"
+        "  tried: endless([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
         "  came:  no result: after 0.5 seconds it was stopped\n"
         "  next:  look for a loop that never ends, or for much more work than the exercise needs."
     )
