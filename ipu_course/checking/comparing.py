@@ -263,7 +263,7 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
             description,
             shown(result),
             expected=expected,
-            why="the result has floats, but a number of things, a position or a code is an integer.",
+            why="the result has floats, but a count, a position or a code is an integer.",
             next_step=(
                 f"convert the floats to integers: {'.astype(int)' if is_array else 'int(…)'}."
             ),

@@ -674,7 +674,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: steps as floats
-# not yet: a number of things, a position or a code is an integer
+# not yet: a count, a position or a code is an integer
 def steps_of(transfers):
     steps = np.zeros(len(transfers))
     kind, read, written, number = None, set(), set(), 0

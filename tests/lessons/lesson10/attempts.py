@@ -77,7 +77,7 @@ def table(stages, batches):
 
 # %% 10.1: an array of floats
 # clause: Ticks, stages and micro-batches are counted from 0.
-# not yet: a number of things, a position or a code is an integer
+# not yet: a count, a position or a code is an integer
 def table(stages, batches):
     rows = np.full((batches + stages - 1, stages), -1.0)
     for stage in range(stages):

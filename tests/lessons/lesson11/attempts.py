@@ -255,7 +255,7 @@ def encode(value, mantissa_bits, bias):
 
 # %% 11.3: a float code
 # clause: return a whole number from 0 to 255
-# not yet: a number of things, a position or a code is an integer
+# not yet: a count, a position or a code is an integer
 def encode(value, mantissa_bits, bias):
     distances = [abs(decode(code, mantissa_bits, bias) - abs(value)) for code in range(128)]
     nearest = [code for code in range(128) if distances[code] == min(distances)]
