@@ -67,13 +67,13 @@ def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cy
 # like: rounded down
 def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
             update_cycles, clock):  # fmt: skip
-    updates = int(images / micro_batch / micro_batches / replicas)
+    steps = int(images / micro_batch / micro_batches / replicas)
     step = (micro_batches * micro_batch_cycles + update_cycles) / clock
-    return epochs * updates * step / 60
+    return epochs * steps * step / 60
 
 
 # %% 16.1: by throughput
-# like: parts of an update
+# like: parts of a step
 def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
             update_cycles, clock):  # fmt: skip
     step = (micro_batches * micro_batch_cycles + update_cycles) / clock
@@ -85,9 +85,9 @@ def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cy
 # like: one replica
 def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
             update_cycles, clock):  # fmt: skip
-    updates = ceil(images / (micro_batch * micro_batches))
+    steps = ceil(images / (micro_batch * micro_batches))
     cycles = micro_batches * micro_batch_cycles + update_cycles
-    return epochs * updates * cycles / clock / 60
+    return epochs * steps * cycles / clock / 60
 
 
 # %% 16.1: an update in the loop
@@ -104,8 +104,8 @@ def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cy
 # like: seconds
 def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
             update_cycles, clock):  # fmt: skip
-    updates = epochs * ceil(images / (micro_batch * micro_batches * replicas))
-    return (micro_batches * micro_batch_cycles + update_cycles) / clock * updates
+    steps = epochs * ceil(images / (micro_batch * micro_batches * replicas))
+    return (micro_batches * micro_batch_cycles + update_cycles) / clock * steps
 
 
 # %% 16.2: with floats
@@ -241,18 +241,28 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 # %% 16.4: all settings written down
 # passed: under
 settings = dict(
-    micro_batch=12, recompute=None, partials="half", proportion=0.6, byte_inputs=True
+    micro_batch=13, recompute=None, partials="half", proportion=0.05, byte_inputs=True
 )
 
 
 # %% 16.4: another proportion
 # passed: under
-settings = {"micro_batch": 12, "byte_inputs": True, "proportion": 0.15}
+settings = {"proportion": 0.06, "byte_inputs": True, "micro_batch": 13}
 
 
-# %% 16.4: one image more, with less temporary data
+# %% 16.4: the dtype of the partials as well
 # passed: under
-settings = {"micro_batch": 13, "proportion": 0.05, "byte_inputs": True}
+settings = {"micro_batch": 13, "partials": "half", "byte_inputs": True, "proportion": 0.05}
+
+
+# %% 16.4: a proportion that is smaller than needed
+# not yet: the small proportion makes the run longer.
+settings = {"proportion": 0.04, "byte_inputs": True, "micro_batch": 13}
+
+
+# %% 16.4: a smaller proportion with 12 images
+# not yet: choose a larger one that fits.
+settings = {"micro_batch": 12, "proportion": 0.05, "byte_inputs": True}
 
 
 # %% 16.4: a size as text
@@ -263,6 +273,30 @@ settings = {"micro_batch": "12", "byte_inputs": True}
 # %% 16.4: nothing chosen
 # not yet: the small micro-batch makes the run longer.
 settings = {}
+
+
+# %% 16.w2: counted
+# passed: sets of numbers
+def enough(micro_batch_cycles, update_cycles, percent):
+    n = 1
+    while update_cycles * 100 > percent * (n * micro_batch_cycles + update_cycles):
+        n += 1
+    return n
+
+
+# %% 16.w2: the whole step
+# passed: sets of numbers
+def enough(micro_batch_cycles, update_cycles, percent):
+    from fractions import Fraction
+
+    step = Fraction(100 * update_cycles, percent)
+    return ceil((step - update_cycles) / micro_batch_cycles)
+
+
+# %% 16.w2: a quotient without the update
+# like: of the micro-batches
+def enough(micro_batch_cycles, update_cycles, percent):
+    return -(-update_cycles * 100 // percent // micro_batch_cycles)
 
 
 # %% 16.5: from the second run
