@@ -45,6 +45,7 @@ Views of tiles, codelets and memory:
 Further views:
 
 - `estimate(found)` shows the layers of a network that was not built, by cost, and its memory.
+- `estimates(found)` compares several of these networks or settings: the time by kind, the memory.
 - `sweep(found)` is a curve over several runs.
 - `numbers(FLOAT, HALF)` draws number lines.
 - `formats(values, HALF)` shows which values a dtype can represent, and which factor makes all of
@@ -63,6 +64,7 @@ from ipu_teach.show.balance import balance
 from ipu_teach.show.bsp import bsp
 from ipu_teach.show.code import code
 from ipu_teach.show.estimate import estimate
+from ipu_teach.show.estimates import estimates
 from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
 from ipu_teach.show.formats import formats
@@ -96,6 +98,7 @@ __all__ = [
     "code",
     "crossing",
     "estimate",
+    "estimates",
     "exchange",
     "explore",
     "formats",

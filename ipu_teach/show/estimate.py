@@ -20,18 +20,15 @@ MOST = 16  # At most this many layers are drawn; the others are joined.
 WIDE, PITCH, BAR, NAMES = 500.0, 22.0, 16.0, 150.0
 OTHERS = "other layers"
 FIRST_USE = len(PARTS)  # The code of the first use of memory.
-# The colours of the uses of memory. None of them is like a colour of a pass.
+# The colours of the uses of memory. None of them is like a colour of a pass or of an activity.
 USES = {
-    use: palette.MEMORY[name]
-    for use, name in (
-        (WEIGHTS, "Edge pointers"),
-        (OPTIMISER, "Vertex code"),
-        (SUMS, "Host packet headers"),
-        (SAVED, "Exchange code"),
-        (LIVE, "Host buffers"),
-        (TEMPORARY, "Control code"),
-        (CODE, "Stacks"),
-    )
+    WEIGHTS: palette.MEMORY["Edge pointers"],
+    OPTIMISER: palette.MEMORY["Vertex code"],
+    SUMS: palette.GRADIENT_SUMS,
+    SAVED: palette.MEMORY["Exchange code"],
+    LIVE: palette.LIVE_VALUES,
+    TEMPORARY: palette.MEMORY["Control code"],
+    CODE: palette.MEMORY["Stacks"],
 }
 CODES = (
     NESTED[1].lettered("F", "forward"),

@@ -845,7 +845,7 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
         yield Words(16, y + LINE * row, line)
     for row, line in enumerate(_lines(still.note, MOST_LINES)):
         yield Words(16, y + LINE * (1 + row), line, ink="soft")
-    top = y + 14 + LINE * note_lines(scene)
+    top = y - 4 + LINE * text_lines(scene)
     places = legend_places(scene)
     for code, _, x, row in places:
         yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
@@ -892,18 +892,21 @@ def legend_places(scene: Scene) -> list[tuple[int, str, float, int]]:
 def caption_height(scene: Scene) -> float:
     """Return the height of the texts and the legend below the drawing."""
     return (
-        50
-        + LINE * note_lines(scene)
+        32
+        + LINE * text_lines(scene)
         + LEGEND_ROW * max((row for *_, row in legend_places(scene)), default=0)
     )
 
 
-def note_lines(scene: Scene) -> int:
-    """Return the number of lines that each frame reserves for its note.
+def text_lines(scene: Scene) -> int:
+    """Return the number of lines that each frame reserves for its label and its note.
 
-    It is the number of lines of the longest note of the scene, so nothing moves between frames.
+    It is that of the longest note of the scene, so nothing moves between frames. It is 0 if no
+    frame has a label or a note.
     """
-    return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
+    if not any(still.label or still.cycles or still.note for still in scene.stills):
+        return 0
+    return 1 + max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
 def _lines(text: str, max_lines: int) -> list[str]:

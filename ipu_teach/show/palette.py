@@ -51,6 +51,10 @@ STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # The state for e
 # Teal and lilac are for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", pattern="")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", pattern="/")
+# These colours are for estimates, together with those of activities and of the parts of memory.
+OTHER_VERTICES = Code("other vertices", "", "#f4978e", "#e88a80", pattern="/")
+GRADIENT_SUMS = Code("gradient sums", "", "#dcc9a0", "#cbb98c", pattern=".")
+LIVE_VALUES = Code("other live values", "", "#c7ecd4", "#cdebd6", pattern="|")
 # These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles.
 # The tiles also have their numbers.
 HUES = tuple(

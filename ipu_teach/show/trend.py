@@ -54,6 +54,24 @@ def trend(
     return (*shapes, Words(width, height + 29, foot, 12, anchor="end", ink="soft"))
 
 
+def stacks(
+    parts: Mapping[int, Array], middle: Array, width: float, height: float, scale: float
+) -> Iterator[Boxes]:
+    """Yield the boxes of stacked bars around the x coordinates `middle`.
+
+    `parts` maps a code to the values of one layer, from the bottom up. The bars begin at the y
+    coordinate `height`, and are cut off at 0. A value of 1 is `scale` units high.
+    """
+    below: Array = np.zeros(len(middle))
+    for code, part in parts.items():
+        low = np.minimum(below, height)
+        below = below + part * scale
+        high = np.minimum(below, height) - low
+        boxes = rectangles(middle - width / 2, height - low - high, width, high)
+        if (high > 0).any():
+            yield Boxes(code, boxes[high > 0], upright=True)
+
+
 class _Places:
     """The places of the points of a curve, next to each other in a box of `width` x `height`.
 
@@ -84,15 +102,8 @@ class _Places:
 
         `parts` maps a code to the values of one layer, from the bottom up.
         """
-        shapes = list[Shape]()
+        shapes: list[Shape] = [*stacks(parts, self.middle, self.bar_width, self.height, self.scale)]
         half = self.bar_width / 2
-        below: Array = np.zeros(len(self.middle))
-        for code, part in parts.items():
-            low = np.minimum(below, self.height)
-            below = below + part * self.scale
-            high = np.minimum(below, self.height) - low
-            boxes = rectangles(self.middle - half, self.height - low - high, self.bar_width, high)
-            shapes.append(Boxes(code, boxes[high > 0], upright=True))
         for x in self.middle[self.is_cut].tolist():
             shapes.append(Stroke(((x - half - 2, 10), (x + half + 2, 4)), 3, "paper"))
         return shapes
