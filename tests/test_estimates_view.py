@@ -100,7 +100,7 @@ def test_the_parts_of_the_time_are_those_of_the_step(replicas: int) -> None:
     unit = re.fullmatch(r"modelled (\w+)", list(row)[1])
     assert unit is not None
     size = {"microseconds": 1e-6, "nanoseconds": 1e-9}[unit[1]]
-    scale = 1 / 1.33e9 / found.samples_per_step / size
+    scale = 1 / 1.33e9 / size
     assert number(row[unit[0]]) == pytest.approx(found.cycles * scale, abs=0.006)
     titles = {"vertices": "other vertices", "links": "between IPUs"}
     for kind in KINDS:
@@ -123,11 +123,11 @@ def test_the_parts_of_the_time_are_those_of_the_step(replicas: int) -> None:
 
 def test_the_stages_of_a_pipeline_are_scaled_to_the_time_of_the_step() -> None:
     found = trained(stages=2)
-    view = show.estimates({"pipeline": found}, samples=128 * 10**8)
+    view = show.estimates({"pipeline": found}, samples=128 * 10**10)
     (row,) = view.data
     (unit,) = (name for name in row if name.startswith("modelled "))
     size = {"modelled hours": 3600, "modelled minutes": 60}[unit]
-    assert number(row[unit]) == pytest.approx(found.seconds * 10**8 / size, abs=0.006)
+    assert number(row[unit]) == pytest.approx(found.seconds * 10**10 / size, abs=0.006)
     parts = [number(row[name]) for name in list(row)[2:-3]]
     assert sum(parts) == pytest.approx(number(row[unit]), abs=1e-9)
     products, vertices = (work(found, kind) for kind in ("products", "vertices"))
@@ -148,6 +148,10 @@ def test_the_time_of_samples_is_in_whole_steps() -> None:
         assert number(row[unit]) == pytest.approx(steps * each / size, abs=0.006), samples
     title = show.estimates({"a": found}, samples=10**13).scene.title
     assert "modelled hours" in title
+    (row,) = show.estimates({"a": found}, samples=129, epochs=3).data  # 6 whole steps
+    assert number(row["modelled microseconds"]) == pytest.approx(6 * each, abs=0.006)
+    drawn = svg(show.estimates({"a": found}, samples=1_000, epochs=2).scene)
+    assert "for 2 epochs of 1,000 samples, by kind" in drawn
 
 
 def test_numbers_are_sorted_and_names_keep_their_order() -> None:
@@ -166,14 +170,14 @@ def test_numbers_are_sorted_and_names_keep_their_order() -> None:
 def test_the_title_names_the_shortest_that_fits() -> None:
     short, long, unfit = trained(32), trained(16), too_large()
     assert short.seconds / 256 < long.seconds / 128
-    title = show.estimates({16: long, 32: short}, parameter="rows").scene.title
+    title = show.estimates({16: long, 32: short}, parameter="rows", samples=256).scene.title
     assert re.fullmatch(
-        r"Shortest: 32 rows, [\d.]+ modelled nanoseconds; longest: 16 rows, [\d.]+, [\d.]+ times "
+        r"Shortest: 32 rows, [\d.]+ modelled microseconds; longest: 16 rows, [\d.]+, [\d.]+ times "
         r"as long",
         title,
     )
     quick = replace(unfit, micro_batches=1.0, update=0.0)
-    view = show.estimates({"a": long, "b": short, "c": quick})
+    view = show.estimates({"a": long, "b": short, "c": quick}, samples=256)
     assert re.fullmatch(
         r"Shortest that fits: b, [\d,.]+ modelled nanoseconds; c does not fit", view.scene.title
     )
@@ -183,7 +187,7 @@ def test_the_title_names_the_shortest_that_fits() -> None:
     assert view.scene.title.endswith("; 3 others do not fit")
     view = show.estimates({"a": long, "b": long})
     assert view.scene.title.startswith("All 2 fit and take the same, ")
-    view = show.estimates({"a": short, "b": short, "c": long})
+    view = show.estimates({"a": short, "b": short, "c": long}, samples=256)
     assert view.scene.title.startswith("Shortest: a and 1 more, ")
     view = show.estimates({"a": unfit, "b": trained(64, tiles=1, size=512)})
     assert view.scene.title == (
@@ -212,7 +216,7 @@ def test_an_estimate_that_does_not_fit_is_marked_with_words() -> None:
 
 
 def test_the_line_is_at_the_shortest_that_fits() -> None:
-    view = show.estimates({"a": trained(16), "b": trained(32)})
+    view = show.estimates({"a": trained(16), "b": trained(32)}, samples=256)
     mark = next(m for m in view.scene.marks if m.name == "time")
     levels = {s.points[0][1] for s in mark.pictures[0] if isinstance(s, Stroke)}  # type: ignore[union-attr]
     drawn = heights(view, "time")
@@ -294,7 +298,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
             {"a": inference()},
             {"samples": samples},
             f"show.estimates() was given samples={text}, which is not a number of samples.\n"
-            "  next:  give a whole number from 1 to 10**15, or 0 for the time of a sample.",
+            "  next:  give a whole number from 1 to 10**15, or 0 for the time of a step.",
         )
         for samples, text in (
             (-1, "-1"),
@@ -304,6 +308,15 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
             (10**16, "10000000000000000"),
             ("many", "'many'"),
         )
+    ),
+    *(
+        (
+            {"a": inference()},
+            {"samples": 5, "epochs": epochs},
+            f"show.estimates() was given epochs={text}, which is not a number of epochs.\n"
+            "  next:  give a whole number from 1 to 10**15.",
+        )
+        for epochs, text in ((0, "0"), (False, "False"), (0.5, "0.5"))
     ),
 ]
 

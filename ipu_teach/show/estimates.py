@@ -24,7 +24,7 @@ from ipu_teach.types import Array
 
 MOST = 16  # At most this many estimates are drawn.
 FEW = 10  # The columns of more estimates than this are narrow.
-LARGEST = 10**15  # The largest number of samples.
+LARGEST = 10**15  # The largest number of samples, and of epochs.
 LEFT, WIDE, TIME_HIGH, MEMORY_HIGH, LINE = 46.0, 642.0, 190.0, 140.0, 13.0
 LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
 NARROWEST = 0.66  # A narrow page shrinks a column to this share of its width.
@@ -59,27 +59,35 @@ UNITS = {
 
 
 @checks("parameter")
-def estimates(found: Mapping[object, Estimate], *, parameter: str = "", samples: int = 0) -> View:
+def estimates(
+    found: Mapping[object, Estimate], *, parameter: str = "", samples: int = 0, epochs: int = 1
+) -> View:
     """Which of several estimates is shortest, what takes the time, and which of them fit?
 
     `found` is a dict of at most 16 estimates by the number or the name in which they differ, such
     as `{8: a, 12: b}`. They are sorted if all keys are numbers; otherwise, they keep their order.
     `parameter` says what the numbers count, in the plural, such as "images in a micro-batch".
 
-    The height of a bar is the modelled time for `samples` samples, in whole steps. If `samples` is
-    0, it is the time of a step divided by its samples. The pieces are the kinds of cycles of all
+    The height of a bar is the modelled time of `epochs` epochs of `samples` samples, each in whole
+    steps. If `samples` is 0, it is the time of one step. Give `samples` if the steps have different
+    numbers of samples. The pieces are the kinds of cycles of all
     micro-batches, and the whole update. Where the stages of a pipeline work at the same time, the
     kinds are scaled, so that they add up to the time. The lower bars are the memory of the fullest
     stage's tile, as a share of the limit.
 
     :raises InvalidOptionError: if `found` is not a dict of 1 to 16 estimates of at least one
-        sample, or if `samples` is not a whole number from 0 to 10^15.
+        sample, if `samples` is not a whole number from 0 to 10^15, or if `epochs` is not one from 1
+        to 10^15.
     """
     if not is_whole(samples) or not 0 <= samples <= LARGEST:
         raise InvalidOptionError(f"""show.estimates() was given samples={shown(samples)}, which is
             not a number of samples.
-            next:  give a whole number from 1 to 10**15, or 0 for the time of a sample.""")
-    return View(_scene(_Columns(_checked(found), parameter, int(samples))))
+            next:  give a whole number from 1 to 10**15, or 0 for the time of a step.""")
+    if not is_whole(epochs) or not 1 <= epochs <= LARGEST:
+        raise InvalidOptionError(f"""show.estimates() was given epochs={shown(epochs)}, which is not
+            a number of epochs.
+            next:  give a whole number from 1 to 10**15.""")
+    return View(_scene(_Columns(_checked(found), parameter, int(samples), int(epochs))))
 
 
 def _checked(found: object) -> dict[object, Estimate]:
@@ -155,15 +163,17 @@ class _Columns:
         best: the index of the shortest estimate that fits, or -1 if none of them fits.
     """
 
-    def __init__(self, found: Mapping[object, Estimate], parameter: str, samples: int) -> None:
+    def __init__(
+        self, found: Mapping[object, Estimate], parameter: str, samples: int, epochs: int
+    ) -> None:
         self.results = list(found.values())
         self.parameter = parameter
         self.labels = [f"{key:,}" if is_whole(key) else label(key, 40) for key in found]
         nouns = [_noun(parameter, key) if _is_number(key) else "" for key in found]
         self.names = [f"{text} {n}".strip() for text, n in zip(self.labels, nouns, strict=True)]
-        self.samples = samples
+        self.samples, self.epochs = samples, epochs
         seconds = [
-            result.seconds_for(samples) if samples else result.seconds / result.samples_per_step
+            epochs * result.seconds_for(samples) if samples else result.seconds
             for result in self.results
         ]
         shortest = min((time for time in seconds if time), default=0.0)
@@ -185,7 +195,9 @@ class _Columns:
     @property
     def measure(self) -> str:
         """What the height of a bar is, such as "modelled minutes for 1,000 samples"."""
-        of = f"for {counted(self.samples, 'sample')}" if self.samples else "of a sample"
+        of = f"for {counted(self.samples, 'sample')}" if self.samples else "of a step"
+        if self.samples and self.epochs > 1:
+            of = f"for {counted(self.epochs, 'epoch')} of {counted(self.samples, 'sample')}"
         return f"modelled {self.unit} {of}"
 
     def drawn_kinds(self) -> dict[int, str]:
