@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,9 +67,7 @@ def test_the_title_states_the_largest_layer_and_whether_the_model_fits() -> None
     largest = max(layers, key=lambda name: layers[name]["forward"])
     share = layers[largest]["forward"] / sum(line.cycles for line in found.lines)
     title = show.estimate(found).scene.title
-    assert title == (
-        f"{largest} takes {share:.0%} of the operations' cycles, and the model fits on the tiles"
-    )
+    assert title == (f"Most modelled cycles: {largest}, {share:.0%}; the model fits on the tiles")
     assert "does not fit on the tiles" in show.estimate(estimate(1, 1, 1024)).scene.title
 
 
@@ -78,6 +78,79 @@ def test_the_memory_line_is_as_long_as_its_parts() -> None:
         assert mark.values["bytes"].tolist() == sizes
         widths = mark.places[:, 2]
         assert np.allclose(widths / widths.sum(), np.array(sizes) / sum(sizes), atol=1e-3)
+
+
+def pipeline(stages: int) -> Estimate:
+    """Return the estimate of a training step with a linear layer in each stage."""
+    graph = Ir()
+    h = graph.input((16, 64), "x", HALF)
+    for stage in range(stages):
+        with graph.at(path=f"layer{stage}", stage=stage):
+            w = graph.variable(np.zeros((64, 64), np.float16), f"w{stage}")
+            h = graph.op("relu", ir.linear(graph, h, w))
+    with graph.at(path="loss", stage=stages - 1):
+        loss = graph.op("sum", h, dims=(0, 1))
+    graph.output("loss", loss)
+    schedule = "grouped" if stages > 1 else ""
+    step = Training("sgd", accumulation=64, schedule=schedule).transform(graph, loss)
+    model = IPUModel("ipu2", num_ipus=stages, tiles_per_ipu=64)
+    return ir.estimate(step, model.create_device())
+
+
+@pytest.mark.parametrize("stages", [1, 2, 20])
+def test_stages_are_drawn_instead_of_layers(stages: int) -> None:
+    found = pipeline(stages)
+    view = show.estimate(found, stages=True)
+    heads, rows = view.scene.table
+    assert heads == ("stage", "forward", "backward", "update", "modelled cycles")
+    cycles = [[0.0, 0.0, 0.0] for _ in range(stages)]
+    for line in found.lines:
+        part = ("forward", "backward", "update").index(line.part)
+        cycles[line.stage][part] += line.cycles * (1 if part == 2 else 64)
+    totals = [sum(parts) for parts in cycles]
+    share = max(totals) / sum(totals)
+    if stages < 20:
+        assert view.scene.title == (
+            f"Most modelled cycles: stage {totals.index(max(totals))}, {share:.0%}; the model fits "
+            "on the tiles"
+        )
+        assert [row[0] for row in rows] == [f"stage {k}" for k in range(stages)]
+        for row, parts in zip(rows, cycles, strict=True):
+            assert row[1:4] == tuple(f"{part:,.0f}" for part in parts)
+    else:
+        assert len(rows) == 16 and rows[-1][0] == "other stages"
+    assert "by stage" in view._repr_html_()
+
+
+def test_the_exchange_between_replicas_is_a_layer_of_its_own() -> None:
+    graph = Ir()
+    h = graph.input((16, 64), "x", HALF)
+    with graph.at(path="layer"):
+        h = ir.linear(graph, h, graph.variable(np.zeros((64, 64), np.float16), "w"))
+    loss = graph.op("sum", h, dims=(0, 1))
+    graph.output("loss", loss)
+    device = IPUModel("ipu2", num_ipus=2, tiles_per_ipu=64).create_device()
+    found = ir.estimate(Training("sgd", replicas=2).transform(graph, loss), device)
+    layers = found.layers()
+    assert set(layers) == {"layer", "outside modules", "gradient exchange"}
+    assert sum(layers["gradient exchange"].values()) == found.all_reduce > 0
+    assert layers["outside modules"]["forward"] > 0  # This is the sum of the loss.
+    assert set(found.layers(depth=0)) == {"all modules", "outside modules", "gradient exchange"}
+    lines = [replace(found.lines[0], path="", part="update", kind="all_gather", vertices=7.0)]
+    assert set(replace(found, lines=tuple(lines)).layers()) == {"parameter exchange"}
+
+
+def test_an_estimate_without_operations_has_no_layer() -> None:
+    title = show.estimate(replace(estimate(1), lines=())).scene.title
+    assert title == "Most modelled cycles: none, 0%; the model fits on the tiles"
+
+
+def test_the_colours_of_estimates_differ() -> None:
+    found = estimate(2)
+    codes = [*show.estimates({"a": found}).scene.codes, *show.estimate(found).scene.codes[:2]]
+    for colour in ("light", "dark"):
+        shades = [getattr(code, colour) for code in codes]
+        assert len(set(shades)) == len(shades)
 
 
 def test_something_else_than_an_estimate_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ipu_teach.estimate.result import Estimate
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.session import Training
-from ipu_teach.show.shapes import Boxes, Stroke, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View
 
@@ -123,11 +124,11 @@ def test_the_parts_of_the_time_are_those_of_the_step(replicas: int) -> None:
 
 def test_the_stages_of_a_pipeline_are_scaled_to_the_time_of_the_step() -> None:
     found = trained(stages=2)
-    view = show.estimates({"pipeline": found}, samples=128 * 10**10)
+    view = show.estimates({"pipeline": found}, samples=128 * 10**12)
     (row,) = view.data
     (unit,) = (name for name in row if name.startswith("modelled "))
-    size = {"modelled hours": 3600, "modelled minutes": 60}[unit]
-    assert number(row[unit]) == pytest.approx(found.seconds * 10**10 / size, abs=0.006)
+    assert unit == "modelled hours"
+    assert number(row[unit]) == pytest.approx(found.seconds * 10**12 / 3600, abs=0.006)
     parts = [number(row[name]) for name in list(row)[2:-3]]
     assert sum(parts) == pytest.approx(number(row[unit]), abs=1e-9)
     products, vertices = (work(found, kind) for kind in ("products", "vertices"))
@@ -254,12 +255,21 @@ def test_inference_has_no_update() -> None:
 
 
 def test_sixteen_estimates_have_room_for_their_texts() -> None:
-    view = show.estimates({16 * n: trained() for n in range(1, 17)}, samples=10**9)
-    for mark in ("time", "memory"):
-        texts = drawn_texts(view, mark)
-        assert max(len(text) for text in texts if text[0].isdigit()) <= 5
+    found = {16 * n: trained(16 if n < 9 else 32) for n in range(1, 17)}
+    view = show.estimates({**found, 160: too_large()}, samples=10**9)
+    for name in ("time", "memory"):
+        mark = next(m for m in view.scene.marks if m.name == name)
+        lines: dict[float, list[Words]] = {}
+        for shape in mark.pictures[0]:  # type: ignore[union-attr]
+            if isinstance(shape, Words) and shape.anchor == "middle":
+                lines.setdefault(shape.y, []).append(shape)
+        assert sum(map(len, lines.values())) > 16
+        for words in lines.values():
+            for left, right in pairwise(sorted(words, key=lambda shape: shape.x)):
+                widths = (len(text.text) * LETTER * text.size / 11 for text in (left, right))
+                assert right.x - left.x > sum(widths) / 2
     many = show.estimates({f"settings number {n}": trained() for n in range(16)})
-    assert max(map(len, drawn_texts(many, "memory"))) <= 4
+    assert max(map(len, drawn_texts(many, "memory"))) <= len("limit")
 
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [

@@ -207,14 +207,23 @@ class Estimate:
     def layers(self, depth: int = 2) -> dict[str, dict[str, float]]:
         """Return the cycles of each module by pass: forward, backward and update.
 
-        Modules are joined below `depth` levels. Operations outside all modules have the name
-        "step". The modules are in the order of their first operation.
+        Modules are joined below `depth` levels. The exchange between replicas and the other
+        operations outside all modules have names such as "gradient exchange" and "outside modules".
+        The modules are in the order of their first operation.
         """
         totals: dict[str, dict[str, float]] = {}
         for line in self.lines:
-            name = ".".join(line.path.split(".")[:depth]) or "step"
-            layer = totals.setdefault(name, dict.fromkeys(PARTS, 0.0))
-            layer[line.part] += line.cycles
+            module = ".".join(line.path.split(".")[:depth]) or "all modules"
+            is_exchange = line.part == UPDATE and line.kind in COLLECTIVES
+            outside = COLLECTIVES[line.kind] if is_exchange else "outside modules"
+            _add(totals, module if line.path else outside, line)
+        return totals
+
+    def stages(self) -> dict[str, dict[str, float]]:
+        """Return the cycles of each stage by pass, as `layers` does: "stage 0", "stage 1", …"""
+        totals = {f"stage {k}": dict.fromkeys(PARTS, 0.0) for k in range(len(self.memory))}
+        for line in self.lines:
+            _add(totals, f"stage {line.stage}", line)
         return totals
 
     # --- text ---
@@ -271,7 +280,17 @@ class Estimate:
         )
 
 
-COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather")
+# The operations with which replicas exchange data in the update, and what they exchange.
+COLLECTIVES = {
+    "all_reduce": "gradient exchange",
+    "reduce_scatter": "gradient exchange",
+    "all_gather": "parameter exchange",
+}
+
+
+def _add(totals: dict[str, dict[str, float]], name: str, line: Line) -> None:
+    """Add the cycles of `line` to those of its pass in `totals[name]`."""
+    totals.setdefault(name, dict.fromkeys(PARTS, 0.0))[line.part] += line.cycles
 
 
 def _seconds(seconds: float) -> str:

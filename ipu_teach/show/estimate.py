@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.memory import CODE, LIVE, OPTIMISER, SAVED, SUMS, TEMPORARY, WEIGHTS
 from ipu_teach.estimate.result import PARTS, UPDATE, Estimate
@@ -13,12 +14,11 @@ from ipu_teach.show import palette
 from ipu_teach.show.palette import NESTED
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.scene import Painted, Scene, Still, label
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 
 MOST = 16  # At most this many layers are drawn; the others are joined.
 WIDE, PITCH, BAR, NAMES = 500.0, 22.0, 16.0, 150.0
-OTHERS = "other layers"
 FIRST_USE = len(PARTS)  # The code of the first use of memory.
 # The colours of the uses of memory. None of them is like a colour of a pass or of an activity.
 USES = {
@@ -37,13 +37,14 @@ CODES = (
 )
 
 
-def estimate(result: Estimate, depth: int = 2) -> View:
+@flagged
+def estimate(result: Estimate, depth: int = 2, *, stages: bool = False) -> View:
     """Which layers take the time of a step, and what fills the memory of a tile?
 
     `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
     `depth` levels, with its cycles in the whole step: the forward and backward pass of all
-    micro-batches, and the update. The lowest bar is the memory of the fullest stage's tile, with a
-    line at the limit.
+    micro-batches, and the update. With `stages`, each bar is a stage of a pipeline instead. The
+    lowest bar is the memory of the fullest stage's tile, with a line at the limit.
 
     :raises InvalidOptionError: if `result` is not an estimate.
     """
@@ -51,38 +52,39 @@ def estimate(result: Estimate, depth: int = 2) -> View:
         raise InvalidOptionError(f"""show.estimate() was given {shown(result)}, which is not an
             estimate.
             next:  give the result of ir.estimate(step, device) or poptorch.estimate(…).""")
-    return View(_scene(result, layers_of(result, depth)))
+    noun = "stage" if stages else "layer"
+    cycles = result.stages() if stages else result.layers(depth)
+    return View(_scene(result, largest_of(result, cycles, f"other {noun}s"), noun))
 
 
-def layers_of(result: Estimate, depth: int) -> dict[str, list[float]]:
+def largest_of(
+    result: Estimate, cycles: dict[str, dict[str, float]], others: str
+) -> dict[str, list[float]]:
     """Return the cycles by pass of the layers with the most cycles, and of all others together.
 
     They are the cycles of a step: the passes of a micro-batch are multiplied by the accumulation.
+    `cycles` has those of a single micro-batch. `others` is the name of all others.
     """
     times = {part: 1 if part == UPDATE else result.accumulation for part in PARTS}
-    cycles = {
-        name: [times[part] * parts[part] for part in PARTS]
-        for name, parts in result.layers(depth).items()
-    }
-    largest = sorted(cycles, key=lambda name: -sum(cycles[name]))[: MOST - 1]
-    drawn = {name: cycles[name] for name in cycles if name in largest or len(cycles) <= MOST}
-    rest = [parts for name, parts in cycles.items() if name not in drawn]
+    step = {name: [times[part] * parts[part] for part in PARTS] for name, parts in cycles.items()}
+    largest = sorted(step, key=lambda name: -sum(step[name]))[: MOST - 1]
+    drawn = {name: step[name] for name in step if name in largest or len(step) <= MOST}
+    rest = [parts for name, parts in step.items() if name not in drawn]
     if rest:
-        drawn[OTHERS] = np.sum(rest, axis=0).tolist()
+        drawn[others] = np.sum(rest, axis=0).tolist()
     return drawn
 
 
-def _scene(result: Estimate, layers: dict[str, list[float]]) -> Scene:
+def _scene(result: Estimate, layers: dict[str, list[float]], noun: str) -> Scene:
     total = sum(map(sum, layers.values()))
     panels = Panels()
-    panels.put(_bars(layers))
+    panels.put(_bars(layers, noun))
     memory = result.fullest
     uses = [replace(USES[name], name=name, letter="", listed=True) for name, _ in memory.uses]
     panels.put(_memory(result), down=len(layers) * PITCH + 40)
-    largest = max(layers, key=lambda name: sum(layers[name]))
+    largest = max(layers, key=lambda name: sum(layers[name]), default="none")
     share = sum(layers[largest]) / total if total else 0.0
-    fits = "fits on" if result.fits else "does not fit on"
-    title = f"{largest} takes {share:.0%} of the operations' cycles, and the model {fits} the tiles"
+    verb = "fits" if result.fits else "does not fit"
     rows = [
         (name, *(f"{count:,.0f}" for count in parts), f"{sum(parts):,.0f}")
         for name, parts in layers.items()
@@ -90,21 +92,22 @@ def _scene(result: Estimate, layers: dict[str, list[float]]) -> Scene:
     still = Still("", "", 0, 0, first=True, pictures={"layers": 0, "memory": 0})
     return panels.scene(
         "estimate",
-        title,
+        f"Most modelled cycles: {largest}, {share:.0%}; the model {verb} on the tiles",
         " ".join(result.sentences()),
         foot=12,
         codes=(*CODES, *uses),
         stills=[still],
         poster=0,
-        group="layer",
-        table=(("layer", *PARTS, "modelled cycles"), rows),
+        group=noun,
+        table=((noun, *PARTS, "modelled cycles"), rows),
     )
 
 
-def _bars(layers: dict[str, list[float]]) -> Painted:
-    """Return a horizontal bar for each layer, with a piece for each pass."""
+def _bars(layers: dict[str, list[float]], noun: str) -> Painted:
+    """Return a horizontal bar for each layer or stage, with a piece for each pass."""
     longest = max((sum(parts) for parts in layers.values()), default=0.0) or 1.0
-    scale = (WIDE - NAMES - 70) / longest
+    room = 24 + LETTER * len(f"{longest:,.0f}")
+    scale = (WIDE - NAMES - room) / longest
     shapes: list[Shape] = []
     for code in range(len(PARTS)):
         boxes = [
@@ -121,7 +124,7 @@ def _bars(layers: dict[str, list[float]]) -> Painted:
     count = len(layers)
     return painted(
         "layers",
-        "modelled cycles of a step, by layer",
+        f"modelled cycles of a step, by {noun}",
         WIDE,
         count * PITCH,
         [shapes],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from textwrap import wrap
@@ -25,9 +25,11 @@ from ipu_teach.types import Array
 MOST = 16  # At most this many estimates are drawn.
 FEW = 10  # The columns of more estimates than this are narrow.
 LARGEST = 10**15  # The largest number of samples, and of epochs.
-LEFT, WIDE, TIME_HIGH, MEMORY_HIGH, LINE = 46.0, 642.0, 190.0, 140.0, 13.0
-LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
+LEFT, WIDE, LINE = 46.0, 642.0, 13.0
+HEIGHTS = {"time": 190.0, "memory": 140.0}
 NARROWEST = 0.66  # A narrow page shrinks a column to this share of its width.
+LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
+UPDATES, MEMORY = "update's share", "memory of the fullest tile"
 # The kinds of time, from the bottom of a bar to its top.
 KINDS = {
     COSTS["products"]: palette.COMPUTE,
@@ -45,7 +47,7 @@ CODES = tuple(
     for name, code in {**KINDS, **USES, "does not fit": palette.GAPS}.items()
 )
 OVERLAP = (
-    "The stages of a pipeline work at the same time, so the kinds of time are scaled: together, "
+    "If stages of a pipeline work at the same time, the kinds of their time are scaled. Together, "
     "they are the time of the micro-batches."
 )
 UNITS = {
@@ -126,170 +128,132 @@ def parts_of(result: Estimate) -> dict[str, float]:
     The kinds are those of the micro-batches. The update is a part of its own, with its transfers.
     If stages of a pipeline work at the same time, the kinds are scaled to the time that they take.
     """
-    parts = _work_of(result)
-    scale = result.micro_batches / (sum(parts.values()) or 1.0)
-    return {name: scale * cycles for name, cycles in parts.items()} | {UPDATE: result.update}
-
-
-def _work_of(result: Estimate) -> dict[str, float]:
-    """Return the cycles of all micro-batches by kind, summed over the stages."""
     work = {
         title: result.accumulation
         * sum(getattr(line, cost) for line in result.lines if line.part != UPDATE)
         for cost, title in COSTS.items()
     }
-    updates = [0.0] * len(result.memory)
-    for line in result.lines:
-        updates[line.stage] += line.cycles if line.part == UPDATE else 0.0
-    # `result.host` includes the transfers of the update, which the lines of the update do not.
-    work["host"] = max(0.0, result.host - max(0.0, result.update - max(updates)))
-    return work
-
-
-def _is_scaled(result: Estimate) -> bool:
-    return sum(_work_of(result).values()) > result.micro_batches * (1 + 1e-6)
+    # Without an overlap, the rest of the time is for transfers with the host.
+    rest = result.micro_batches - sum(work.values())
+    work["host"] = rest if rest > 0 else result.host
+    scale = result.micro_batches / (sum(work.values()) or 1.0)
+    return {name: scale * cycles for name, cycles in work.items()} | {UPDATE: result.update}
 
 
 class _Columns:
     """The numbers and the texts of a column for each estimate.
 
     Attributes:
-        names: the names of the estimates, such as "12 images".
         labels: the texts below the columns.
-        unit: the unit of `times`, such as "minutes".
+        names: the names of the estimates, such as "12 images".
+        unit: the unit of `times`, such as "modelled minutes".
         times: float[estimates]: the time of each, with two digits after the point.
-        parts: float[estimates, KINDS]: the parts of these times.
+        parts: a dict from a code to float[estimates]: the parts of these times.
         figures: each time, as text.
+        fits: bool[estimates]: whether each of them fits.
         best: the index of the shortest estimate that fits, or -1 if none of them fits.
+        size: the font size of the texts above the bars.
+        label_lines: the number of lines of the longest label.
+        headings, rows: the table of the picture.
     """
 
     def __init__(
         self, found: Mapping[object, Estimate], parameter: str, samples: int, epochs: int
     ) -> None:
         self.results = list(found.values())
-        self.parameter = parameter
+        self.count = len(found)
+        self.parameter = label(parameter)
         self.labels = [f"{key:,}" if is_whole(key) else label(key, 40) for key in found]
-        nouns = [_noun(parameter, key) if _is_number(key) else "" for key in found]
-        self.names = [f"{text} {n}".strip() for text, n in zip(self.labels, nouns, strict=True)]
-        self.samples, self.epochs = samples, epochs
+        self.names = [
+            f"{text} {_noun(self.parameter, key)}".strip() if _is_number(key) else text
+            for key, text in zip(found, self.labels, strict=True)
+        ]
         seconds = [
             epochs * result.seconds_for(samples) if samples else result.seconds
             for result in self.results
         ]
         shortest = min((time for time in seconds if time), default=0.0)
-        self.unit = next((u for u, size in UNITS.items() if shortest >= size), "nanoseconds")
-        cycles: Array = np.array([list(parts_of(result).values()) for result in self.results])
-        ends = np.cumsum(cycles, axis=1) / np.maximum(cycles.sum(axis=1), 1e-300)[:, None]
-        times: Array = np.array(seconds) / UNITS[self.unit]
+        unit = next((name for name, size in UNITS.items() if shortest >= size), "nanoseconds")
+        times: Array = np.array(seconds) / UNITS[unit]
+        self.unit = f"modelled {unit}"
+        of = f"for {counted(samples, 'sample')}" if samples else "of a step"
+        if samples and epochs > 1:
+            of = f"for {counted(epochs, 'epoch')} of {counted(samples, 'sample')}"
+        self.measure = f"{self.unit} {of}"
+        ends = np.cumsum([list(parts_of(result).values()) for result in self.results], axis=1)
+        ends *= (times / np.maximum(ends[:, -1], 1e-300))[:, None]
         # The ends of the pieces are rounded, so that the pieces add up to the rounded time.
-        self.parts = np.diff(np.round(ends * times[:, None], 2), axis=1, prepend=0)
+        parts = np.diff(np.round(ends, 2), axis=1, prepend=0).T
+        self.parts = {code: part for code, part in enumerate(parts) if part.any()}
         self.times = np.round(times, 2)
         self.figures = [f"{time:,.2f}" for time in self.times]
         self.fits = np.array([result.fits for result in self.results])
-        self.shares = [_percent(result.fullest.share) for result in self.results]
         fitting = np.flatnonzero(self.fits).tolist()
         self.best = min(fitting, key=self.times.__getitem__, default=-1)
-        self.label_lines = max(len(_fitted(text, len(found), 3)) for text in self.labels)
-        self.notes = (OVERLAP,) if any(map(_is_scaled, self.results)) else ()
+        self.size = 11 if self.count <= FEW else 9
+        self.label_lines = max(len(_fitted(text, self.count)) for text in self.labels)
+        self._tabulate()
 
-    @property
-    def measure(self) -> str:
-        """What the height of a bar is, such as "modelled minutes for 1,000 samples"."""
-        of = f"for {counted(self.samples, 'sample')}" if self.samples else "of a step"
-        if self.samples and self.epochs > 1:
-            of = f"for {counted(self.epochs, 'epoch')} of {counted(self.samples, 'sample')}"
-        return f"modelled {self.unit} {of}"
+    def _tabulate(self) -> None:
+        """Set the attributes of the table."""
+        updates = [result.update / (result.cycles or 1.0) for result in self.results]
+        self.updates = [f"{share:.1%}" for share in updates]
+        self.has_large_update = self.count <= FEW and max(updates) >= LARGE_UPDATE
+        self.shares = [_percent(result.fullest.share) for result in self.results]
+        kinds = [CODES[code].name for code in self.parts]
+        fits = ["yes" if fits else "no" for fits in self.fits]
+        self.headings = ("estimate", self.unit, *kinds, UPDATES, MEMORY, "fits")
+        parts = [[f"{value:,.2f}" for value in part] for part in self.parts.values()]
+        columns = (self.names, self.figures, *parts, self.updates, self.shares, fits)
+        self.rows = list(zip(*columns, strict=True))
 
-    def drawn_kinds(self) -> dict[int, str]:
-        """Return the name of each kind that takes time in at least one estimate, by its index."""
-        return {k: name for k, name in enumerate(KINDS) if self.parts[:, k].any()}
+    def sentence(self, i: int) -> str:
+        """Return the numbers of an estimate as a sentence."""
+        pairs = zip(self.headings[1:-1], self.rows[i][1:-1], strict=True)
+        numbers = ", ".join(" ".join(pair) for pair in pairs)
+        return f"{self.names[i]}: {numbers}; it {_verb(self.fits[i])}."
 
-    def update_share(self, i: int) -> float:
-        """Return the share of the update in the time of a step, 0 to 1."""
-        return self.results[i].update / (self.results[i].cycles or 1.0)
-
-    def sentence_of(self, i: int) -> str:
-        """Return the time of an estimate and its memory, as a sentence."""
-        verb = "fits" if self.fits[i] else "does not fit"
-        return (
-            f"{self.names[i]}: {self.figures[i]} modelled {self.unit}, {self.update_share(i):.1%} "
-            f"of it the update; {self.shares[i]} of the limit, {verb}"
-        )
-
-    def time_of(self, i: int) -> str:
-        """Return the time of an estimate and its parts, as a sentence."""
-        parts = ", ".join(
-            f"{name} {self.parts[i, k]:,.2f}"
-            for k, name in self.drawn_kinds().items()
-            if self.parts[i, k]
-        )
-        return f"{self.names[i]}: {self.figures[i]} modelled {self.unit}; {parts}"
-
-    def texts_of(self, i: int) -> list[str]:
-        """Return the lines above the bar of an estimate: its time, and what is special about it."""
-        count = len(self.results)
-        figure = self.figures[i]
-        if count > FEW and self.times[i] >= 10:  # A narrow column has no room for all digits.
-            figure = f"{self.times[i]:,.{int(self.times[i] < 100)}f}"
-        lines = [figure]
-        has_large_update = max(map(self.update_share, range(count))) >= LARGE_UPDATE
-        if has_large_update and count <= FEW:
-            lines += _fitted(f"update {self.update_share(i):.0%}", count, 2)
-        return lines + ([] if self.fits[i] else _fitted("does not fit", count, 3))
-
-    def memory_of(self, i: int) -> str:
-        """Return what fills the memory of a tile, as a sentence."""
+    def memory(self, i: int) -> str:
+        """Return the shares of the limit that each use of memory has, as a sentence."""
         memory = self.results[i].fullest
         uses = ", ".join(f"{name} {size / memory.limit:.1%}" for name, size in memory.uses)
         return f"{self.names[i]}: {self.shares[i]} of {memory.limit:,} bytes; {uses}"
 
+    def texts(self, i: int) -> list[str]:
+        """Return the lines above the bar of an estimate: its time, and remarks."""
+        remarks = [f"update {self.updates[i]}"] * self.has_large_update
+        remarks += [] if self.fits[i] else [_verb(False)]
+        return [self.figures[i], *(line for text in remarks for line in _fitted(text, self.count))]
+
     def title(self) -> str:
-        """Return the finding: the shortest estimate that fits, and which do not fit."""
-        unfit = [name for name, fits in zip(self.names, self.fits, strict=True) if not fits]
-        best, unit = self.best, f"modelled {self.unit}"
-        if len(self.results) == 1:
-            verb = "does not fit" if unfit else "fits"
-            return f"Time of {self.names[0]}: {self.figures[0]} {unit}; it {verb} on the tiles"
+        """Return the finding: the shortest estimate that fits, and which estimates do not fit."""
+        best, count = self.best, self.count
+        figures = [f"{self.figures[i]} {self.unit}" for i in range(count)]
+        if count == 1:
+            verb = _verb(self.fits[0])
+            return f"Time of {self.names[0]}: {figures[0]}; it {verb} on the tiles"
         if best < 0:
-            shares = [result.fullest.share for result in self.results]
-            least = int(np.argmin(shares))
+            least = min(range(count), key=lambda i: self.results[i].fullest.share)
             return (
-                f"None of the {len(self.results)} estimates fits on the tiles; "
-                f"{self.names[least]} needs the least memory, {self.shares[least]} of the limit"
+                f"None of the {count} estimates fits on the tiles; {self.names[least]} needs the "
+                f"least memory, {self.shares[least]} of the limit"
             )
         ties = int((self.times[self.fits] == self.times[best]).sum()) - 1
-        shortest = self.names[best] + (f" and {ties:,} more" if ties else "")
+        shortest = f"{self.names[best]}{f' and {ties} more' if ties else ''}, {figures[best]}"
+        unfit = [self.labels[i] for i in np.flatnonzero(~self.fits)]
         if unfit:
-            plain = [self.labels[i] for i in np.flatnonzero(~self.fits)]
-            them = " and ".join(plain) if len(plain) < 3 else f"{len(plain)} others"
-            verb = "does not fit" if len(plain) == 1 else "do not fit"
-            return f"Shortest that fits: {shortest}, {self.figures[best]} {unit}; {them} {verb}"
+            names = " and ".join(unfit) if len(unfit) < 3 else f"{len(unfit)} others"
+            return f"Shortest that fits: {shortest}; {names} {_verb(False, len(unfit))}"
         worst = int(np.argmax(self.times))
         if self.times[worst] == self.times[best]:
-            return f"All {len(self.results)} fit and take the same, {self.figures[best]} {unit}"
+            return f"All {count} fit and take the same, {figures[best]}"
         ratio = self.times[worst] / (self.times[best] or np.inf)
-        more = f", {ratio:.2f} times as long" if ratio else ""
-        return (
-            f"Shortest: {shortest}, {self.figures[best]} {unit}; longest: {self.names[worst]}, "
-            f"{self.figures[worst]}{more}"
-        )
+        times = f", {ratio:.2f} times as long" if ratio else ""
+        return f"Shortest: {shortest}; longest: {self.names[worst]}, {self.figures[worst]}{times}"
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the table of the picture: (headings, a row for each estimate)."""
-        kinds = self.drawn_kinds()
-        headings = ("estimate", f"modelled {self.unit}", *kinds.values())
-        rows = [
-            (
-                name,
-                self.figures[i],
-                *(f"{self.parts[i, k]:,.2f}" for k in kinds),
-                f"{self.update_share(i):.1%}",
-                self.shares[i],
-                "yes" if self.fits[i] else "no",
-            )
-            for i, name in enumerate(self.names)
-        ]
-        return (*headings, "update's share", "memory of the fullest tile", "fits"), rows
+
+def _verb(fits: bool, count: int = 1) -> str:
+    return "fits" if fits else "does not fit" if count == 1 else "do not fit"
 
 
 def _noun(parameter: str, key: object) -> str:
@@ -307,62 +271,69 @@ def _percent(share: float) -> str:
     return f"{share:,.{digits}%}"
 
 
-def _middles(count: int) -> Array:
-    """Return float[count]: the x coordinates of the middles of the columns."""
-    return (np.arange(count) + 0.5) * (WIDE / count)
-
-
-def _texts_above(texts: Sequence[Sequence[str]], tops: Array, line: float) -> Iterator[Shape]:
-    """Yield lines of text above each bar. A text that the line at `line` would cross is above it.
-
-    `tops`, float[bars], and `line` are y coordinates.
-    """
-    count = len(texts)
-    size = 11 if WIDE / count * NARROWEST > 6 * LETTER else 9
-    for lines, top, x in zip(texts, tops.tolist(), _middles(count).tolist(), strict=True):
-        y = top - 4
-        if y - LINE * len(lines) < line <= y + 3:
-            y = line - 5
-        for k, text in enumerate(reversed(lines)):
-            yield Words(x, y - LINE * k, text, size, anchor="middle")
-
-
-def _fitted(text: str, count: int, max_lines: int) -> list[str]:
-    """Return a text in lines that fit into a column, of which there are `count`."""
+def _fitted(text: str, count: int) -> list[str]:
+    """Return a text in at most three lines that fit into one of `count` columns."""
     letters = max(3, int(WIDE / count * NARROWEST / LETTER))
-    return wrap(text, letters, max_lines=max_lines, placeholder="…") or [""]
+    return wrap(text, letters, max_lines=3, placeholder="…")
 
 
-def _bars(
+def _lines(texts: Iterable[str], x: float, bottom: float, size: float) -> Iterator[Words]:
+    """Yield lines of text above each other; the lowest is at the y coordinate `bottom`."""
+    for k, text in enumerate(reversed(list(texts))):
+        yield Words(x, bottom - LINE * k, text, size, anchor="middle")
+
+
+def _panel(
+    columns: _Columns,
     name: str,
     heading: str,
     parts: Mapping[int, Array],
-    high: float,
-    scale: float,
-    labels: Sequence[str],
-    extra: Sequence[Shape],
-    pale: Array,
+    texts: Sequence[list[str]],
+    level: float,
+    labels: Iterable[str],
 ) -> Painted:
-    """Return a mark with a stack of bars for each estimate. Those in `pale` are on a pale ground.
+    """Return a stack of bars for each estimate, below `texts`, and a line at the value `level`.
 
-    `parts` has the values of each code, and a value of 1 is `scale` units high. The shapes `extra`
-    are in front of the bars.
+    `parts` has the values of each code. If `level` is 0, there is no line. The bars of estimates
+    that do not fit are narrow, on a pale ground.
     """
-    count = len(labels)
-    middle = _middles(count)
+    count, high = columns.count, HEIGHTS[name]
+    totals: Array = np.zeros(count) + sum(parts.values())
+    # The room above each bar, or above the line, is for its texts.
+    scale = min(
+        (high - LINE * len(lines) - 8) / (max(total, level) or 1.0)
+        for total, lines in zip(totals.tolist(), texts, strict=True)
+    )
+    middle = (np.arange(count) + 0.5) * (WIDE / count)
     width = min(0.7 * WIDE / count, 80.0)
-    total: Array = np.sum([*parts.values(), np.zeros(count)], axis=0)
-    shapes: list[Shape] = [*stacks({UNFIT: total * pale}, middle, width, high, scale)]
-    for chosen, share in ((~pale, 1.0), (pale, 0.4)):
-        values = {code: part * chosen for code, part in parts.items()}
-        shapes += stacks(values, middle, share * width, high, scale)
+    shapes: list[Shape] = [*stacks({UNFIT: totals * ~columns.fits}, middle, width, high, scale)]
+    for chosen, share in ((columns.fits, 1.0), (~columns.fits, 0.4)):
+        pieces = {code: part * chosen for code, part in parts.items()}
+        shapes += stacks(pieces, middle, share * width, high, scale)
     shapes.append(Stroke(((0, high), (WIDE, high)), 1, "line"))
+    line = high - level * scale
+    if level:
+        shapes.append(Stroke(((0, line), (WIDE, line)), 1))
+    tops = (high - totals * scale).tolist()
+    for lines, text, top, x in zip(texts, columns.labels, tops, middle.tolist(), strict=True):
+        # The line does not cross a text.
+        is_crossed = top - 4 - LINE * len(lines) < line < top
+        shapes += _lines(lines, x, min(top, line - 1 if is_crossed else top) - 4, columns.size)
+        if name == "memory":
+            below = _fitted(text, count)
+            shapes += _lines(below, x, high + 2 + LINE * len(below), 11)
+    if name == "memory":
+        shapes.append(Words(-6, line + 4, "limit", 11, anchor="end", ink="soft"))
+        foot = high + 6 + LINE * (columns.label_lines + 1)
+        shapes += [Words(WIDE, foot, columns.parameter, 12, "end", "soft")] * bool(
+            columns.parameter
+        )
     return painted(
         name,
         heading,
         WIDE,
         high,
-        [[*shapes, *extra]],
+        [shapes],
         places=side_by_side(count, WIDE, high),
         key=np.arange(count),
         labels=labels,
@@ -370,81 +341,51 @@ def _bars(
     )
 
 
-def _time(columns: _Columns) -> Painted:
-    """Return the bars of the times, with a line at the shortest one that fits."""
-    count, times = len(columns.results), columns.times
-    shortest = times[columns.best] if columns.best >= 0 else 0.0
-    texts = [columns.texts_of(i) for i in range(count)]
-    # The room above each bar, or above the line, is for the texts.
-    scale = min(
-        (TIME_HIGH - LINE * len(lines) - 12) / (max(time, shortest) or 1.0)
-        for time, lines in zip(times.tolist(), texts, strict=True)
-    )
-    line = TIME_HIGH - float(shortest) * scale
-    extra: list[Shape] = [Stroke(((0, line), (WIDE, line)), 1)] if columns.best >= 0 else []
-    extra += _texts_above(texts, TIME_HIGH - times * scale, line)
-    note = "; the line is at the shortest one that fits" if columns.best >= 0 else ""
-    return _bars(
+def _scene(columns: _Columns) -> Scene:
+    indices = range(columns.count)
+    best = columns.best
+    sentences = [columns.sentence(i) for i in indices]
+    panels = Panels()
+    has_line = best >= 0 and columns.count > 1
+    note = "; the line is at the shortest one that fits" if has_line else ""
+    time = _panel(
+        columns,
         "time",
         f"{columns.measure}, by kind{note}",
-        {k: columns.parts[:, k] for k in columns.drawn_kinds()},
-        TIME_HIGH,
-        scale,
-        [columns.time_of(i) for i in range(count)],
-        extra,
-        ~columns.fits,
+        columns.parts,
+        [columns.texts(i) for i in indices],
+        float(columns.times[best]) if has_line else 0.0,
+        sentences,
     )
-
-
-def _memory(columns: _Columns) -> Painted:
-    """Return the bars of the memory of the fullest tiles, with a line at the limit."""
-    memories = [result.fullest for result in columns.results]
-    count = len(memories)
-    uses = [{name: size / memory.limit for name, size in memory.uses} for memory in memories]
-    parts = {
-        len(KINDS) + k: np.array([shares.get(use, 0.0) for shares in uses])
-        for k, use in enumerate(USES)
-    }
-    shares: Array = np.array([memory.share for memory in memories])
-    scale = (MEMORY_HIGH - LINE - 8) / max(1.0, float(shares.max()))
-    line = MEMORY_HIGH - scale
-    extra: list[Shape] = [
-        Stroke(((0, line), (WIDE, line)), 1.5),
-        Words(-10, line + 4, "100%", 11, anchor="end", ink="soft"),
-        *_texts_above([[share] for share in columns.shares], MEMORY_HIGH - shares * scale, line),
-    ]
-    for x, text in zip(_middles(count).tolist(), columns.labels, strict=True):
-        for k, words in enumerate(_fitted(text, count, 3)):
-            extra.append(Words(x, MEMORY_HIGH + 15 + LINE * k, words, 11, anchor="middle"))
-    if columns.parameter:
-        foot = MEMORY_HIGH + 19 + LINE * columns.label_lines
-        extra.append(Words(WIDE, foot, label(columns.parameter), 12, anchor="end", ink="soft"))
-    return _bars(
-        "memory",
-        "memory of the fullest tile as a share of the limit, by use",
-        {code: part for code, part in parts.items() if part.any()},
-        MEMORY_HIGH,
-        scale,
-        [columns.memory_of(i) for i in range(count)],
-        extra,
-        np.zeros(count, bool),
-    )
-
-
-def _scene(columns: _Columns) -> Scene:
-    panels = Panels()
-    panels.put(_time(columns), left=LEFT)
+    panels.put(time, left=LEFT)
     panels.below(40)
-    panels.put(_memory(columns), left=LEFT)
+    shares = [
+        {name: size / result.fullest.limit for name, size in result.fullest.uses}
+        for result in columns.results
+    ]
+    memory = _panel(
+        columns,
+        "memory",
+        f"{MEMORY} as a share of the limit, by use",
+        {
+            code: np.array([uses.get(name, 0.0) for uses in shares])
+            for code, name in enumerate(USES, len(KINDS))
+            if any(name in uses for uses in shares)
+        },
+        [[share] for share in columns.shares],
+        1.0,
+        [columns.memory(i) for i in indices],
+    )
+    panels.put(memory, left=LEFT)
     title = columns.title()
-    sentences = [f"{columns.sentence_of(i)}." for i in range(len(columns.results))]
+    has_stages = any(len(result.memory) > 1 for result in columns.results)
     return panels.scene(
         "estimates",
         title,
         " ".join([f"{title}.", *sentences]),
-        foot=12 + LINE * columns.label_lines + (15 if columns.parameter else 0),
+        foot=12 + LINE * columns.label_lines + 15 * bool(columns.parameter),
         codes=CODES,
         stills=(Still("", "", 0, 0, first=True),),
-        table=columns.table(),
-        notes=columns.notes,
+        table=(columns.headings, columns.rows),
+        notes=(OVERLAP,) * has_stages,
     )

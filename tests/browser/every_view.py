@@ -47,6 +47,9 @@ VIEWS: dict[str, Callable[[], View]] = {
     ),
     "host": lambda: show.host(programs.uneven()),
     "estimate": lambda: show.estimate(linear_estimate()),
+    "estimates": lambda: show.estimates(
+        {8: linear_estimate(), 16: linear_estimate(16)}, parameter="rows", samples=10**6
+    ),
     "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streaming_report("SINGLE_PIPELINE")),
     "pipeline": lambda: pipeline_training("grouped", 2, 4)[1],
@@ -70,10 +73,10 @@ FURTHER_VIEWS: dict[str, Callable[[], View]] = {
 }
 
 
-def linear_estimate() -> Estimate:
+def linear_estimate(rows: int = 8) -> Estimate:
     """Return the estimate of two linear layers on 13 tiles."""
     graph = ir.Ir()
-    h = graph.input((8, 16), "x")
+    h = graph.input((rows, 16), "x")
     for name in ("first", "second"):
         with graph.at(path=name):
             h = ir.linear(graph, h, graph.variable(np.zeros((16, 16), np.float32), name))

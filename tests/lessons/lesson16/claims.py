@@ -145,9 +145,9 @@ def the_last_gain_is_small(outputs: dict[str, str]) -> None:
 
 def the_update_grows(outputs: dict[str, str]) -> None:
     """On 16 IPUs, the update takes less than 3 percent of a step. On 256 IPUs, a step has only 2
-    micro-batches, and the update takes 18 percent."""
+    micro-batches, and the update takes 17.7 percent."""
     rows = list(_estimates(outputs["c31d"]).values())
-    assert rows[0]["share"] < 3 and round(rows[-1]["share"]) == 18
+    assert rows[0]["share"] < 3 and rows[-1]["share"] == 17.7
     assert [row["share"] for row in rows] == sorted(row["share"] for row in rows)
     images = [whole(n) for n in re.findall(r"([\d,]+) images in a step", outputs["c31d"])]
     assert images == sorted(images) and len(set(images)) == 4
