@@ -325,6 +325,15 @@ def test_the_learner_of_a_file(files: list[str], names: list[str]) -> None:
             ["homes", "--assignment", "other.ipynb"],
             "other.ipynb has no test cells.\n",
         ),
+        (
+            ["empty", "--lesson", "01"],
+            "There is no learner in empty.\n  next:  give the folder that contains the learners' "
+            "folders, or add --roster and a list of the class.\n",
+        ),
+        (
+            ["empty", "--lesson", "01", "--roster", "other.ipynb"],
+            "The list of the class lacks the columns id and name, or has no rows.\n",
+        ),
     ],
 )
 def test_what_cannot_be_graded(
@@ -337,11 +346,37 @@ def test_what_cannot_be_graded(
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "homes" / "ada"
     home.mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
     for name in ("00_a", "01_b"):
         (home / f"{name}.ipynb").write_text(json.dumps({"cells": []}))
     (tmp_path / "other.ipynb").write_text(json.dumps({"cells": [graded_class.cell("1")]}))
     assert cli.main(["grade", *words]) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_learner_of_the_roster_without_a_notebook_gets_no_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A learner who has a folder but is not in the list keeps the points, and gets a remark."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ada", "Ben"):
+        (tmp_path / "homes" / name).mkdir(parents=True)
+    names = "id,name\nada,Ada Ärmel\nben,Ben\ncleo,=Cleo\n"
+    (tmp_path / "names.csv").write_text(names, encoding="utf-8")
+    words = ["grade", "homes", "--lesson", "01", "--roster", "names.csv"]
+    assert cli.main([*words, "--csv"]) == 1
+    rows = table(capsys.readouterr().out)
+    unlisted = "there is no notebook; this id is not in the list of the class"
+    assert [(k, r["name"], r["points"], r["of"], r["remarks"]) for k, r in rows.items()] == [
+        ("Ben", "", "0", "6", unlisted),
+        ("ada", "Ada Ärmel", "0", "6", "there is no notebook"),
+        ("ben", "Ben", "0", "6", "there is no notebook"),
+        ("cleo", "'=Cleo", "0", "6", "there is no notebook"),
+    ]
+    assert {rows["cleo"][test.name] for test in assignment.tests_of_lesson("01")} == {"0"}
+    assert cli.main(words) == 1
+    learners = [line[:16].rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert learners == ["learner", "Ben", "Ada Ärmel (ada)", "Ben (ben)", "=Cleo (cleo)"]
 
 
 def test_changes_to_the_kit_are_undone_and_reported() -> None:
@@ -408,8 +443,11 @@ def test_nbgrader_gives_the_same_points(tmp_path: Path) -> None:
     solved, blank = (json.loads((course / f / notebook).read_text()) for f in ("source", "release"))
     graded_class.write(course / "submitted", solved, blank, [str(own)], notebook)
     nbgrader("autograde", STEM)
+    names = course / "names.csv"
+    names.write_text("id,name\n" + "".join(f"{name},{name.title()}\n" for name in EXPECTED))
+    nbgrader("db", "student", "import", "names.csv")
     nbgrader("export")
     with (course / "grades.csv").open() as file:
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
-    assert scores == {name: n for name, n in EXPECTED.items() if name != "not-begun"}
+    assert scores == EXPECTED
     assert own.exists() and LESSON == "00"
