@@ -699,6 +699,27 @@ def test_every_command_has_help(job: str, capsys: pytest.CaptureFixture[str]) ->
     assert caught.value.code == 0 and f"usage: ipu-teach {job} " in capsys.readouterr().out
 
 
+def test_the_help_of_report_has_each_of_its_forms(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The usage of the help names the options that the forms really have."""
+    monkeypatch.setenv("COLUMNS", "100")
+    helps: dict[str, str] = {}
+    for form in ("", "compare", "trace"):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["report", *form.split(), "--help"])
+        assert caught.value.code == 0
+        helps[form] = capsys.readouterr().out
+    usage, _, description = helps[""].partition("\n\n")
+    forms = [line.removeprefix("usage:").strip() for line in usage.splitlines()]
+    assert [form.split()[2] for form in forms] == ["FILE"] * 3 + ["compare", "trace"]
+    assert "compare --help and trace --help explain" in " ".join(description.split())
+    for form, start in (("", "FILE"), ("compare", "compare"), ("trace", "trace")):
+        named = {w for f in forms if f.split()[2] == start for w in re.findall(r"--\w+", f)}
+        options = set(re.findall(r"^  (--\w+)", helps[form], re.MULTILINE))
+        assert named == options
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("job", "script"), jobs.SCRIPTS.items())
 def test_every_script_has_help(job: str, script: str) -> None:
@@ -754,6 +775,7 @@ def test_requests_without_sense_end_with_2(
         ),
         (["tests/hub", "--learners", "0"], 2, "'0' is not a number from 1 to 100"),
         (["-m", "ipu_teach", "reset", "02", "--force"], 2, "reset: it does not take --force"),
+        (["tests/lessons/verdicts.py"], 2, "arguments are required: FILE\n"),
         (["tests", "tests/nosuch.py"], 2, "there is no file tests/nosuch.py"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
