@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import io
+import json
 import os
 import re
 import shutil
@@ -445,6 +446,31 @@ def test_a_dead_kernel_is_no_traceback(shelf: Shelf, capfd: pytest.CaptureFixtur
     assert cli.main(["run", "1"]) == 1
     err = capfd.readouterr().err
     assert "the kernel died in code cell 2" in err and "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_kernel_that_does_not_start_is_no_traceback(tmp_path: Path) -> None:
+    """The configuration of IPython ends the kernel. Errors at exit appear only in a process."""
+    profile = tmp_path / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text("import os\nos._exit(3)\n")
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}}
+    text = json.dumps({**notebook, "nbformat": 4, "nbformat_minor": 5})
+    (tmp_path / "own.ipynb").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu_teach", "run", "own.ipynb"],
+        cwd=tmp_path,
+        env={**os.environ, "IPYTHONDIR": str(profile.parent), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "own: the kernel did not start: Kernel died before replying to kernel_info\n"
+        "  next:  python3 run.py doctor --workshop tries each part of the set-up.\n",
+    )
 
 
 def test_a_notebook_of_ones_own_runs_by_its_path(
