@@ -57,6 +57,8 @@ def grade(words: Sequence[str]) -> int:
     _say("")
     if options.csv is None:
         print(_table(results, names))
+        if options.why:
+            print(_reasons(results), end="")
     elif options.csv:
         write_csv(Path(options.csv), _csv(results, names))
     else:
@@ -81,8 +83,11 @@ def assign(words: Sequence[str]) -> int:
     parser.add_argument(
         "--course", default=".", metavar="FOLDER", help="nbgrader's course; else this folder"
     )
+    parser.add_argument(
+        "--release", action="store_true", help="also write the learners' version, as nbgrader does"
+    )
     options = parser.parse_args(words)
-    for file in assignment.write(options.lesson, Path(options.course)):
+    for file in assignment.write(options.lesson, Path(options.course), options.release):
         print(f"wrote {file}")
     return 0
 
@@ -229,6 +234,19 @@ def _table(results: Results, names: Mapping[str, str]) -> str:
     return "\n".join(aligned(rows))
 
 
+def _reasons(results: Results) -> str:
+    """Return an empty line, and a line for each test that ran and did not give all points."""
+    return "".join(
+        ["\n"]
+        + [
+            f"{result.learner}, {test.name}: {result.reasons[test.name]}\n"
+            for result, tests in results
+            for test in tests
+            if result.points[test.name] < test.points and result.reasons.get(test.name)
+        ]
+    )
+
+
 def _csv(results: Results, names: Mapping[str, str]) -> str:
     """Return CSV text: a row for each notebook, with a column for each test.
 
@@ -295,6 +313,9 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         metavar="FILE",
         help="a row for each notebook, as comma-separated text; into a file if named",
+    )
+    parser.add_argument(
+        "--why", action="store_true", help="below the table, why a test did not give all points"
     )
     parser.add_argument(
         "--seconds", type=int, default=SECONDS, help=f"processor time of a notebook; else {SECONDS}"

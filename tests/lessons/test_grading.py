@@ -189,7 +189,24 @@ OWN_TESTS = [
     ("# TEST b: 2 points\nassert answer == 41", 0.0),
     ("# TEST c: 2 points\n1.5 if answer == 42 else 0", 1.5),
     ("# TEST d: 2 points\nescaped = True\n99", 2.0),
+    ("# TEST e: 2 points\nanswer == 42", 2.0),
+    ("# TEST f: 2 points\nanswer == 41", 0.0),
+    ("# TEST g: 2 points\nimport numpy as np\nnp.int64(answer) == 41", 0.0),
+    ("# TEST h: 2 points\nnp.int64(answer == 42)", 1.0),
+    ("# TEST i: 2 points\nnp.array(0.5, np.float32)", 0.5),
+    ("# TEST j: 2 points\nfloat('nan')", 0.0),
+    ("# TEST k: 2 points\n-1", 0.0),
 ]
+REASONS = """
+own, b: AssertionError
+own, c: the test gave 1.5 of 2 points
+own, f: the last line of the test is False
+own, g: the last line of the test is False
+own, h: the test gave 1 of 2 points
+own, i: the test gave 0.5 of 2 points
+own, j: the test gave nan of 2 points
+own, k: the test gave 0 of 2 points
+"""
 
 
 @pytest.mark.slow
@@ -210,12 +227,16 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
     own = tmp_path / "own.ipynb"
     cells = [graded_class.cell(source) for source in sources]
     own.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    assert cli.main(["assignment", str(own), "--course", str(tmp_path)]) == 0
+    assert cli.main(["assignment", str(own), "--course", str(tmp_path), "--release"]) == 0
     source = tmp_path / "source" / "own" / "own.ipynb"
     assert read_notebook(source)["cells"][0]["source"] == (
         "# 50.1 Your turn: the answer\nanswer = ...\n### BEGIN SOLUTION\nanswer = 42\n"
         "### END SOLUTION"
     )
+    released = read_notebook(tmp_path / "release" / "own" / "own.ipynb")["cells"]
+    assert released[0]["source"] == "# 50.1 Your turn: the answer\nanswer = ..."
+    assert all("SOLUTION" not in source_of(cell) for cell in released)
+    assert [c["source"] for c in released[1:12]] == sources[1:12]  # the tests are unchanged
     # The learner replaces the tests by tests that pass. They are not run.
     edited = json.loads(source.read_text(encoding="utf-8"))
     for cell in edited["cells"]:
@@ -239,10 +260,13 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
     assert first == "cell 2 was stopped after 3 s"
     assert second.startswith(f"its process ended at cell {len(edited['cells']) - 1}: ")
     for row in rows.values():
-        assert [float(row[name]) for name in "abcd"] == [number for _, number in OWN_TESTS]
+        assert [float(row[name]) for name in "abcdefghijk"] == [number for _, number in OWN_TESTS]
         assert (row["escapes"], row.get("remarks", "")) == ("1", "")
     numbers = [(float(row["50.1"]), float(row["50.2"])) for row in rows.values()]
     assert numbers == [(1, 2), (0, 1), (1, 0)] and len(EXAMPLE) == 4
+    words = ["grade", str(own), "--assignment", str(source), "--why", *SECONDS]
+    assert cli.main(words) == 1
+    assert capsys.readouterr().out.endswith("\n" + REASONS)
     assert victim.read_text() == "keep" and list(victim.parent.iterdir()) == [victim]
 
 
@@ -269,6 +293,68 @@ def test_a_lesson_becomes_an_assignment(path: Path) -> None:
         assert ("### BEGIN SOLUTION" in text) == meta.get("solution", False)
         assert ("points(" in text) == meta.get("grade", False)
         assert "](../" not in text
+
+
+ANSWER = "def f(x):\n    # BEGIN SOLUTION 50.1: x\n    return x\n    # END SOLUTION"
+TEST = "# TEST 50.1: 1 point\nassert f(2) == 2"
+WRITE = "write a first line such as # TEST 50.1: 1 point, with nothing above it."
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (
+            [ANSWER, TEST, TEST],
+            "own.ipynb has 2 tests with the name 50.1.\n"
+            "  next:  give each test a name of its own, or write one test.\n",
+        ),
+        (
+            [f"{TEST}\n{ANSWER}"],
+            "The test 50.1 has its answer in the same cell.\n  where: own.ipynb\n"
+            "  next:  write the answer and the test in two cells.\n",
+        ),
+        (
+            [ANSWER, f"{TEST}\nassert (f(3) == 3"],
+            "A cell of a solved notebook is not valid Python: '(' was never closed.\n"
+            "  where: own.ipynb, the test 50.1, line 3\n  next:  correct the cell, and run it.\n",
+        ),
+        *(
+            (
+                [ANSWER, TEST, f"{above}{line}\nassert f(3) == 3"],
+                f"The first line of a test is malformed: {line!r}.\n  where: own.ipynb\n"
+                f"  next:  {WRITE}\n",
+            )
+            for above, line in (
+                ("", "# Test 50.2: 1 point"),
+                ("", "# TEST 50.2"),
+                ("", "# TEST halo"),
+                ("", "#TEST 50.2: 1 point"),
+                ("", "# test halo: 1 pt"),
+                ("", "# TEST 50.2: 1.2.3 points"),
+                ("\n", "# TEST 50.2: 1 point"),
+            )
+        ),
+    ],
+)
+def test_a_malformed_test_is_refused(
+    cells: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.ipynb"
+    content = {"cells": [graded_class.cell(source) for source in cells], "metadata": {}}
+    own.write_text(json.dumps(content))
+    assert cli.main(["assignment", str(own), "--course", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == message
+    assert not (tmp_path / "source").exists()
+
+
+def test_a_comment_about_a_test_is_no_test(tmp_path: Path) -> None:
+    own = tmp_path / "own.ipynb"
+    comment = "# Test your answer with 12 rows."
+    cells = [graded_class.cell(source) for source in (ANSWER, comment, TEST)]
+    own.write_text(json.dumps({"cells": cells, "metadata": {}}))
+    assert cli.main(["assignment", str(own), "--course", str(tmp_path)]) == 0
+    written = read_notebook(tmp_path / "source" / "own" / "own.ipynb")["cells"]
+    assert [bool(assignment.grading_of(cell)) for cell in written] == [True, False, True]
 
 
 def test_a_notebook_without_tests_is_refused(
