@@ -304,6 +304,11 @@ def write(word: str, course: Path, release: bool = False) -> list[Path]:
     :raises LessonSourceError: if the notebook or one of its marks is damaged.
     """
     named = Path(word)
+    if named.suffix == ".ipynb" and not named.exists():
+        raise LessonError(
+            f"There is no file {word!r}.",
+            next_step="give the path of your notebook, or the number of a lesson.",
+        )
     path = named if named.suffix == ".ipynb" and named.is_file() else find_lesson(word, solved=True)
     assignment = path.stem if path is named else f"lesson{lesson_of(path.stem)}"
     notebook = assigned(read_notebook(path), path.name)

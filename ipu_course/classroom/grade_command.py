@@ -192,10 +192,11 @@ def _tests(file: str | None, lesson: str, entries: Sequence[Entry]) -> Callable[
     For "", it returns those of the assignment `file`, of `lesson`, or of the most common lesson.
     """
     if file:
-        assigned = tests_of_notebook(read_notebook(Path(file)))
+        exists = Path(file).is_file()
+        assigned = tests_of_notebook(read_notebook(Path(file))) if exists else []
         if not assigned:
             raise LessonError(
-                f"{file} has no test cells.",
+                f"{file} has no test cells." if exists else f"There is no file {file!r}.",
                 next_step=f"name a file that `{program()} assignment` wrote.",
             )
         return lambda lesson_known: assigned

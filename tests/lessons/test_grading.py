@@ -347,6 +347,14 @@ def test_a_malformed_test_is_refused(
     assert not (tmp_path / "source").exists()
 
 
+def test_an_assignment_of_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["assignment", "nosuch.ipynb", "--course", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "There is no file 'nosuch.ipynb'.\n"
+        "  next:  give the path of your notebook, or the number of a lesson.\n"
+    )
+
+
 def test_a_comment_about_a_test_is_no_test(tmp_path: Path) -> None:
     own = tmp_path / "own.ipynb"
     comment = "# Test your answer with 12 rows."
@@ -410,6 +418,11 @@ def test_the_learner_of_a_file(files: list[str], names: list[str]) -> None:
         (
             ["homes", "--assignment", "other.ipynb"],
             "other.ipynb has no test cells.\n",
+        ),
+        (
+            ["homes", "--assignment", "nosuch.ipynb"],
+            "There is no file 'nosuch.ipynb'.\n  next:  name a file that `ipu-teach assignment` "
+            "wrote.\n",
         ),
         (
             ["empty", "--lesson", "01"],
