@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import io
+import json
 import os
 import re
 import shutil
@@ -447,6 +448,31 @@ def test_a_dead_kernel_is_no_traceback(shelf: Shelf, capfd: pytest.CaptureFixtur
     assert "the kernel died in code cell 2" in err and "Traceback" not in err
 
 
+@pytest.mark.slow
+def test_a_kernel_that_does_not_start_is_no_traceback(tmp_path: Path) -> None:
+    """The configuration of IPython ends the kernel. Errors at exit appear only in a process."""
+    profile = tmp_path / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text("import os\nos._exit(3)\n")
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}}
+    text = json.dumps({**notebook, "nbformat": 4, "nbformat_minor": 5})
+    (tmp_path / "own.ipynb").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu_teach", "run", "own.ipynb"],
+        cwd=tmp_path,
+        env={**os.environ, "IPYTHONDIR": str(profile.parent), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "own: the kernel did not start: Kernel died before replying to kernel_info\n"
+        "  next:  python3 run.py doctor --workshop tries each part of the set-up.\n",
+    )
+
+
 def test_a_notebook_of_ones_own_runs_by_its_path(
     shelf: Shelf,
     tmp_path: Path,
@@ -699,6 +725,27 @@ def test_every_command_has_help(job: str, capsys: pytest.CaptureFixture[str]) ->
     assert caught.value.code == 0 and f"usage: ipu-teach {job} " in capsys.readouterr().out
 
 
+def test_the_help_of_report_has_each_of_its_forms(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The usage of the help names the options that the forms really have."""
+    monkeypatch.setenv("COLUMNS", "100")
+    helps: dict[str, str] = {}
+    for form in ("", "compare", "trace"):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["report", *form.split(), "--help"])
+        assert caught.value.code == 0
+        helps[form] = capsys.readouterr().out
+    usage, _, description = helps[""].partition("\n\n")
+    forms = [line.removeprefix("usage:").strip() for line in usage.splitlines()]
+    assert [form.split()[2] for form in forms] == ["FILE"] * 3 + ["compare", "trace"]
+    assert "compare --help and trace --help explain" in " ".join(description.split())
+    for form, start in (("", "FILE"), ("compare", "compare"), ("trace", "trace")):
+        named = {w for f in forms if f.split()[2] == start for w in re.findall(r"--\w+", f)}
+        options = set(re.findall(r"^  (--\w+)", helps[form], re.MULTILINE))
+        assert named == options
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("job", "script"), jobs.SCRIPTS.items())
 def test_every_script_has_help(job: str, script: str) -> None:
@@ -754,6 +801,7 @@ def test_requests_without_sense_end_with_2(
         ),
         (["tests/hub", "--learners", "0"], 2, "'0' is not a number from 1 to 100"),
         (["-m", "ipu_teach", "reset", "02", "--force"], 2, "reset: it does not take --force"),
+        (["tests/lessons/verdicts.py"], 2, "arguments are required: FILE\n"),
         (["tests", "tests/nosuch.py"], 2, "there is no file tests/nosuch.py"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -169,6 +169,30 @@ def test_a_docstring_gets_what_the_tables_know_of_its_name(conf: ModuleType) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nosuch"], "sphinx-build has no option --nosuch"),
+        (["-v", "--not-a", "--not-b=1"], "sphinx-build has no option --not-a --not-b=1"),
+        (["-D"], "argument --define/-D: expected one argument"),
+        (["-j", "x"], "argument --jobs/-j: invalid jobs_argument value: 'x'"),
+    ],
+)
+def test_an_unknown_option_is_refused_before_anything_is_removed(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sphinx", reason="the extra `docs` is missing: python3 run.py site")
+    (tmp_path / "old.html").touch()
+    command = runpy.run_path(str(SITE / "__main__.py"))["main"]
+    assert command(words, tmp_path) == 2
+    text, next_step, *rest = capsys.readouterr().err.splitlines()
+    assert text.startswith(f"site: {message}") and rest == [] and "usage" not in text
+    assert next_step.startswith("  next: see the options of sphinx-build: ")
+    assert (tmp_path / "old.html").exists()
+    assert command([*words, "--help"], tmp_path) == 0  # also with Sphinx's own option
+    assert capsys.readouterr().out.startswith("python3 run.py site ")
+
+
 @pytest.mark.parametrize("words", [["/etc/passwd"], ["-v", "docs"], ["-b", "html", "x"], [""]])
 def test_a_word_that_is_no_option_is_refused_before_anything_is_removed(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

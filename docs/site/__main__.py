@@ -5,10 +5,12 @@ The build fails if Sphinx reports a warning, such as a broken link.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "site"
@@ -22,7 +24,7 @@ def main(words: list[str], site: Path = SITE) -> int:
 
     `words` has further options of sphinx-build.
     """
-    if words == ["--help"]:
+    if {"-h", "--help"} & {*words}:
         print((__doc__ or "").strip())
         return 0
     for before, word in zip(["", *words], words, strict=False):
@@ -34,15 +36,36 @@ def main(words: list[str], site: Path = SITE) -> int:
             )
             return 2
     try:
-        from sphinx.cmd.build import main as build
+        from sphinx.cmd.build import get_parser, main as build
     except ImportError:
         print("site: the extra `docs` is missing: pip install -e .[docs]", file=sys.stderr)
         return 1
+    if problem := refused(get_parser(), words):
+        print(
+            f"site: {problem}.\n"
+            f"  next: see the options of sphinx-build: {sys.executable} -m sphinx --help",
+            file=sys.stderr,
+        )
+        return 2
     if site.exists():  # A page whose source was deleted must not remain.
         shutil.rmtree(site)
     here = str(Path(__file__).resolve().parent)
     with tempfile.TemporaryDirectory() as trees:
         return build([*STRICT, "-d", trees, *words, "-c", here, str(ROOT), str(site)])
+
+
+def refused(parser: argparse.ArgumentParser, words: list[str]) -> str:
+    """Return why sphinx-build refuses these options; "" if it takes them."""
+
+    def stop(message: str) -> NoReturn:
+        raise ValueError(message)
+
+    parser.error = stop  # type: ignore[method-assign]  # Sphinx's usage has arguments that are ours
+    try:
+        _, unknown = parser.parse_known_args(["source", "output", *words])
+    except ValueError as error:
+        return str(error)
+    return f"sphinx-build has no option {' '.join(unknown)}" if unknown else ""
 
 
 if __name__ == "__main__":

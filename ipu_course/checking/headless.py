@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipu_course.checking.notebooks import find_lesson, need, need_checkout, work_path
-from ipu_teach._support.places import try_writing, write_whole
+from ipu_teach._support.places import program, try_writing, write_whole
 from ipu_teach.errors import LessonError, shown
 
 if TYPE_CHECKING:
@@ -192,7 +193,12 @@ async def _run_cells(
     except DeadKernelError:  # nbclient also raises it if the task was cancelled.
         return f"{name}: the kernel died in code cell {number}; usually because memory ran out"
     except RuntimeError as error:
-        return f"{name}: the kernel did not start: {error}"
+        # nbclient has already stopped the kernel, and a second call would raise an error at exit.
+        atexit.unregister(client._cleanup_kernel)
+        return (
+            f"{name}: the kernel did not start: {error}\n"
+            f"  next:  {program()} doctor --workshop tries each part of the set-up."
+        )
     return ""
 
 

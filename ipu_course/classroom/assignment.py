@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,10 @@ from ipu_teach._support.places import write_whole
 from ipu_teach.errors import LessonError
 
 IMPORT = "from ipu_course.classroom.points import points"
-TEST = re.compile(r"# TEST ([\w.-]+): ([\d.]+) points?\s*$")
+TEST = re.compile(r"# TEST ([\w.-]+): (\d+(?:\.\d+)?) points?\s*$")
+# The beginning of a test, also if it is malformed. The comment "# Test your answer" is none.
+LIKE_TEST = re.compile(r"\s*#\s*(?:TEST\b|(?i:test\b.*(?:\d\d\w?\.\w|\d\s*(?:points?|pts?)\b)))")
+REGION = re.compile(r"^ *### BEGIN SOLUTION\n.*?^ *### END SOLUTION\n?", re.MULTILINE | re.DOTALL)
 KIT_TEST = re.compile(rf'^points\("({EXERCISE})", (.+)\)$', re.MULTILINE)
 LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#|attachment:)[^)]*\)")
 CONFIG = '''"""Settings of nbgrader for the assignments of `ipu-teach assignment`."""
@@ -132,9 +136,9 @@ def assigned(notebook: Notebook, place: str) -> Notebook:
 
     `place` is the notebook's name, which error messages quote.
 
-    :raises LessonSourceError: if a mark is malformed.
+    :raises LessonSourceError: if a mark is malformed, or a test is not valid Python.
 
-    :raises LessonError: if the notebook has no tests.
+    :raises LessonError: if the notebook has no tests, or a test is malformed.
     """
     cells = [dict(cell) for cell in notebook["cells"]]
     later = [source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -149,12 +153,20 @@ def assigned(notebook: Notebook, place: str) -> Notebook:
         later.pop(0)
         cell.update(outputs=[], execution_count=None)
         result += _code_cells(cell, source, later, place)
-    if not any(grading_of(cell).get("grade") for cell in result):  # type: ignore[arg-type]
+    assignment: Notebook = {**notebook, "cells": result}  # type: ignore[typeddict-item]
+    tests = [test.name for test in tests_of_notebook(assignment)]
+    if not tests:
         raise LessonError(
             f"{place} has no tests.",
             next_step="begin a cell with # TEST NAME: 1 point, and write an assert below it.",
         )
-    return {**notebook, "cells": result}  # type: ignore[typeddict-item]
+    name, count = Counter(tests).most_common(1)[0]
+    if count > 1:
+        raise LessonError(
+            f"{place} has {count} tests with the name {name}.",
+            next_step="give each test a name of its own, or write one test.",
+        )
+    return assignment
 
 
 def _code_cells(
@@ -172,7 +184,7 @@ def _code_cells(
         }
     elif name and before.strip():
         yield {**cell, "source": before}
-    heading = TEST.match(source.split("\n")[0])
+    heading = _heading(source, place)
     if name:
         item = next(item for item in exercises_of(lesson_of(name)) if item.name == name)
         test = _kit_test(item, arguments)
@@ -181,6 +193,28 @@ def _code_cells(
         yield _test_cell(cell, heading[1], float(heading[2]), source)
     elif not gaps_in(source, place):
         yield {**cell, "source": source}
+
+
+def _heading(source: str, place: str) -> re.Match[str] | None:
+    """Return the match of the first line of a test; None if the cell is not a test."""
+    heading = TEST.match(source.split("\n")[0])
+    if not heading:
+        if LIKE_TEST.match(source):
+            first = source.strip().split("\n")[0]
+            raise LessonError(
+                f"The first line of a test is malformed: {first!r}.",
+                where=place,
+                next_step="write a first line such as # TEST 50.1: 1 point, with nothing above it.",
+            )
+        return None
+    if gaps_in(source, place):
+        raise LessonError(
+            f"The test {heading[1]} has its answer in the same cell.",
+            where=place,
+            next_step="write the answer and the test in two cells.",
+        )
+    parsed(source, f"{place}, the test {heading[1]}")
+    return heading
 
 
 def grade_id(test: str) -> str:
@@ -226,6 +260,17 @@ def _answer(source: str, later: list[str], place: str) -> str:
     return "\n".join(lines)
 
 
+def without_answers(notebook: Notebook) -> Notebook:
+    """Return an assignment without the regions of its solution cells."""
+    cells = [
+        {**cell, "source": REGION.sub("", source_of(cell)).rstrip("\n")}
+        if grading_of(cell).get("solution")
+        else cell
+        for cell in notebook["cells"]
+    ]
+    return {**notebook, "cells": cells}  # type: ignore[typeddict-item]
+
+
 def _metadata(
     identity: str,
     grade: bool = False,
@@ -247,23 +292,33 @@ def _metadata(
     return metadata
 
 
-def write(word: str, course: Path) -> list[Path]:
+def write(word: str, course: Path, release: bool = False) -> list[Path]:
     """Write the assignment of a lesson, or of a notebook file, into a course of nbgrader.
 
     Return the files that were written. nbgrader's settings are written only if the course has none.
+    If `release` is True, the learners' version is also written, into the folder in which nbgrader
+    writes its own.
 
     :raises LessonError: if there is no such lesson, or the notebook has no tests.
 
     :raises LessonSourceError: if the notebook or one of its marks is damaged.
     """
-    file = Path(word)
-    path = file if file.suffix == ".ipynb" and file.is_file() else find_lesson(word, solved=True)
-    assignment = path.stem if path is file else f"lesson{lesson_of(path.stem)}"
-    target = course / "source" / assignment / path.name
+    named = Path(word)
+    if named.suffix == ".ipynb" and not named.exists():
+        raise LessonError(
+            f"There is no file {word!r}.",
+            next_step="give the path of your notebook, or the number of a lesson.",
+        )
+    path = named if named.suffix == ".ipynb" and named.is_file() else find_lesson(word, solved=True)
+    assignment = path.stem if path is named else f"lesson{lesson_of(path.stem)}"
     notebook = assigned(read_notebook(path), path.name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
-    files = [target]
+    notebooks = {"source": notebook, **({"release": without_answers(notebook)} if release else {})}
+    files = []
+    for folder, content in notebooks.items():
+        file = course / folder / assignment / path.name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        files.append(file)
     config = course / "nbgrader_config.py"
     if not config.exists():
         write_whole(config, CONFIG)

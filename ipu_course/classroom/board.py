@@ -19,7 +19,7 @@ from ipu_course.checking.verdict_panel import aligned
 from ipu_course.classroom.ladder import NO_COST, Rung
 from ipu_course.classroom.plans import Plan
 from ipu_course.classroom.points import weight
-from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
+from ipu_course.classroom.roster import Learner, Roster, exercises, labelled, one_line
 from ipu_course.classroom.tables import cell_text
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
@@ -152,15 +152,16 @@ def _progress(roster: Roster, plan: Plan | None) -> BoardTable:
         ]
         rows.append((learner.name, *lessons, learner.at or "–", _help(learner), _ago(learner.idle)))
     for identity, name, why in roster.absent:
-        label = name if name == identity else f"{name} ({identity})"
-        rows.append((label, *("–" for _ in begun), "–", "", why))
+        rows.append((labelled(identity, name), *("–" for _ in begun), "–", "", why))
     heads = ("learner", *(lesson.number for lesson, _ in begun), "is at", "stuck", "last try")
     stuck = sum(bool(learner.stuck) for learner in roster.learners)
     caption = (
         f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
         "times, and open still)"
     )
-    if roster.absent:
+    if not roster.learners:
+        caption = f"None of {counted(len(roster.absent), 'learner')} has readable progress yet"
+    elif roster.absent:
         caption += f"; {len(roster.absent)} without readable progress"
     return caption, heads, rows
 

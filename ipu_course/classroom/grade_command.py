@@ -8,7 +8,7 @@ import io
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ipu_course.checking.verdict_panel import aligned
 from ipu_course.classroom import assignment
 from ipu_course.classroom.assignment import Test, tests_of_lesson, tests_of_notebook
 from ipu_course.classroom.grading import MEMORY, SECONDS, Graded, Grader, graded, lesson_in
-from ipu_course.classroom.roster import ASIDE, WORK, one_line
+from ipu_course.classroom.roster import ASIDE, WORK, labelled, listed, one_line
 from ipu_course.classroom.tables import cell_text, write_csv
 from ipu_teach._support.places import program
 from ipu_teach.errors import LessonError, LessonSourceError
@@ -42,7 +42,8 @@ def grade(words: Sequence[str]) -> int:
         parser.error("which notebooks? Name the files, or the folder with the learners' folders")
     need("IPython", "lab")
     lesson = lesson_meant(options.lesson) or options.lesson
-    entries = list(_found(options.notebooks, lesson, bool(options.assignment)))
+    names = listed(Path(options.roster).expanduser()) if options.roster else {}
+    entries = _entries(options, lesson, names)
     tests_for = _tests(options.assignment, lesson, entries)
     results: list[tuple[Graded, list[Test]]] = []
     with Grader(options.seconds, options.memory) as grader:
@@ -50,14 +51,18 @@ def grade(words: Sequence[str]) -> int:
             _say(f"{learner} ({len(results) + 1} of {len(entries)})")
             tests = tests_for(known)
             result = graded(grader, learner, file, tests, not options.assignment)
+            if names and learner not in names:
+                result.remarks.append("this id is not in the list of the class")
             results.append((result, tests))
     _say("")
     if options.csv is None:
-        print(_table(results))
+        print(_table(results, names))
+        if options.why:
+            print(_reasons(results), end="")
     elif options.csv:
-        write_csv(Path(options.csv), _csv(results))
+        write_csv(Path(options.csv), _csv(results, names))
     else:
-        print(_csv(results), end="")
+        print(_csv(results, names), end="")
     full = all(result.total == sum(t.points for t in tests) for result, tests in results)
     return 0 if full else 1
 
@@ -78,10 +83,30 @@ def assign(words: Sequence[str]) -> int:
     parser.add_argument(
         "--course", default=".", metavar="FOLDER", help="nbgrader's course; else this folder"
     )
+    parser.add_argument(
+        "--release", action="store_true", help="also write the learners' version, as nbgrader does"
+    )
     options = parser.parse_args(words)
-    for file in assignment.write(options.lesson, Path(options.course)):
+    for file in assignment.write(options.lesson, Path(options.course), options.release):
         print(f"wrote {file}")
     return 0
+
+
+def _entries(options: argparse.Namespace, lesson: str, names: Mapping[str, str]) -> list[Entry]:
+    """Return an entry for each learner who handed in or has a folder, then those only in `names`.
+
+    :raises LessonError: if there is nobody to grade.
+    """
+    entries = list(_found(options.notebooks, lesson, bool(options.assignment)))
+    present = {learner for learner, _, _ in entries}
+    entries += [(identity, None, lesson) for identity in names if identity not in present]
+    if not entries:
+        raise LessonError(
+            f"There is no learner in {one_line(', '.join(options.notebooks))}.",
+            next_step="give the folder that contains the learners' folders, or add --roster and a "
+            "list of the class.",
+        )
+    return entries
 
 
 def _found(words: Sequence[str], lesson: str, is_own: bool) -> Iterator[Entry]:
@@ -167,10 +192,11 @@ def _tests(file: str | None, lesson: str, entries: Sequence[Entry]) -> Callable[
     For "", it returns those of the assignment `file`, of `lesson`, or of the most common lesson.
     """
     if file:
-        assigned = tests_of_notebook(read_notebook(Path(file)))
+        exists = Path(file).is_file()
+        assigned = tests_of_notebook(read_notebook(Path(file))) if exists else []
         if not assigned:
             raise LessonError(
-                f"{file} has no test cells.",
+                f"{file} has no test cells." if exists else f"There is no file {file!r}.",
                 next_step=f"name a file that `{program()} assignment` wrote.",
             )
         return lambda lesson_known: assigned
@@ -188,7 +214,7 @@ def _tests(file: str | None, lesson: str, entries: Sequence[Entry]) -> Callable[
 Results = Sequence[tuple[Graded, list[Test]]]
 
 
-def _table(results: Results) -> str:
+def _table(results: Results, names: Mapping[str, str]) -> str:
     rows = [("learner", "points", "of", "not all points for", "remarks")]
     for result, tests in results:
         lost = [
@@ -199,7 +225,7 @@ def _table(results: Results) -> str:
         total = sum(test.points for test in tests)
         rows.append(
             (
-                result.learner,
+                labelled(result.learner, names.get(result.learner)),
                 f"{result.total:g}",
                 f"{total:g}",
                 "all of them" if len(lost) == len(tests) else ", ".join(lost),
@@ -209,21 +235,40 @@ def _table(results: Results) -> str:
     return "\n".join(aligned(rows))
 
 
-def _csv(results: Results) -> str:
-    """Return CSV text: a row for each notebook, with a column for each test."""
-    names = list(dict.fromkeys(test.name for _, tests in results for test in tests))
+def _reasons(results: Results) -> str:
+    """Return an empty line, and a line for each test that ran and did not give all points."""
+    return "".join(
+        ["\n"]
+        + [
+            f"{result.learner}, {test.name}: {result.reasons[test.name]}\n"
+            for result, tests in results
+            for test in tests
+            if result.points[test.name] < test.points and result.reasons.get(test.name)
+        ]
+    )
+
+
+def _csv(results: Results, names: Mapping[str, str]) -> str:
+    """Return CSV text: a row for each notebook, with a column for each test.
+
+    If `names` is not empty, there is a column for the learners' names.
+    """
+    exercises = list(dict.fromkeys(test.name for _, tests in results for test in tests))
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("learner", "points", "of", *names, "file", "date", "remarks"))
+    has_names = ("name",) if names else ()
+    rows.writerow(("learner", *has_names, "points", "of", *exercises, "file", "date", "remarks"))
     for result, tests in results:
         total = sum(test.points for test in tests)
         date = ""
         if result.file is not None:
             date = time.strftime("%Y-%m-%d %H:%M", time.localtime(result.file.stat().st_mtime))
-        numbers = [f"{result.points[name]:g}" if name in result.points else "" for name in names]
+        numbers = [f"{result.points[n]:g}" if n in result.points else "" for n in exercises]
+        name = [cell_text(names.get(result.learner, ""))] if names else []
         rows.writerow(
             (
                 cell_text(result.learner),
+                *name,
                 f"{result.total:g}",
                 f"{total:g}",
                 *numbers,
@@ -258,11 +303,20 @@ def _parser() -> argparse.ArgumentParser:
         "--assignment", metavar="FILE", help="take the tests from this file of an assignment"
     )
     parser.add_argument(
+        "--roster",
+        metavar="FILE",
+        help="a list of the class as CSV, with the columns id and name; those without a notebook "
+        "get 0 points",
+    )
+    parser.add_argument(
         "--csv",
         nargs="?",
         const="",
         metavar="FILE",
         help="a row for each notebook, as comma-separated text; into a file if named",
+    )
+    parser.add_argument(
+        "--why", action="store_true", help="below the table, why a test did not give all points"
     )
     parser.add_argument(
         "--seconds", type=int, default=SECONDS, help=f"processor time of a notebook; else {SECONDS}"

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from textwrap import shorten
 from typing import Any
 
+import numpy as np
+
 from ipu_course.checking.learner_calls import check
 from ipu_course.checking.time_limit import TooLong, within
 from ipu_course.checking.verdicts import Kind
@@ -120,7 +122,7 @@ class Worker:
     def _own_test(self, test: Request) -> tuple[float, str]:
         """Run a test that an instructor wrote; return its points and a reason.
 
-        The test earns all points, unless it raises an error or its last line is a number.
+        The test gives all points, unless it raises an error, or its last line is a number or False.
         """
         tree = ast.parse(test["source"])
         last = tree.body[-1] if tree.body else None
@@ -134,9 +136,15 @@ class Worker:
             return eval(compile(ast.Expression(last.value), "<test>", "eval"), self.names)
 
         value = within(self.cell_seconds, run)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return min(max(float(value), 0.0), test["points"]), ""
-        return test["points"], ""
+        if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
+            value = value.item()
+        if value is False:
+            return 0.0, "the last line of the test is False"
+        if value is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            return test["points"], ""
+        number = min(max(float(value), 0.0), test["points"])
+        is_full = number == test["points"]
+        return number, "" if is_full else f"the test gave {number:g} of {test['points']:g} points"
 
 
 def _in_words(error: BaseException) -> str:

@@ -124,7 +124,7 @@ def called(folders: Iterable[str], names: Mapping[str, str] | None = None) -> Ro
     `names` has the names of a list of the class, by id. They replace the names that the learners
     chose. A learner of the list without a folder is absent.
 
-    :raises LessonError: if a folder does not exist, or there is neither a progress file nor a list.
+    :raises LessonError: if a folder does not exist, or there is neither a learner nor a list.
     """
     now = time.time()
     names = names or {}
@@ -149,15 +149,15 @@ def called(folders: Iterable[str], names: Mapping[str, str] | None = None) -> Ro
         records = {k: r for k, r in data["records"].items() if isinstance(r, dict)}
         name = names.get(identity) or name or identity
         learners.append(Learner(name, file, idle, records, identity))
-    if not learners and not unread and not names:
+    homes = [home for folder in folders for home in _homes(Path(folder).expanduser())]
+    if not (learners or unread or names or homes):
         searched = ", ".join(str(Path(folder).expanduser().resolve()) for folder in folders)
-        raise LessonError(f"""There is no progress of any learner in {one_line(searched)}.
+        raise LessonError(f"""There is no learner's folder and no progress in {one_line(searched)}.
             where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
-            next:  give the folder that holds the learners' folders; each has a {FILE} once its
-            owner has tried an exercise.""")
+            next:  give the folder that contains the learners' folders.""")
     # The id of a learner may have the name of the given folder before that of the own one.
     present = {name for learner in learners for name in (learner.id, Path(learner.id).name)}
-    for identity in (home for folder in folders for home in _homes(Path(folder).expanduser())):
+    for identity in homes:
         if identity not in present:
             absent.setdefault(identity, "not begun")
     for identity in names:
@@ -198,7 +198,7 @@ def _distinct(learners: Sequence[Learner]) -> Iterator[Learner]:
 
 def _homes(folder: Path) -> Iterator[str]:
     """Yield the names of the learners' folders in a folder; none in a learner's own folder."""
-    if not folder.is_dir() or any((folder / part / FILE).exists() for part in ("", WORK)):
+    if not folder.is_dir() or (folder / FILE).exists() or (folder / WORK).exists():
         return
     for home in sorted(folder.iterdir()):
         if home.is_dir() and not home.is_symlink() and not home.name.startswith((".", ASIDE)):
@@ -228,6 +228,11 @@ def listed(file: Path) -> dict[str, str]:
         )
     names = ((one_line(row["id"] or ""), one_line(row["name"] or "")) for row in rows)
     return {identity: name[:LONGEST_NAME] for identity, name in names if identity}
+
+
+def labelled(identity: str, name: str | None) -> str:
+    """Return the text for a learner in a table: the name with the id after it, or only the id."""
+    return f"{name} ({identity})" if name and name != identity else identity
 
 
 def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:

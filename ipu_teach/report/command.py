@@ -17,10 +17,17 @@ from ipu_teach.saving.archive import write_whole
 A_FILE = "a file that Report.save wrote"
 SHOWN = {name.lower(): name for name in TABLES}
 JOBS = {  # The descriptions of the subcommands. The key "" stands for `ipu-teach report FILE`.
-    "": "Print a saved report.",
-    "compare": "What changed, the largest effects first.",
-    "trace": "Write a report as Chrome's trace events.",
+    "": "Print a saved report. `compare` prints what changed between two reports, and `trace` "
+    "writes a file for Perfetto; compare --help and trace --help explain their options.",
+    "compare": "Print what changed between two saved reports, the largest effects first.",
+    "trace": "Write a saved report as a file that ui.perfetto.dev and chrome://tracing open.",
 }
+
+USAGE = """{0} FILE [--sections NAME [NAME ...]] [--steps] [--variables]
+       {0} FILE --insights
+       {0} FILE --csv TABLE
+       {0} compare BEFORE AFTER [--csv]
+       {0} trace FILE [--out JSON] [--tiles N [N ...]] [--blocks N [N ...]] [--host]"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,11 +75,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser(job: str) -> argparse.ArgumentParser:
     command = f"{program()} report"
-    other_jobs = (
-        "" if job else f"Besides: {command} compare BEFORE AFTER, and {command} trace FILE."
-    )
     parser = argparse.ArgumentParser(
-        prog=f"{command} {job}".strip(), description=JOBS[job], epilog=other_jobs
+        f"{command} {job}".strip(), None if job else USAGE.format(command), JOBS[job]
     )
     add = parser.add_argument
     if job == "compare":
@@ -106,6 +110,7 @@ def _parser(job: str) -> argparse.ArgumentParser:
     add(
         "--csv",
         choices=tuple(SHOWN),
-        help="print this table instead, complete, as comma-separated text",
+        metavar="TABLE",
+        help=f"print one table instead, complete, as CSV text: {', '.join(SHOWN)}",
     )
     return parser

@@ -112,6 +112,32 @@ def test_a_learner_without_progress_is_listed(homes: str, learner: Callable[...,
     assert [row[-1] for row in rows[3:]] == ["damaged", "not begun", "no folder"]
 
 
+def test_a_class_in_which_nobody_has_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ben", "ada"):
+        (tmp_path / name / "kit" / "work").mkdir(parents=True)
+    assert cli.main(["class", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == (
+        "None of 2 learners has readable progress yet\n"
+        "  learner  is at  stuck  last try\n"
+        "  ada      –             not begun\n"
+        "  ben      –             not begun\n"
+    )
+    assert cli.main(["class", str(tmp_path), "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["id"], row["learner"], row["state"], row["points"]) for row in rows] == [
+        ("ada", "ada", "not begun", "0"),
+        ("ben", "ben", "not begun", "0"),
+    ]
+    assert cli.main(["class", str(tmp_path), "--csv", "--plan", "00.3,00.4"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["id"], row["exercise"], row["points"]) for row in rows] == [
+        (name, exercise, "0") for name in ("ada", "ben") for exercise in ("00.3", "00.4")
+    ]
+    assert cli.main(["class", str(tmp_path), "--ladder"]) == 0
+
+
 def test_two_learners_of_one_name_keep_their_ids(
     learner: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -339,8 +365,20 @@ def test_the_command_prints_the_tables(homes: str, capsys: pytest.CaptureFixture
 
 
 def test_a_folder_without_learners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["class", str(tmp_path)]) == 2
-    assert "There is no progress of any learner in" in capsys.readouterr().err
+    """A learner's own folder, which contains only a work folder, also has no learners' folders."""
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "before-20260101-000000").mkdir()
+    (tmp_path / "ada" / "work").mkdir(parents=True)
+    (tmp_path / "ada" / ".local").mkdir()
+    for folder in (tmp_path / ".cache", tmp_path / "before-20260101-000000", tmp_path / "ada"):
+        for more in ([], ["--csv"], ["--ladder"]):
+            assert cli.main(["class", str(folder), *more]) == 2
+            assert capsys.readouterr().err == (
+                f"There is no learner's folder and no progress in {folder}.\n"
+                "  next:  give the folder that contains the learners' folders.\n"
+            )
+    assert cli.main(["class", str(tmp_path)]) == 0
+    assert "ada" in capsys.readouterr().out
     assert cli.main(["class", str(tmp_path / "nowhere")]) == 2
     said = capsys.readouterr().err
     assert "There is no folder" in said and "give existing folders or progress files." in said
@@ -540,10 +578,11 @@ def test_the_page_waits_for_the_first_learner(
         "ipu_course.classroom.command.serve",
         lambda body, port: shown.append(serve.table(body)) or 0,
     )
-    assert (
-        cli.main(["class", str(tmp_path), "--serve"]) == 0
-        and "There is no progress of any learner" in shown[0]
-    )
+    assert cli.main(["class", str(tmp_path), "--serve"]) == 0
+    assert "There is no learner" in shown[0]
+    (tmp_path / "ada").mkdir()
+    assert cli.main(["class", str(tmp_path), "--serve"]) == 0
+    assert "None of 1 learner has readable progress yet" in shown[1] and "not begun" in shown[1]
     assert cli.main(["class", str(tmp_path / "nowhere"), "--serve"]) == 2
 
 
@@ -576,7 +615,9 @@ def test_a_fresh_start_sets_aside_and_throws_nothing_away(
     assert (aside / FILE).read_bytes() == before and (aside / "01_mine.ipynb").read_text(
         encoding="utf-8"
     ) == "mine"
-    assert cli.main(["class", homes]) == 2  # a new group has done nothing yet
+    capsys.readouterr()
+    assert cli.main(["class", homes]) == 0  # a new group has done nothing yet
+    assert capsys.readouterr().out.count("not begun") == 3
     assert cli.main(["class", homes, "--fresh", "--yes"]) == 2
     assert "There is no progress of any learner" in capsys.readouterr().err
 

@@ -189,7 +189,24 @@ OWN_TESTS = [
     ("# TEST b: 2 points\nassert answer == 41", 0.0),
     ("# TEST c: 2 points\n1.5 if answer == 42 else 0", 1.5),
     ("# TEST d: 2 points\nescaped = True\n99", 2.0),
+    ("# TEST e: 2 points\nanswer == 42", 2.0),
+    ("# TEST f: 2 points\nanswer == 41", 0.0),
+    ("# TEST g: 2 points\nimport numpy as np\nnp.int64(answer) == 41", 0.0),
+    ("# TEST h: 2 points\nnp.int64(answer == 42)", 1.0),
+    ("# TEST i: 2 points\nnp.array(0.5, np.float32)", 0.5),
+    ("# TEST j: 2 points\nfloat('nan')", 0.0),
+    ("# TEST k: 2 points\n-1", 0.0),
 ]
+REASONS = """
+own, b: AssertionError
+own, c: the test gave 1.5 of 2 points
+own, f: the last line of the test is False
+own, g: the last line of the test is False
+own, h: the test gave 1 of 2 points
+own, i: the test gave 0.5 of 2 points
+own, j: the test gave nan of 2 points
+own, k: the test gave 0 of 2 points
+"""
 
 
 @pytest.mark.slow
@@ -210,12 +227,16 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
     own = tmp_path / "own.ipynb"
     cells = [graded_class.cell(source) for source in sources]
     own.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    assert cli.main(["assignment", str(own), "--course", str(tmp_path)]) == 0
+    assert cli.main(["assignment", str(own), "--course", str(tmp_path), "--release"]) == 0
     source = tmp_path / "source" / "own" / "own.ipynb"
     assert read_notebook(source)["cells"][0]["source"] == (
         "# 50.1 Your turn: the answer\nanswer = ...\n### BEGIN SOLUTION\nanswer = 42\n"
         "### END SOLUTION"
     )
+    released = read_notebook(tmp_path / "release" / "own" / "own.ipynb")["cells"]
+    assert released[0]["source"] == "# 50.1 Your turn: the answer\nanswer = ..."
+    assert all("SOLUTION" not in source_of(cell) for cell in released)
+    assert [c["source"] for c in released[1:12]] == sources[1:12]  # the tests are unchanged
     # The learner replaces the tests by tests that pass. They are not run.
     edited = json.loads(source.read_text(encoding="utf-8"))
     for cell in edited["cells"]:
@@ -239,10 +260,13 @@ def test_an_own_assignment_and_what_a_notebook_may_not_do(
     assert first == "cell 2 was stopped after 3 s"
     assert second.startswith(f"its process ended at cell {len(edited['cells']) - 1}: ")
     for row in rows.values():
-        assert [float(row[name]) for name in "abcd"] == [number for _, number in OWN_TESTS]
+        assert [float(row[name]) for name in "abcdefghijk"] == [number for _, number in OWN_TESTS]
         assert (row["escapes"], row.get("remarks", "")) == ("1", "")
     numbers = [(float(row["50.1"]), float(row["50.2"])) for row in rows.values()]
     assert numbers == [(1, 2), (0, 1), (1, 0)] and len(EXAMPLE) == 4
+    words = ["grade", str(own), "--assignment", str(source), "--why", *SECONDS]
+    assert cli.main(words) == 1
+    assert capsys.readouterr().out.endswith("\n" + REASONS)
     assert victim.read_text() == "keep" and list(victim.parent.iterdir()) == [victim]
 
 
@@ -269,6 +293,76 @@ def test_a_lesson_becomes_an_assignment(path: Path) -> None:
         assert ("### BEGIN SOLUTION" in text) == meta.get("solution", False)
         assert ("points(" in text) == meta.get("grade", False)
         assert "](../" not in text
+
+
+ANSWER = "def f(x):\n    # BEGIN SOLUTION 50.1: x\n    return x\n    # END SOLUTION"
+TEST = "# TEST 50.1: 1 point\nassert f(2) == 2"
+WRITE = "write a first line such as # TEST 50.1: 1 point, with nothing above it."
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (
+            [ANSWER, TEST, TEST],
+            "own.ipynb has 2 tests with the name 50.1.\n"
+            "  next:  give each test a name of its own, or write one test.\n",
+        ),
+        (
+            [f"{TEST}\n{ANSWER}"],
+            "The test 50.1 has its answer in the same cell.\n  where: own.ipynb\n"
+            "  next:  write the answer and the test in two cells.\n",
+        ),
+        (
+            [ANSWER, f"{TEST}\nassert (f(3) == 3"],
+            "A cell of a solved notebook is not valid Python: '(' was never closed.\n"
+            "  where: own.ipynb, the test 50.1, line 3\n  next:  correct the cell, and run it.\n",
+        ),
+        *(
+            (
+                [ANSWER, TEST, f"{above}{line}\nassert f(3) == 3"],
+                f"The first line of a test is malformed: {line!r}.\n  where: own.ipynb\n"
+                f"  next:  {WRITE}\n",
+            )
+            for above, line in (
+                ("", "# Test 50.2: 1 point"),
+                ("", "# TEST 50.2"),
+                ("", "# TEST halo"),
+                ("", "#TEST 50.2: 1 point"),
+                ("", "# test halo: 1 pt"),
+                ("", "# TEST 50.2: 1.2.3 points"),
+                ("\n", "# TEST 50.2: 1 point"),
+            )
+        ),
+    ],
+)
+def test_a_malformed_test_is_refused(
+    cells: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.ipynb"
+    content = {"cells": [graded_class.cell(source) for source in cells], "metadata": {}}
+    own.write_text(json.dumps(content))
+    assert cli.main(["assignment", str(own), "--course", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == message
+    assert not (tmp_path / "source").exists()
+
+
+def test_an_assignment_of_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["assignment", "nosuch.ipynb", "--course", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "There is no file 'nosuch.ipynb'.\n"
+        "  next:  give the path of your notebook, or the number of a lesson.\n"
+    )
+
+
+def test_a_comment_about_a_test_is_no_test(tmp_path: Path) -> None:
+    own = tmp_path / "own.ipynb"
+    comment = "# Test your answer with 12 rows."
+    cells = [graded_class.cell(source) for source in (ANSWER, comment, TEST)]
+    own.write_text(json.dumps({"cells": cells, "metadata": {}}))
+    assert cli.main(["assignment", str(own), "--course", str(tmp_path)]) == 0
+    written = read_notebook(tmp_path / "source" / "own" / "own.ipynb")["cells"]
+    assert [bool(assignment.grading_of(cell)) for cell in written] == [True, False, True]
 
 
 def test_a_notebook_without_tests_is_refused(
@@ -325,6 +419,20 @@ def test_the_learner_of_a_file(files: list[str], names: list[str]) -> None:
             ["homes", "--assignment", "other.ipynb"],
             "other.ipynb has no test cells.\n",
         ),
+        (
+            ["homes", "--assignment", "nosuch.ipynb"],
+            "There is no file 'nosuch.ipynb'.\n  next:  name a file that `ipu-teach assignment` "
+            "wrote.\n",
+        ),
+        (
+            ["empty", "--lesson", "01"],
+            "There is no learner in empty.\n  next:  give the folder that contains the learners' "
+            "folders, or add --roster and a list of the class.\n",
+        ),
+        (
+            ["empty", "--lesson", "01", "--roster", "other.ipynb"],
+            "The list of the class lacks the columns id and name, or has no rows.\n",
+        ),
     ],
 )
 def test_what_cannot_be_graded(
@@ -337,11 +445,37 @@ def test_what_cannot_be_graded(
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "homes" / "ada"
     home.mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
     for name in ("00_a", "01_b"):
         (home / f"{name}.ipynb").write_text(json.dumps({"cells": []}))
     (tmp_path / "other.ipynb").write_text(json.dumps({"cells": [graded_class.cell("1")]}))
     assert cli.main(["grade", *words]) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_learner_of_the_roster_without_a_notebook_gets_no_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A learner who has a folder but is not in the list keeps the points, and gets a remark."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ada", "Ben"):
+        (tmp_path / "homes" / name).mkdir(parents=True)
+    names = "id,name\nada,Ada Ärmel\nben,Ben\ncleo,=Cleo\n"
+    (tmp_path / "names.csv").write_text(names, encoding="utf-8")
+    words = ["grade", "homes", "--lesson", "01", "--roster", "names.csv"]
+    assert cli.main([*words, "--csv"]) == 1
+    rows = table(capsys.readouterr().out)
+    unlisted = "there is no notebook; this id is not in the list of the class"
+    assert [(k, r["name"], r["points"], r["of"], r["remarks"]) for k, r in rows.items()] == [
+        ("Ben", "", "0", "6", unlisted),
+        ("ada", "Ada Ärmel", "0", "6", "there is no notebook"),
+        ("ben", "Ben", "0", "6", "there is no notebook"),
+        ("cleo", "'=Cleo", "0", "6", "there is no notebook"),
+    ]
+    assert {rows["cleo"][test.name] for test in assignment.tests_of_lesson("01")} == {"0"}
+    assert cli.main(words) == 1
+    learners = [line[:16].rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert learners == ["learner", "Ben", "Ada Ärmel (ada)", "Ben (ben)", "=Cleo (cleo)"]
 
 
 def test_changes_to_the_kit_are_undone_and_reported() -> None:
@@ -408,8 +542,11 @@ def test_nbgrader_gives_the_same_points(tmp_path: Path) -> None:
     solved, blank = (json.loads((course / f / notebook).read_text()) for f in ("source", "release"))
     graded_class.write(course / "submitted", solved, blank, [str(own)], notebook)
     nbgrader("autograde", STEM)
+    names = course / "names.csv"
+    names.write_text("id,name\n" + "".join(f"{name},{name.title()}\n" for name in EXPECTED))
+    nbgrader("db", "student", "import", "names.csv")
     nbgrader("export")
     with (course / "grades.csv").open() as file:
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
-    assert scores == {name: n for name, n in EXPECTED.items() if name != "not-begun"}
+    assert scores == EXPECTED
     assert own.exists() and LESSON == "00"

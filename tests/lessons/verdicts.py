@@ -4,9 +4,10 @@
     python3 run.py verdicts FILE 05 12.1             only these lessons and exercises
     python3 run.py verdicts FILE --against OTHER     print what differs between two records
 
-The answers are the blanks, the references, the known mistakes and the attempts of every exercise. A change that should keep the verdicts is shown to keep them by a record before
-and one after it: kind, text and HTML are compared. With --against, the exit status is 1 if any
-verdict differs or is missing.
+The answers are the blanks, the references, the known mistakes and the attempts of every exercise.
+To see that a change keeps the verdicts, make a record before it and another after it. --against
+compares kind, text and HTML. With --against, the exit status is 1 if any verdict differs or is
+missing.
 """
 
 from __future__ import annotations
@@ -111,12 +112,15 @@ def differences(
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="run.py verdicts",
+        prog="python3 run.py verdicts",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the record")
-    parser.add_argument("only", nargs="*", metavar="05 12.1", help="lessons or exercises; else all")
+    # With a default, argparse does not name these words among the missing ones.
+    parser.add_argument(
+        "only", nargs="*", default=[], metavar="05 12.1", help="lessons or exercises; else all"
+    )
     parser.add_argument("--against", type=Path, metavar="OTHER", help="compare two records")
     words = parser.parse_args()
     if words.against:
