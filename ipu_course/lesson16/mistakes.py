@@ -29,7 +29,7 @@ def accumulation(batch, micro_batch, replicas):
 
 
 # %% 16.1: rounded down
-# clause: its last step takes as long as the others
+# clause: The last step of an epoch takes as long as the others
 # why:  this rounds the number of steps down, so the last images of an epoch are left out.
 # next: round up, with -(-images // images_of_step).
 def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
@@ -78,7 +78,6 @@ def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cy
 
 
 # %% 16.1: one micro-batch in a step
-# clause: Each of these takes
 # why:  this counts the cycles of one micro-batch in a step, but a step has several.
 # next: multiply micro_batch_cycles by micro_batches.
 def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cycles,
@@ -88,7 +87,7 @@ def minutes(images, epochs, micro_batch, micro_batches, replicas, micro_batch_cy
 
 
 # %% 16.1: cycles of an image
-# clause: the cycles of a whole micro-batch
+# clause: A whole micro-batch takes
 # why:  this multiplies by the images of a micro-batch, but micro_batch_cycles has all of
 #   them.
 # next: leave out micro_batch in the cycles of a step.
@@ -211,6 +210,31 @@ def largest(small, bytes_small, large, bytes_large, limit):
     return small + (limit - bytes_small) * (large - small) // (bytes_large - bytes_small)
 
 
+# %% 16.2: negative sizes, cut off
+# clause: Return 0
+# why:  the result is negative where not even one image fits.
+# next: return max(0, …).
+def largest(small, bytes_small, large, bytes_large, limit):
+    per_image = (bytes_large - bytes_small) / (large - small)
+    return int((limit - (bytes_small - small * per_image)) / per_image)
+
+
+# %% 16.2: a rounded slope without the fixed bytes
+# why:  this divides the whole memory by the bytes of an image, but a part of the memory is
+#   already full without any image.
+# next: subtract the fixed bytes first, which are bytes_small - small * per_image.
+def largest(small, bytes_small, large, bytes_large, limit):
+    return limit // ((bytes_large - bytes_small) // (large - small))
+
+
+# %% 16.2: a rounded slope
+# why:  this rounds the bytes of one image down, so the result can be too large.
+# next: divide with /, or multiply before you divide.
+def largest(small, bytes_small, large, bytes_large, limit):
+    per_image = (bytes_large - bytes_small) // (large - small)
+    return max(0, small + (limit - bytes_small) // per_image)
+
+
 # %% 16.2: fewer than the limit
 # clause: may use all `limit` bytes
 # why:  this leaves out the size that needs exactly `limit` bytes, which fits.
@@ -312,12 +336,17 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 # %% 16.4: too many images
 # clause: the network fits
 # not yet: choose a smaller micro-batch.
-settings = {"micro_batch": 20, "byte_inputs": True}
+settings = {"micro_batch": 40, "recompute": "six checkpoints", "byte_inputs": True}
 
 
-# %% 16.4: recomputation
-# not yet: recomputation makes the run longer.
-settings = {"micro_batch": 20, "recompute": "standard", "byte_inputs": True}
+# %% 16.4: more images than fit without recomputation
+# not yet: change a setting that saves memory, or choose a smaller micro-batch.
+settings = {"micro_batch": 35, "byte_inputs": True}
+
+
+# %% 16.4: standard recomputation
+# not yet: the standard recomputation makes the run longer.
+settings = {"micro_batch": 26, "recompute": "standard", "byte_inputs": True}
 
 
 # %% 16.4: float partials
@@ -330,36 +359,31 @@ settings = {"micro_batch": 8, "partials": "float", "byte_inputs": True}
 settings = {"micro_batch": 12, "partials": "float", "byte_inputs": True}
 
 
-# %% 16.4: one image too many
-# not yet: choose a setting that needs fewer bytes, or a smaller micro-batch.
-settings = {"micro_batch": 13, "byte_inputs": True}
-
-
-# %% 16.4: as many images as fit
-# clause: **less than 26.5 modelled minutes**
-# not yet: one more image does not fit with these settings, so change one that saves memory.
+# %% 16.4: as many images as fit without recomputation
+# clause: **less than 25 modelled minutes**
+# not yet: a larger micro-batch would be faster, but it does not fit with these settings.
 settings = {"micro_batch": 12, "byte_inputs": True}
 
 
 # %% 16.4: a small micro-batch
 # not yet: the small micro-batch makes the run longer.
-settings = {"micro_batch": 8, "byte_inputs": True}
+settings = {"micro_batch": 8, "recompute": "six checkpoints", "byte_inputs": True}
 
 
 # %% 16.4: two bytes for each value
 # not yet: 16-bit input makes the run longer.
-settings = {"micro_batch": 12}
+settings = {"micro_batch": 35, "recompute": "six checkpoints"}
 
 
 # %% 16.4: a proportion that is too small
 # not yet: the small proportion makes the run longer.
-settings = {"micro_batch": 11, "proportion": 0.01, "byte_inputs": True}
+settings = {"micro_batch": 12, "proportion": 0.02, "byte_inputs": True}
 
 
 # %% 16.4: the accumulation as well
 # clause: the arguments of `resnet` that you choose
 # not yet: 'accumulation' is not one of the settings.
-settings = {"micro_batch": 13, "accumulation": 16, "byte_inputs": True}
+settings = {"micro_batch": 12, "accumulation": 17, "byte_inputs": True}
 
 
 # %% 16.4: a list
@@ -369,10 +393,18 @@ settings = ["micro_batch", 13, "byte_inputs", True]
 
 
 # %% 16.w2: rounded down
+# clause: Return the smallest number
 # why:  this rounds down, and then the update takes a larger share.
 # next: round up: -(-a // b), or math.ceil(a / b).
 def enough(micro_batch_cycles, update_cycles, percent):
     return max(1, update_cycles * (100 - percent) // (percent * micro_batch_cycles))
+
+
+# %% 16.w2: rounded down to nothing
+# why:  this rounds down, and then the update takes a larger share.
+# next: round up: -(-a // b), or math.ceil(a / b).
+def enough(micro_batch_cycles, update_cycles, percent):
+    return update_cycles * (100 - percent) // (percent * micro_batch_cycles)
 
 
 # %% 16.w2: of the micro-batches
@@ -404,6 +436,14 @@ def enough(micro_batch_cycles, update_cycles, percent):
 # next: divide by first - second.
 def parts_of(first, first_cycles, second, second_cycles):
     micro_batch = (first_cycles - second_cycles) / first
+    return micro_batch, first_cycles - first * micro_batch
+
+
+# %% 16.5: whole numbers
+# why:  this rounds the cycles of a micro-batch down.
+# next: divide with / instead of //.
+def parts_of(first, first_cycles, second, second_cycles):
+    micro_batch = (first_cycles - second_cycles) // (first - second)
     return micro_batch, first_cycles - first * micro_batch
 
 
