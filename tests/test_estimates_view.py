@@ -275,17 +275,14 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
         "show.estimates() was given 3, which is not a dict of estimates.\n"
         '  next:  give the estimates by name: {"8 images": a, "12 images": b}.',
     ),
-    (
-        {},
-        {},
-        "show.estimates() was given 0 estimates, but a picture has 1 to 16.\n"
-        "  next:  give a dict with 1 to 16 estimates.",
-    ),
-    (
-        dict.fromkeys(range(17), 0),
-        {},
-        "show.estimates() was given 17 estimates, but a picture has 1 to 16.\n"
-        "  next:  give a dict with 1 to 16 estimates.",
+    *(
+        (
+            dict.fromkeys(range(count), 0),
+            {},
+            f"show.estimates() was given a dict of {count} estimates, but a picture has 1 to 16.\n"
+            "  next:  give a dict with 1 to 16 estimates.",
+        )
+        for count in (0, 17)
     ),
     (
         {"a": 3},

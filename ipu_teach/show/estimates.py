@@ -11,7 +11,7 @@ from textwrap import wrap
 import numpy as np
 
 from ipu_teach._support.flags import checks
-from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.result import COSTS, UPDATE, Estimate
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show import palette
@@ -96,7 +96,7 @@ def _checked(found: object) -> dict[object, Estimate]:
             of estimates.
             next:  give the estimates by name: {{"8 images": a, "12 images": b}}.""")
     if not 1 <= len(found) <= MOST:
-        raise InvalidOptionError(f"""show.estimates() was given {counted(len(found), "estimate")},
+        raise InvalidOptionError(f"""show.estimates() was given a dict of {len(found):,} estimates,
             but a picture has 1 to {MOST}.
             next:  give a dict with 1 to {MOST} estimates.""")
     for key, result in found.items():
@@ -169,8 +169,7 @@ class _Columns:
         unit = next((name for name, size in UNITS.items() if shortest >= size), "nanoseconds")
         times: Array = np.array(seconds) / UNITS[unit]
         self.unit = f"modelled {unit}"
-        of = f"for {counted(samples, 'sample')}" if samples else "of a sample"
-        self.measure = f"{self.unit} {of}"
+        self.measure = f"{self.unit} {f'for {samples:,} samples' if samples else 'of a sample'}"
         ends = np.cumsum([list(parts_of(result).values()) for result in self.results], axis=1)
         ends *= (times / np.maximum(ends[:, -1], 1e-300))[:, None]
         # The ends of the pieces are rounded, so that the pieces add up to the rounded time.
@@ -222,28 +221,29 @@ class _Columns:
     def title(self) -> str:
         """Return the finding: the shortest estimate that fits, and which estimates do not fit."""
         best, count = self.best, self.count
-        figures = [f"{self.figures[i]} {self.unit}" for i in range(count)]
         if count == 1:
-            verb = _verb(self.fits[0])
-            return f"Time of {self.names[0]}: {figures[0]}; it {verb} on the tiles"
+            time = f"{self.names[0]}: {self.figures[0]} {self.unit}"
+            return f"Time of {time}; it {_verb(self.fits[0])} on the tiles"
         if best < 0:
             least = min(range(count), key=lambda i: self.memories[i].share)
             return (
                 f"None of the {count} estimates fits on the tiles; {self.names[least]} needs the "
                 f"least memory, {self.shares[least]} of the limit"
             )
+        time = f"{self.figures[best]} {self.unit}"
         ties = int((self.times[self.fits] == self.times[best]).sum()) - 1
-        shortest = f"{self.names[best]}{f' and {ties} more' if ties else ''}, {figures[best]}"
+        shortest = f"{self.names[best]}{f' and {ties} more' if ties else ''}, {time}"
         unfit = [self.labels[i] for i in np.flatnonzero(~self.fits)]
         if unfit:
             names = " and ".join(unfit) if len(unfit) < 3 else f"{len(unfit)} others"
             return f"Shortest that fits: {shortest}; {names} {_verb(False, len(unfit))}"
         worst = int(np.argmax(self.times))
         if self.times[worst] == self.times[best]:
-            return f"All {count} fit and take the same, {figures[best]}"
+            return f"All {count} fit and take the same, {time}"
         ratio = self.times[worst] / (self.times[best] or np.inf)
+        longest = f"{self.names[worst]}, {self.figures[worst]}"
         times = f", {ratio:.2f} times as long" if ratio else ""
-        return f"Shortest: {shortest}; longest: {self.names[worst]}, {self.figures[worst]}{times}"
+        return f"Shortest: {shortest}; longest: {longest}{times}"
 
 
 def _verb(fits: bool, count: int = 1) -> str:
