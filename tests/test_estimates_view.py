@@ -205,7 +205,15 @@ def test_an_estimate_that_does_not_fit_is_marked_with_words() -> None:
     drawn = heights(view, "time")
     assert len(pale) == 1
     assert pale[0] == pytest.approx(sum(h[-1] for n, h in drawn.items() if n != "does not fit"))
-    assert "does not fit" in view.alt and "does not fit" in svg(view.scene)
+    first, unfit = view.data
+    share = unfit["update's share"]
+    (unit,) = (name for name in unfit if name.startswith("modelled "))
+    assert f" a: {first[unit]} {unit}, products {first['products']}, " in view.alt
+    assert view.alt.endswith(
+        f", update {unfit['update']}, update's share {share}, memory of the "
+        f"fullest tile {unfit['memory of the fullest tile']}; it does not fit."
+    )
+    assert "does not fit" in svg(view.scene)
     codes = [view.scene.codes[code].name for code in view.scene.legend]
     assert "does not fit" in codes
     fitting = show.estimates({"a": trained()}).scene
@@ -264,6 +272,8 @@ def test_sixteen_estimates_have_room_for_their_texts() -> None:
             for left, right in pairwise(sorted(words, key=lambda shape: shape.x)):
                 widths = (len(text.text) * LETTER * text.size / 11 for text in (left, right))
                 assert right.x - left.x > sum(widths) / 2
+    long = show.estimates(dict.fromkeys("abcdefghijklmnop", trained()), samples=10**15)
+    assert not any(text[0].isdigit() for text in drawn_texts(long, "time"))
     many = show.estimates({f"settings number {n}": trained() for n in range(16)})
     assert max(map(len, drawn_texts(many, "memory"))) <= len("limit")
 

@@ -42,7 +42,7 @@ CODES = (
 
 @flagged
 def estimate(result: Estimate, depth: int = 2, *, stages: bool = False) -> View:
-    """Which layers take the time of a step, and what fills the memory of a tile?
+    """Which layers or stages take the time of a step, and what fills the memory of a tile?
 
     `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
     `depth` levels, with its cycles in the whole step: the forward and backward pass of all

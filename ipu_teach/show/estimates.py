@@ -28,7 +28,6 @@ FEW = 10  # The columns of more estimates than this are narrow.
 LARGEST = 10**15  # The largest number of samples.
 LEFT, WIDE, LINE = 46.0, 642.0, 13.0
 HEIGHTS = {"time": 190.0, "memory": 140.0}
-NARROWEST = 0.66  # A narrow page shrinks a column to this share of its width.
 LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
 UPDATES, MEMORY = "update's share", "memory of the fullest tile"
 # The kinds of time, from the bottom of a bar to its top.
@@ -147,6 +146,7 @@ class _Columns:
         fits: bool[estimates]: whether each of them fits.
         best: the index of the shortest estimate that fits, or -1 if none of them fits.
         level: the time of the shortest estimate that fits, or 0 if there is nothing to compare.
+        size: the font size of the texts above the bars.
         label_lines: the number of lines of the longest label.
         headings, rows: the table of the picture.
     """
@@ -182,6 +182,7 @@ class _Columns:
         self.best = min(np.flatnonzero(self.fits), key=self.times.__getitem__, default=-1)
         has_line = self.best >= 0 and self.count > 1
         self.level = float(self.times[self.best]) if has_line else 0.0
+        self.size = 11 if self.count <= FEW else 9
         self.label_lines = max(len(_fitted(text, self.count)) for text in self.labels)
         self._tabulate()
 
@@ -203,9 +204,10 @@ class _Columns:
 
     def sentence(self, i: int) -> str:
         """Return the numbers of an estimate as a sentence."""
-        pairs = zip(self.headings[1:-1], self.rows[i][1:-1], strict=True)
+        pairs = zip(self.headings[2:-1], self.rows[i][2:-1], strict=True)
         numbers = ", ".join(" ".join(pair) for pair in pairs)
-        return f"{self.names[i]}: {numbers}; it {_verb(self.fits[i])}."
+        time = f"{self.figures[i]} {self.unit}"
+        return f"{self.names[i]}: {time}, {numbers}; it {_verb(self.fits[i])}."
 
     def memory(self, i: int) -> str:
         """Return the shares of the limit that each use of memory has, as a sentence."""
@@ -213,10 +215,12 @@ class _Columns:
         return f"{self.names[i]}: {self.shares[i]} of {self.memories[i].limit:,} bytes; {uses}"
 
     def texts(self, i: int) -> list[str]:
-        """Return the lines above the bar of an estimate: its time, and remarks."""
+        """Return the lines above the bar of an estimate: its time if there is room, and remarks."""
         remarks = [f"update {self.updates[i]}"] * self.has_large_update
         remarks += [] if self.fits[i] else [_verb(False)]
-        return [self.figures[i], *(line for text in remarks for line in _fitted(text, self.count))]
+        lines = [line for text in remarks for line in _fitted(text, self.count, 0.66)]
+        has_figure = LETTER * self.size / 11 * len(self.figures[i]) < WIDE / self.count
+        return [self.figures[i]] * has_figure + lines
 
     def title(self) -> str:
         """Return the finding: the shortest estimate that fits, and which estimates do not fit."""
@@ -260,10 +264,14 @@ def _percent(share: float) -> str:
     return f"{share:,.2%}" if 1 < share < 1.005 else f"{share:,.0%}"
 
 
-def _fitted(text: str, count: int) -> list[str]:
-    """Return a text in at most three lines that fit into one of `count` columns."""
-    letters = max(3, int(WIDE / count * NARROWEST / LETTER))
-    return wrap(text, letters, max_lines=3, placeholder="…")
+def _fitted(text: str, count: int, narrowest: float = 0.8) -> list[str]:
+    """Return a text in at most three lines that fit into one of `count` columns.
+
+    A narrow page may shrink the columns to the share `narrowest` of their width.
+    """
+    letters = max(3, int(WIDE / count * narrowest / LETTER))
+    lines = wrap(text, letters, max_lines=3, placeholder="…", break_long_words=False)
+    return [label(line, letters) for line in lines]
 
 
 def _lines(texts: Iterable[str], x: float, bottom: float, size: float) -> Iterator[Words]:
@@ -308,8 +316,7 @@ def _panel(
     for lines, text, top, x in zip(texts, columns.labels, tops, middle.tolist(), strict=True):
         # The line does not cross a text.
         is_crossed = top - 4 - LINE * len(lines) < line < top
-        size = 11 if count <= FEW else 9
-        shapes += _lines(lines, x, (line - 5 if is_crossed else top - 4), size)
+        shapes += _lines(lines, x, (line - 5 if is_crossed else top - 4), columns.size)
         if name == "memory":
             below = _fitted(text, count)
             shapes += _lines(below, x, high + 2 + LINE * len(below), 11)
