@@ -755,10 +755,10 @@ def test_a_colour_of_a_state_means_that_state_in_every_view() -> None:
         for code in (palette.COMPUTE, palette.EXCHANGE, palette.LINKS, palette.HOST)
     }
     others = {  # the same, called by what it is in that view
-        palette.COMPUTE.light: {"computed again"},
+        palette.COMPUTE.light: {"computed again", "products"},
         palette.EXCHANGE.light: {"exchange between tiles", "moving edges into place"},
-        palette.LINKS.light: {"links between IPUs", "over a link between IPUs"},
-        palette.HOST.light: {"link to the host"},
+        palette.LINKS.light: {"links between IPUs", "over a link between IPUs", "between IPUs"},
+        palette.HOST.light: {"link to the host", "host"},
     }
     hues = {(code.light, code.pattern) for code in palette.TILES}
     for name, make in VIEWS.items():

@@ -209,7 +209,15 @@ def test_an_estimate_that_does_not_fit_is_marked_with_words() -> None:
     drawn = heights(view, "time")
     assert len(pale) == 1
     assert pale[0] == pytest.approx(sum(h[-1] for n, h in drawn.items() if n != "does not fit"))
-    assert "does not fit" in view.alt and "does not fit" in svg(view.scene)
+    first, unfit = view.data
+    share = unfit["update's share"]
+    (unit,) = (name for name in unfit if name.startswith("modelled "))
+    assert f" a: {first[unit]} {unit}, products {first['products']}, " in view.alt
+    assert view.alt.endswith(
+        f", update {unfit['update']}, update's share {share}, memory of the "
+        f"fullest tile {unfit['memory of the fullest tile']}; it does not fit."
+    )
+    assert "does not fit" in svg(view.scene)
     codes = [view.scene.codes[code].name for code in view.scene.legend]
     assert "does not fit" in codes
     fitting = show.estimates({"a": trained()}).scene
@@ -268,6 +276,8 @@ def test_sixteen_estimates_have_room_for_their_texts() -> None:
             for left, right in pairwise(sorted(words, key=lambda shape: shape.x)):
                 widths = (len(text.text) * LETTER * text.size / 11 for text in (left, right))
                 assert right.x - left.x > sum(widths) / 2
+    long = show.estimates(dict.fromkeys("abcdefghijklmnop", trained()), samples=10**15)
+    assert not any(text[0].isdigit() for text in drawn_texts(long, "time"))
     many = show.estimates({f"settings number {n}": trained() for n in range(16)})
     assert max(map(len, drawn_texts(many, "memory"))) <= len("limit")
 
@@ -279,17 +289,14 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
         "show.estimates() was given 3, which is not a dict of estimates.\n"
         '  next:  give the estimates by name: {"8 images": a, "12 images": b}.',
     ),
-    (
-        {},
-        {},
-        "show.estimates() was given 0 estimates, but a picture has 1 to 16.\n"
-        "  next:  give a dict with 1 to 16 estimates.",
-    ),
-    (
-        dict.fromkeys(range(17), 0),
-        {},
-        "show.estimates() was given 17 estimates, but a picture has 1 to 16.\n"
-        "  next:  give a dict with 1 to 16 estimates.",
+    *(
+        (
+            dict.fromkeys(range(count), 0),
+            {},
+            f"show.estimates() was given a dict of {count} estimates, but a picture has 1 to 16.\n"
+            "  next:  give a dict with 1 to 16 estimates.",
+        )
+        for count in (0, 17)
     ),
     (
         {"a": 3},

@@ -22,6 +22,7 @@ OTHERS = {
     "View",
     "crossing",
     "estimate",
+    "estimates",
     "explore",
     "formats",
     "images",

@@ -22,13 +22,16 @@ WIDE, PITCH, BAR, NAMES = 500.0, 22.0, 16.0, 150.0
 FIRST_USE = len(PARTS)  # The code of the first use of memory.
 # The colours of the uses of memory. None of them is like a colour of a pass or of an activity.
 USES = {
-    WEIGHTS: palette.MEMORY["Edge pointers"],
-    OPTIMISER: palette.MEMORY["Vertex code"],
-    SUMS: palette.GRADIENT_SUMS,
-    SAVED: palette.MEMORY["Exchange code"],
-    LIVE: palette.LIVE_VALUES,
-    TEMPORARY: palette.MEMORY["Control code"],
-    CODE: palette.MEMORY["Stacks"],
+    name: replace(code, name=name, listed=True)
+    for name, code in (
+        (WEIGHTS, palette.MEMORY["Edge pointers"]),
+        (OPTIMISER, palette.MEMORY["Vertex code"]),
+        (SUMS, palette.GRADIENT_SUMS),
+        (SAVED, palette.MEMORY["Exchange code"]),
+        (LIVE, palette.LIVE_VALUES),
+        (TEMPORARY, palette.MEMORY["Control code"]),
+        (CODE, palette.MEMORY["Stacks"]),
+    )
 }
 CODES = (
     NESTED[1].lettered("F", "forward"),
@@ -39,7 +42,7 @@ CODES = (
 
 @flagged
 def estimate(result: Estimate, depth: int = 2, *, stages: bool = False) -> View:
-    """Which layers take the time of a step, and what fills the memory of a tile?
+    """Which layers or stages take the time of a step, and what fills the memory of a tile?
 
     `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
     `depth` levels, with its cycles in the whole step: the forward and backward pass of all
@@ -79,8 +82,6 @@ def _scene(result: Estimate, layers: dict[str, list[float]], noun: str) -> Scene
     total = sum(map(sum, layers.values()))
     panels = Panels()
     panels.put(_bars(layers, noun))
-    memory = result.fullest
-    uses = [replace(USES[name], name=name, letter="", listed=True) for name, _ in memory.uses]
     panels.put(_memory(result), down=len(layers) * PITCH + 40)
     largest = max(layers, key=lambda name: sum(layers[name]), default="none")
     share = sum(layers[largest]) / total if total else 0.0
@@ -89,15 +90,13 @@ def _scene(result: Estimate, layers: dict[str, list[float]], noun: str) -> Scene
         (name, *(f"{count:,.0f}" for count in parts), f"{sum(parts):,.0f}")
         for name, parts in layers.items()
     ]
-    still = Still("", "", 0, 0, first=True, pictures={"layers": 0, "memory": 0})
     return panels.scene(
         "estimate",
         f"Most modelled cycles: {largest}, {share:.0%}; the model {verb} on the tiles",
         " ".join(result.sentences()),
         foot=12,
-        codes=(*CODES, *uses),
-        stills=[still],
-        poster=0,
+        codes=(*CODES, *(USES[name] for name, _ in result.fullest.uses)),
+        stills=[Still("", "", 0, 0, first=True)],
         group=noun,
         table=((noun, *PARTS, "modelled cycles"), rows),
     )

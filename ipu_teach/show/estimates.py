@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
@@ -10,7 +11,7 @@ from textwrap import wrap
 import numpy as np
 
 from ipu_teach._support.flags import checks
-from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.result import COSTS, UPDATE, Estimate
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show import palette
@@ -27,7 +28,6 @@ FEW = 10  # The columns of more estimates than this are narrow.
 LARGEST = 10**15  # The largest number of samples, and of epochs.
 LEFT, WIDE, LINE = 46.0, 642.0, 13.0
 HEIGHTS = {"time": 190.0, "memory": 140.0}
-NARROWEST = 0.66  # A narrow page shrinks a column to this share of its width.
 LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
 UPDATES, MEMORY = "update's share", "memory of the fullest tile"
 # The kinds of time, from the bottom of a bar to its top.
@@ -42,9 +42,10 @@ KINDS = {
     UPDATE: palette.SO,
 }
 UNFIT = len(KINDS) + len(USES)  # The code behind the bars of estimates that do not fit.
-CODES = tuple(
-    replace(code, name=name, letter="", listed=True)
-    for name, code in {**KINDS, **USES, "does not fit": palette.GAPS}.items()
+CODES = (
+    *(replace(code, name=name, letter="", listed=True) for name, code in KINDS.items()),
+    *USES.values(),
+    replace(palette.GAPS, name="does not fit", listed=True),
 )
 OVERLAP = (
     "If stages of a pipeline work at the same time, the kinds of their time are scaled. Together, "
@@ -102,7 +103,7 @@ def _checked(found: object) -> dict[object, Estimate]:
             of estimates.
             next:  give the estimates by name: {{"8 images": a, "12 images": b}}.""")
     if not 1 <= len(found) <= MOST:
-        raise InvalidOptionError(f"""show.estimates() was given {counted(len(found), "estimate")},
+        raise InvalidOptionError(f"""show.estimates() was given a dict of {len(found):,} estimates,
             but a picture has 1 to {MOST}.
             next:  give a dict with 1 to {MOST} estimates.""")
     for key, result in found.items():
@@ -152,6 +153,7 @@ class _Columns:
         figures: each time, as text.
         fits: bool[estimates]: whether each of them fits.
         best: the index of the shortest estimate that fits, or -1 if none of them fits.
+        level: the time of the shortest estimate that fits, or 0 if there is nothing to compare.
         size: the font size of the texts above the bars.
         label_lines: the number of lines of the longest label.
         headings, rows: the table of the picture.
@@ -161,6 +163,7 @@ class _Columns:
         self, found: Mapping[object, Estimate], parameter: str, samples: int, epochs: int
     ) -> None:
         self.results = list(found.values())
+        self.memories = [result.fullest for result in self.results]
         self.count = len(found)
         self.parameter = label(parameter)
         self.labels = [f"{key:,}" if is_whole(key) else label(key, 40) for key in found]
@@ -172,24 +175,26 @@ class _Columns:
             epochs * result.seconds_for(samples) if samples else result.seconds
             for result in self.results
         ]
-        shortest = min((time for time in seconds if time), default=0.0)
+        shortest = min(filter(None, seconds), default=0.0)
         unit = next((name for name, size in UNITS.items() if shortest >= size), "nanoseconds")
         times: Array = np.array(seconds) / UNITS[unit]
         self.unit = f"modelled {unit}"
-        of = f"for {counted(samples, 'sample')}" if samples else "of a step"
+        of = f"for {samples:,} samples" if samples else "of a step"
         if samples and epochs > 1:
-            of = f"for {counted(epochs, 'epoch')} of {counted(samples, 'sample')}"
+            of = f"for {epochs:,} epochs of {samples:,} samples"
         self.measure = f"{self.unit} {of}"
         ends = np.cumsum([list(parts_of(result).values()) for result in self.results], axis=1)
         ends *= (times / np.maximum(ends[:, -1], 1e-300))[:, None]
         # The ends of the pieces are rounded, so that the pieces add up to the rounded time.
-        parts = np.diff(np.round(ends, 2), axis=1, prepend=0).T
+        rounded = np.round(ends, 2)
+        parts = np.diff(rounded, axis=1, prepend=0).T
         self.parts = {code: part for code, part in enumerate(parts) if part.any()}
-        self.times = np.round(times, 2)
+        self.times = rounded[:, -1]
         self.figures = [f"{time:,.2f}" for time in self.times]
         self.fits = np.array([result.fits for result in self.results])
-        fitting = np.flatnonzero(self.fits).tolist()
-        self.best = min(fitting, key=self.times.__getitem__, default=-1)
+        self.best = min(np.flatnonzero(self.fits), key=self.times.__getitem__, default=-1)
+        has_line = self.best >= 0 and self.count > 1
+        self.level = float(self.times[self.best]) if has_line else 0.0
         self.size = 11 if self.count <= FEW else 9
         self.label_lines = max(len(_fitted(text, self.count)) for text in self.labels)
         self._tabulate()
@@ -199,7 +204,10 @@ class _Columns:
         updates = [result.update / (result.cycles or 1.0) for result in self.results]
         self.updates = [f"{share:.1%}" for share in updates]
         self.has_large_update = self.count <= FEW and max(updates) >= LARGE_UPDATE
-        self.shares = [_percent(result.fullest.share) for result in self.results]
+        self.shares = [_percent(memory.share) for memory in self.memories]
+        self.uses = [
+            {name: size / memory.limit for name, size in memory.uses} for memory in self.memories
+        ]
         kinds = [CODES[code].name for code in self.parts]
         fits = ["yes" if fits else "no" for fits in self.fits]
         self.headings = ("estimate", self.unit, *kinds, UPDATES, MEMORY, "fits")
@@ -209,47 +217,50 @@ class _Columns:
 
     def sentence(self, i: int) -> str:
         """Return the numbers of an estimate as a sentence."""
-        pairs = zip(self.headings[1:-1], self.rows[i][1:-1], strict=True)
+        pairs = zip(self.headings[2:-1], self.rows[i][2:-1], strict=True)
         numbers = ", ".join(" ".join(pair) for pair in pairs)
-        return f"{self.names[i]}: {numbers}; it {_verb(self.fits[i])}."
+        time = f"{self.figures[i]} {self.unit}"
+        return f"{self.names[i]}: {time}, {numbers}; it {_verb(self.fits[i])}."
 
     def memory(self, i: int) -> str:
         """Return the shares of the limit that each use of memory has, as a sentence."""
-        memory = self.results[i].fullest
-        uses = ", ".join(f"{name} {size / memory.limit:.1%}" for name, size in memory.uses)
-        return f"{self.names[i]}: {self.shares[i]} of {memory.limit:,} bytes; {uses}"
+        uses = ", ".join(f"{name} {share:.1%}" for name, share in self.uses[i].items())
+        return f"{self.names[i]}: {self.shares[i]} of {self.memories[i].limit:,} bytes; {uses}"
 
     def texts(self, i: int) -> list[str]:
-        """Return the lines above the bar of an estimate: its time, and remarks."""
+        """Return the lines above the bar of an estimate: its time if there is room, and remarks."""
         remarks = [f"update {self.updates[i]}"] * self.has_large_update
         remarks += [] if self.fits[i] else [_verb(False)]
-        return [self.figures[i], *(line for text in remarks for line in _fitted(text, self.count))]
+        lines = [line for text in remarks for line in _fitted(text, self.count, 0.66)]
+        has_figure = LETTER * self.size / 11 * len(self.figures[i]) < WIDE / self.count
+        return [self.figures[i]] * has_figure + lines
 
     def title(self) -> str:
         """Return the finding: the shortest estimate that fits, and which estimates do not fit."""
         best, count = self.best, self.count
-        figures = [f"{self.figures[i]} {self.unit}" for i in range(count)]
         if count == 1:
-            verb = _verb(self.fits[0])
-            return f"Time of {self.names[0]}: {figures[0]}; it {verb} on the tiles"
+            time = f"{self.names[0]}: {self.figures[0]} {self.unit}"
+            return f"Time of {time}; it {_verb(self.fits[0])} on the tiles"
         if best < 0:
-            least = min(range(count), key=lambda i: self.results[i].fullest.share)
+            least = min(range(count), key=lambda i: self.memories[i].share)
             return (
                 f"None of the {count} estimates fits on the tiles; {self.names[least]} needs the "
                 f"least memory, {self.shares[least]} of the limit"
             )
+        time = f"{self.figures[best]} {self.unit}"
         ties = int((self.times[self.fits] == self.times[best]).sum()) - 1
-        shortest = f"{self.names[best]}{f' and {ties} more' if ties else ''}, {figures[best]}"
+        shortest = f"{self.names[best]}{f' and {ties} more' if ties else ''}, {time}"
         unfit = [self.labels[i] for i in np.flatnonzero(~self.fits)]
         if unfit:
             names = " and ".join(unfit) if len(unfit) < 3 else f"{len(unfit)} others"
             return f"Shortest that fits: {shortest}; {names} {_verb(False, len(unfit))}"
         worst = int(np.argmax(self.times))
         if self.times[worst] == self.times[best]:
-            return f"All {count} fit and take the same, {figures[best]}"
+            return f"All {count} fit and take the same, {time}"
         ratio = self.times[worst] / (self.times[best] or np.inf)
+        longest = f"{self.names[worst]}, {self.figures[worst]}"
         times = f", {ratio:.2f} times as long" if ratio else ""
-        return f"Shortest: {shortest}; longest: {self.names[worst]}, {self.figures[worst]}{times}"
+        return f"Shortest: {shortest}; longest: {longest}{times}"
 
 
 def _verb(fits: bool, count: int = 1) -> str:
@@ -258,23 +269,22 @@ def _verb(fits: bool, count: int = 1) -> str:
 
 def _noun(parameter: str, key: object) -> str:
     """Return what a number counts. The first word of `parameter` is a plural; 1 needs none."""
-    first, *rest = parameter.split(" ")
-    is_plural = first.endswith("s") and not first.endswith("ss")
-    return " ".join([first[:-1], *rest]) if key == 1 and is_plural else parameter
+    return re.sub(r"^(\w*[^s\W])s\b", r"\1", parameter) if key == 1 else parameter
 
 
 def _percent(share: float) -> str:
-    """Return a share of the limit as text, with enough digits to differ from 100% if it exceeds."""
-    digits = 0
-    while share > 1 and round(share, digits + 2) == 1 and digits < 9:
-        digits += 1
-    return f"{share:,.{digits}%}"
+    """Return a share of the limit as text, with more digits if it is little more than 100%."""
+    return f"{share:,.2%}" if 1 < share < 1.005 else f"{share:,.0%}"
 
 
-def _fitted(text: str, count: int) -> list[str]:
-    """Return a text in at most three lines that fit into one of `count` columns."""
-    letters = max(3, int(WIDE / count * NARROWEST / LETTER))
-    return wrap(text, letters, max_lines=3, placeholder="…")
+def _fitted(text: str, count: int, narrowest: float = 0.8) -> list[str]:
+    """Return a text in at most three lines that fit into one of `count` columns.
+
+    A narrow page may shrink the columns to the share `narrowest` of their width.
+    """
+    letters = max(3, int(WIDE / count * narrowest / LETTER))
+    lines = wrap(text, letters, max_lines=3, placeholder="…", break_long_words=False)
+    return [label(line, letters) for line in lines]
 
 
 def _lines(texts: Iterable[str], x: float, bottom: float, size: float) -> Iterator[Words]:
@@ -295,22 +305,23 @@ def _panel(
     """Return a stack of bars for each estimate, below `texts`, and a line at the value `level`.
 
     `parts` has the values of each code. If `level` is 0, there is no line. The bars of estimates
-    that do not fit are narrow, on a pale ground.
+    that do not fit are on a pale ground.
     """
     count, high = columns.count, HEIGHTS[name]
     totals: Array = np.zeros(count) + sum(parts.values())
     # The room above each bar, or above the line, is for its texts.
     scale = min(
         (high - LINE * len(lines) - 8) / (max(total, level) or 1.0)
-        for total, lines in zip(totals.tolist(), texts, strict=True)
+        for total, lines in zip(totals, texts, strict=True)
     )
     middle = (np.arange(count) + 0.5) * (WIDE / count)
     width = min(0.7 * WIDE / count, 80.0)
-    shapes: list[Shape] = [*stacks({UNFIT: totals * ~columns.fits}, middle, width, high, scale)]
-    for chosen, share in ((columns.fits, 1.0), (~columns.fits, 0.4)):
-        pieces = {code: part * chosen for code, part in parts.items()}
-        shapes += stacks(pieces, middle, share * width, high, scale)
-    shapes.append(Stroke(((0, high), (WIDE, high)), 1, "line"))
+    ground = {UNFIT: totals * ~columns.fits}
+    shapes: list[Shape] = [
+        *stacks(ground, middle, 1.35 * width, high, scale),
+        *stacks(parts, middle, width, high, scale),
+        Stroke(((0, high), (WIDE, high)), 1, "line"),
+    ]
     line = high - level * scale
     if level:
         shapes.append(Stroke(((0, line), (WIDE, line)), 1))
@@ -318,7 +329,7 @@ def _panel(
     for lines, text, top, x in zip(texts, columns.labels, tops, middle.tolist(), strict=True):
         # The line does not cross a text.
         is_crossed = top - 4 - LINE * len(lines) < line < top
-        shapes += _lines(lines, x, min(top, line - 1 if is_crossed else top) - 4, columns.size)
+        shapes += _lines(lines, x, (line - 5 if is_crossed else top - 4), columns.size)
         if name == "memory":
             below = _fitted(text, count)
             shapes += _lines(below, x, high + 2 + LINE * len(below), 11)
@@ -343,38 +354,31 @@ def _panel(
 
 def _scene(columns: _Columns) -> Scene:
     indices = range(columns.count)
-    best = columns.best
-    sentences = [columns.sentence(i) for i in indices]
+    sentences = list(map(columns.sentence, indices))
     panels = Panels()
-    has_line = best >= 0 and columns.count > 1
-    note = "; the line is at the shortest one that fits" if has_line else ""
+    note = "; the line is at the shortest one that fits" if columns.level else ""
     time = _panel(
         columns,
         "time",
         f"{columns.measure}, by kind{note}",
         columns.parts,
-        [columns.texts(i) for i in indices],
-        float(columns.times[best]) if has_line else 0.0,
+        list(map(columns.texts, indices)),
+        columns.level,
         sentences,
     )
     panels.put(time, left=LEFT)
     panels.below(40)
-    shares = [
-        {name: size / result.fullest.limit for name, size in result.fullest.uses}
-        for result in columns.results
-    ]
     memory = _panel(
         columns,
         "memory",
         f"{MEMORY} as a share of the limit, by use",
         {
-            code: np.array([uses.get(name, 0.0) for uses in shares])
+            code: np.array([uses.get(name, 0.0) for uses in columns.uses])
             for code, name in enumerate(USES, len(KINDS))
-            if any(name in uses for uses in shares)
         },
         [[share] for share in columns.shares],
         1.0,
-        [columns.memory(i) for i in indices],
+        map(columns.memory, indices),
     )
     panels.put(memory, left=LEFT)
     title = columns.title()
