@@ -13,6 +13,9 @@ from ipu_teach.estimate.result import Estimate
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.session import Training
+from ipu_teach.show.estimate import bars_of
+from ipu_teach.show.shapes import Boxes
+from ipu_teach.show.view import View
 
 
 def estimate(layers: int, tiles: int = 64, size: int = 64) -> Estimate:
@@ -31,12 +34,14 @@ def estimate(layers: int, tiles: int = 64, size: int = 64) -> Estimate:
 def test_the_table_has_the_cycles_of_all_layers(layers: int) -> None:
     found = estimate(layers)
     heads, rows = show.estimate(found).scene.table
-    assert heads == ("layer", "forward", "backward", "update", "modelled cycles")
-    assert len(rows) == min(layers, 16)
+    assert heads == ("layer", "forward", "backward", "update", "host", "modelled cycles")
+    assert len(rows) == min(layers, 16) + 1
+    numbers = [[int(text.replace(",", "")) for text in row[1:]] for row in rows]
     total = sum(line.cycles for line in found.lines)
-    drawn = sum(int(row[-1].replace(",", "")) for row in rows)
-    assert drawn == pytest.approx(total, abs=len(rows))
-    assert (rows[-1][0] == "other layers") == (layers > 16)
+    assert sum(row[-1] for row in numbers[:-1]) == pytest.approx(total, abs=len(rows))
+    assert rows[-1][0] == "host" and numbers[-1][:3] == [0, 0, 0]
+    assert sum(row[-1] for row in numbers) == pytest.approx(found.cycles, abs=len(rows) + 1)
+    assert (rows[-2][0] == "other layers") == (layers > 16)
 
 
 def test_the_bars_are_those_of_all_micro_batches_and_one_update() -> None:
@@ -52,7 +57,7 @@ def test_the_bars_are_those_of_all_micro_batches_and_one_update() -> None:
         for n in (1, 5)
     )
     for (name, *parts), (_, *longer) in zip(once.scene.table[1], often.scene.table[1], strict=True):
-        forward, backward, update, _ = (int(part.replace(",", "")) for part in parts)
+        forward, backward, update, *_ = (int(part.replace(",", "")) for part in parts)
         times = [int(part.replace(",", "")) for part in longer]
         assert times[0] == pytest.approx(5 * forward, abs=5), name
         assert forward == backward == 0 or times[1] >= 5 * backward - 5
@@ -65,7 +70,7 @@ def test_the_title_states_the_largest_layer_and_whether_the_model_fits() -> None
     found = estimate(2)
     layers = found.layers()
     largest = max(layers, key=lambda name: layers[name]["forward"])
-    share = layers[largest]["forward"] / sum(line.cycles for line in found.lines)
+    share = layers[largest]["forward"] / found.cycles
     title = show.estimate(found).scene.title
     assert title == (f"Most modelled cycles: {largest}, {share:.0%}; the model fits on the tiles")
     assert "does not fit on the tiles" in show.estimate(estimate(1, 1, 1024)).scene.title
@@ -108,12 +113,18 @@ def test_stages_are_drawn_instead_of_layers(stages: int) -> None:
         part = ("forward", "backward", "update").index(line.part)
         cycles[line.stage][part] += line.cycles * (1 if part == 2 else 64)
     totals = [sum(parts) for parts in cycles]
-    share = max(totals) / sum(totals)
-    if stages < 20:
-        assert view.scene.title == (
-            f"Most modelled cycles: stage {totals.index(max(totals))}, {share:.0%}; the model fits "
-            "on the tiles"
+    slowest = totals.index(max(totals))
+    if stages == 1:
+        assert (
+            view.scene.title == "Most modelled cycles: stage 0, 100%; the model fits on the tiles"
         )
+    if stages == 2:
+        ratio = max(totals) / np.mean(totals)
+        assert view.scene.title == (
+            f"Slowest: stage {slowest}, with {ratio:.2f} times the average cycles of a stage; the "
+            "model fits on the tiles"
+        )
+    if stages < 20:
         assert [row[0] for row in rows] == [f"stage {k}" for k in range(stages)]
         for row, parts in zip(rows, cycles, strict=True):
             assert row[1:4] == tuple(f"{part:,.0f}" for part in parts)
@@ -141,7 +152,8 @@ def test_the_exchange_between_replicas_is_a_layer_of_its_own() -> None:
 
 
 def test_an_estimate_without_operations_has_no_layer() -> None:
-    title = show.estimate(replace(estimate(1), lines=())).scene.title
+    nothing = replace(estimate(1), lines=(), micro_batches=0.0, host=0.0)
+    title = show.estimate(nothing).scene.title
     assert title == "Most modelled cycles: none, 0%; the model fits on the tiles"
 
 
@@ -160,3 +172,22 @@ def test_something_else_than_an_estimate_is_refused() -> None:
         "show.estimate() was given 3, which is not an estimate.\n"
         "  next:  give the result of ir.estimate(step, device) or poptorch.estimate(…)."
     )
+
+
+def test_a_second_picture_has_the_scale_of_the_first() -> None:
+    short, long = estimate(2), estimate(2, size=256)
+
+    def pixels(view: View) -> float:
+        """Return the length of the longest bar."""
+        (mark,) = (mark for mark in view.scene.marks if mark.name == "layers")
+        boxes = [s.boxes for s in mark.pictures[0] if isinstance(s, Boxes)]  # type: ignore[union-attr]
+        return float((np.concatenate(boxes)[:, 0] + np.concatenate(boxes)[:, 2]).max() - 150)
+
+    def cycles(found: Estimate) -> float:
+        return max(sum(parts) for parts in bars_of(found).values())
+
+    alike = pixels(show.estimate(short, scale_of=long)) / pixels(show.estimate(long))
+    assert alike == pytest.approx(cycles(short) / cycles(long), rel=0.02)
+    assert pixels(show.estimate(short)) > 400 < pixels(show.estimate(long, scale_of=short))
+    with pytest.raises(InvalidOptionError, match="given 3, which is not an\\s+estimate"):
+        show.estimate(short, scale_of=3)  # type: ignore[arg-type]

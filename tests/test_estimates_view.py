@@ -214,8 +214,8 @@ def test_an_estimate_that_does_not_fit_is_marked_with_words() -> None:
     (unit,) = (name for name in unfit if name.startswith("modelled "))
     assert f" a: {first[unit]} {unit}, products {first['products']}, " in view.alt
     assert view.alt.endswith(
-        f", update {unfit['update']}, update's share {share}, memory of the "
-        f"fullest tile {unfit['memory of the fullest tile']}; it does not fit."
+        f", update {unfit['update']}, update's share {share}, memory of a tile "
+        f"{unfit['memory of a tile']}; it does not fit."
     )
     assert "does not fit" in svg(view.scene)
     codes = [view.scene.codes[code].name for code in view.scene.legend]
@@ -238,7 +238,7 @@ def test_the_line_is_at_the_shortest_that_fits() -> None:
 def test_the_memory_is_a_share_of_the_limit() -> None:
     found = [trained(), too_large()]
     view = show.estimates(dict(zip("ab", found, strict=True)))
-    assert [row["memory of the fullest tile"] for row in view.data] == [
+    assert [row["memory of a tile"] for row in view.data] == [
         f"{estimate.fullest.total / estimate.fullest.limit:.0%}" for estimate in found
     ]
     drawn = heights(view, "memory")
@@ -249,7 +249,7 @@ def test_the_memory_is_a_share_of_the_limit() -> None:
     limit = found[0].fullest.limit
     memory = replace(found[0].fullest, uses=(("weights", limit * 1.0004),))
     (row,) = show.estimates({"a": replace(found[0], memory=(memory,))}).data
-    assert (row["memory of the fullest tile"], row["fits"]) == ("100.04%", "no")
+    assert (row["memory of a tile"], row["fits"]) == ("100.04%", "no")
 
 
 def test_inference_has_no_update() -> None:
@@ -348,3 +348,26 @@ def test_what_cannot_be_drawn_is_refused(found: Any, options: dict[str, Any], te
 def test_a_parameter_that_is_not_a_text_is_refused() -> None:
     with pytest.raises(PoplarTypeError, match="parameter"):
         show.estimates({"a": inference()}, parameter=3)  # type: ignore[arg-type]
+
+
+def test_bars_of_shares_have_the_same_height() -> None:
+    found = {2: trained(16, 2), 8: trained(16, 8)}
+    view = show.estimates(found, parameter="micro-batches", shares=True)
+    drawn = heights(view, "time")
+    whole = [sum(drawn[name][i] for name in drawn) for i in (0, 1)]
+    assert whole[0] == pytest.approx(whole[1])
+    for i, result in enumerate(found.values()):
+        assert drawn["update"][i] / whole[i] == pytest.approx(
+            result.update / result.cycles, abs=0.01
+        )
+    shares = [f"{result.update / result.cycles:.1%}" for result in found.values()]
+    assert view.scene.title == (
+        f"The update takes {shares[0]} of the time with 2 micro-batches, and {shares[1]} with 8 "
+        "micro-batches"
+    )
+    assert [mark.name for mark in view.scene.marks] == ["time"]
+    assert "8" in drawn_texts(view, "time") and "micro-batches" in drawn_texts(view, "time")
+    same = show.estimates({"a": inference(), "b": inference()}, shares=True)
+    assert same.scene.title == "The update takes 0.0% of the time in each estimate"
+    nothing = replace(inference(), lines=(), micro_batches=0.0, host=0.0)
+    svg(show.estimates({"a": nothing}, shares=True).scene)

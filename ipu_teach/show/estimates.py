@@ -10,7 +10,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from ipu_teach._support.flags import checks
+from ipu_teach._support.flags import checks, flagged
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.result import COSTS, UPDATE, Estimate
 from ipu_teach.graph.layouts import is_whole
@@ -29,7 +29,7 @@ LARGEST = 10**15  # The largest number of samples, and of epochs.
 LEFT, WIDE, LINE = 46.0, 642.0, 13.0
 HEIGHTS = {"time": 190.0, "memory": 140.0}
 LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
-UPDATES, MEMORY = "update's share", "memory of the fullest tile"
+UPDATES, MEMORY = "update's share", "memory of a tile"
 # The kinds of time, from the bottom of a bar to its top.
 KINDS = {
     COSTS["products"]: palette.COMPUTE,
@@ -61,9 +61,15 @@ UNITS = {
 }
 
 
+@flagged
 @checks("parameter")
 def estimates(
-    found: Mapping[object, Estimate], *, parameter: str = "", samples: int = 0, epochs: int = 1
+    found: Mapping[object, Estimate],
+    *,
+    parameter: str = "",
+    samples: int = 0,
+    epochs: int = 1,
+    shares: bool = False,
 ) -> View:
     """Which of several estimates is shortest, what takes the time, and which of them fit?
 
@@ -73,10 +79,13 @@ def estimates(
 
     The height of a bar is the modelled time of `epochs` epochs of `samples` samples, each in whole
     steps. If `samples` is 0, it is the time of one step. Give `samples` if the steps have different
-    numbers of samples. The pieces are the kinds of cycles of all
-    micro-batches, and the whole update. Where the stages of a pipeline work at the same time, the
-    kinds are scaled, so that they add up to the time. The lower bars are the memory of the fullest
-    stage's tile, as a share of the limit.
+    numbers of samples. The pieces are the kinds of cycles of all micro-batches, and the whole
+    update. Where the stages of a pipeline work at the same time, the kinds are scaled, so that they
+    add up to the time. The lower bars are the memory of the fullest stage's tile, as a share of the
+    limit.
+
+    With `shares`, all bars have the same height, so that you can compare the shares of the kinds.
+    There are no bars of the memory then.
 
     :raises InvalidOptionError: if `found` is not a dict of 1 to 16 estimates of at least one
         sample, if `samples` is not a whole number from 0 to 10^15, or if `epochs` is not one from 1
@@ -90,7 +99,7 @@ def estimates(
         raise InvalidOptionError(f"""show.estimates() was given epochs={shown(epochs)}, which is not
             a number of epochs.
             next:  give a whole number from 1 to 10**15.""")
-    return View(_scene(_Columns(_checked(found), parameter, int(samples), int(epochs))))
+    return View(_scene(_Columns(_checked(found), parameter, int(samples), int(epochs)), shares))
 
 
 def _checked(found: object) -> dict[object, Estimate]:
@@ -148,6 +157,7 @@ class _Columns:
         labels: the texts below the columns.
         names: the names of the estimates, such as "12 images".
         unit: the unit of `times`, such as "modelled minutes".
+        of: what takes this time, such as "for 1,000 samples".
         times: float[estimates]: the time of each, with two digits after the point.
         parts: a dict from a code to float[estimates]: the parts of these times.
         figures: each time, as text.
@@ -179,10 +189,9 @@ class _Columns:
         unit = next((name for name, size in UNITS.items() if shortest >= size), "nanoseconds")
         times: Array = np.array(seconds) / UNITS[unit]
         self.unit = f"modelled {unit}"
-        of = f"for {samples:,} samples" if samples else "of a step"
+        self.of = f"for {samples:,} samples" if samples else "of a step"
         if samples and epochs > 1:
-            of = f"for {epochs:,} epochs of {samples:,} samples"
-        self.measure = f"{self.unit} {of}"
+            self.of = f"for {epochs:,} epochs of {samples:,} samples"
         ends = np.cumsum([list(parts_of(result).values()) for result in self.results], axis=1)
         ends *= (times / np.maximum(ends[:, -1], 1e-300))[:, None]
         # The ends of the pieces are rounded, so that the pieces add up to the rounded time.
@@ -234,6 +243,15 @@ class _Columns:
         lines = [line for text in remarks for line in _fitted(text, self.count, 0.66)]
         has_figure = LETTER * self.size / 11 * len(self.figures[i]) < WIDE / self.count
         return [self.figures[i]] * has_figure + lines
+
+    def title_of_shares(self) -> str:
+        """Return the finding: the largest and the smallest share of the update."""
+        shares = [float(share.rstrip("%")) for share in self.updates]
+        most, least = int(np.argmax(shares)), int(np.argmin(shares))
+        share = f"The update takes {self.updates[most]} of the time with {self.names[most]}"
+        if shares[most] == shares[least]:
+            return share.replace(f"with {self.names[most]}", "in each estimate")
+        return f"{share}, and {self.updates[least]} with {self.names[least]}"
 
     def title(self) -> str:
         """Return the finding: the shortest estimate that fits, and which estimates do not fit."""
@@ -301,11 +319,12 @@ def _panel(
     texts: Sequence[list[str]],
     level: float,
     labels: Iterable[str],
+    is_last: bool,
 ) -> Painted:
     """Return a stack of bars for each estimate, below `texts`, and a line at the value `level`.
 
     `parts` has the values of each code. If `level` is 0, there is no line. The bars of estimates
-    that do not fit are on a pale ground.
+    that do not fit are on a pale ground. The names of the estimates are below the last panel.
     """
     count, high = columns.count, HEIGHTS[name]
     totals: Array = np.zeros(count) + sum(parts.values())
@@ -330,11 +349,12 @@ def _panel(
         # The line does not cross a text.
         is_crossed = top - 4 - LINE * len(lines) < line < top
         shapes += _lines(lines, x, (line - 5 if is_crossed else top - 4), columns.size)
-        if name == "memory":
+        if is_last:
             below = _fitted(text, count)
             shapes += _lines(below, x, high + 2 + LINE * len(below), 11)
     if name == "memory":
         shapes.append(Words(-6, line + 4, "limit", 11, anchor="end", ink="soft"))
+    if is_last:
         foot = high + 6 + LINE * (columns.label_lines + 1)
         shapes += [Words(WIDE, foot, columns.parameter, 12, "end", "soft")] * bool(
             columns.parameter
@@ -352,36 +372,36 @@ def _panel(
     )
 
 
-def _scene(columns: _Columns) -> Scene:
+def _scene(columns: _Columns, shares: bool) -> Scene:
     indices = range(columns.count)
     sentences = list(map(columns.sentence, indices))
     panels = Panels()
     note = "; the line is at the shortest one that fits" if columns.level else ""
-    time = _panel(
-        columns,
-        "time",
-        f"{columns.measure}, by kind{note}",
-        columns.parts,
-        list(map(columns.texts, indices)),
-        columns.level,
-        sentences,
-    )
-    panels.put(time, left=LEFT)
-    panels.below(40)
-    memory = _panel(
-        columns,
-        "memory",
-        f"{MEMORY} as a share of the limit, by use",
-        {
-            code: np.array([uses.get(name, 0.0) for uses in columns.uses])
-            for code, name in enumerate(USES, len(KINDS))
-        },
-        [[share] for share in columns.shares],
-        1.0,
-        map(columns.memory, indices),
-    )
-    panels.put(memory, left=LEFT)
-    title = columns.title()
+    heading, parts = f"{columns.unit} {columns.of}, by kind{note}", columns.parts
+    if shares:
+        heading = f"shares of the modelled time {columns.of}, by kind"
+        totals = np.maximum(sum(parts.values()), 1e-300)
+        parts = {code: part / totals for code, part in parts.items()}
+    texts = [columns.texts(i)[shares:] for i in indices]
+    level = 0.0 if shares else columns.level
+    panels.put(_panel(columns, "time", heading, parts, texts, level, sentences, shares), left=LEFT)
+    if not shares:
+        panels.below(40)
+        memory = _panel(
+            columns,
+            "memory",
+            f"{MEMORY} as a share of the limit, by use",
+            {
+                code: np.array([uses.get(name, 0.0) for uses in columns.uses])
+                for code, name in enumerate(USES, len(KINDS))
+            },
+            [[share] for share in columns.shares],
+            1.0,
+            map(columns.memory, indices),
+            is_last=True,
+        )
+        panels.put(memory, left=LEFT)
+    title = columns.title_of_shares() if shares else columns.title()
     has_stages = any(len(result.memory) > 1 for result in columns.results)
     return panels.scene(
         "estimates",
