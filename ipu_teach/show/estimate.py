@@ -128,7 +128,7 @@ def _bars(layers: dict[str, list[float]], noun: str, longest: float) -> Painted:
 
     A bar of `longest` cycles has the full length. If a layer has more cycles, all are shorter.
     """
-    longest = max(longest, *(sum(parts) for parts in layers.values()))
+    longest = max([longest, *(sum(parts) for parts in layers.values())])
     room = 24 + LETTER * len(f"{longest:,.0f}")
     scale = (WIDE - NAMES - room) / longest
     shapes: list[Shape] = []

@@ -19,7 +19,7 @@ def _estimates(output: str) -> dict[str, dict[str, float]]:
     heading, rows = re.findall(r"estimate (modelled .*?) fits (.*?)(?: $|$)", text)[-1]
     known = (
         "modelled \\w+|products|other vertices|exchange|sync|between IPUs|host|update's share|update"
-        "|memory of the fullest tile"
+        "|memory of a tile"
     )
     names = [name.split(" ")[0] for name in re.findall(known, heading)]
     names[names.index("update's")], names[-1] = "share", "memory"
@@ -45,7 +45,7 @@ def _shrink(outputs: dict[str, str]) -> dict[str, tuple[float, float]]:
 
 
 def vertices_shrink_most(outputs: dict[str, str]) -> None:
-    """Their piece shrinks most"""
+    """Their piece loses most minutes"""
     kinds = _shrink(outputs)
     gains = {
         kind: kinds[kind][0] - kinds[kind][1] for kind in ("products", "other", "exchange", "sync")
@@ -54,7 +54,7 @@ def vertices_shrink_most(outputs: dict[str, str]) -> None:
 
 
 def syncs_are_shared(outputs: dict[str, str]) -> None:
-    """Its cycles do not depend on the number of images, so the images share them, too."""
+    """Its cycles do not depend on the number of images, so with 16 images its piece almost disappears."""
     one, sixteen = _shrink(outputs)["sync"]
     assert abs(one / sixteen - 16) < 0.3
 
@@ -96,31 +96,41 @@ def recomputation_never_pays(outputs: dict[str, str]) -> None:
     assert "as fast from 33 images on; 26 images fit" in outputs["c23"]
 
 
-def only_33_images_come_down(outputs: dict[str, str]) -> None:
-    """The bars with recomputation come down to it only at 33 images, and there the memory is already
-    too small."""
+def only_33_images_are_as_fast(outputs: dict[str, str]) -> None:
+    """Of the runs with recomputation, only the one with 33 images is as short, and it does not fit."""
     rows = list(_estimates(outputs["c25"]).values())
     saved, *again = [row["modelled"] for row in rows]
     assert again[-1] <= saved < min(again[:-1])
     assert [row["memory"] > 100 for row in rows] == [False] * 4 + [True]
 
 
+def one_image_is_fullest_in_the_update(outputs: dict[str, str]) -> None:
+    """With one image, they are so small that a tile is fullest during the update, when no activations
+    are left."""
+    from ipu_course.lesson16.plans import resnet
+
+    memory = resnet(1, 200).fullest
+    assert memory.at == "update all_reduce" and "saved activations" not in dict(memory.uses)
+
+
 def groups_2_is_largest(outputs: dict[str, str]) -> None:
     """The bar groups.2 is longest."""
     assert "groups.2" in outputs["c4"]
     assert re.search(r"largest part is [\d,]+ bytes of saved activations", outputs["c4"])
-    layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+([\d,]{5,})\b", outputs["c4"])
+    layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+0\s+([\d,]{5,})\b", outputs["c4"])
     cycles = {name: whole(count) for name, count in layers}
     assert max(cycles, key=cycles.__getitem__) == "groups.2"
-    (exchange,) = re.findall(r"gradient exchange\s+0\s+0\s+[\d,]+\s+([\d,]+)", outputs["c4"])
+    (exchange,) = re.findall(r"gradient exchange\s+0\s+0\s+[\d,]+\s+0\s+([\d,]+)", outputs["c4"])
     assert whole(exchange) < cycles["groups.2"] / 5  # the text: "It is short"
 
 
 def float_partials_cost_both(outputs: dict[str, str]) -> None:
-    """FLOAT partials take more time and more memory."""
+    """So they take more time and more memory."""
     runs = _estimates(outputs["c28"])
     assert runs["partials float"]["modelled"] > runs["defaults"]["modelled"]
     assert runs["partials float"]["memory"] > runs["defaults"]["memory"]
+    ratio = runs["partials float"]["products"] / runs["defaults"]["products"]
+    assert 1.7 < ratio < 2.1  # "half as many numbers in a cycle"
 
 
 def a_small_proportion(outputs: dict[str, str]) -> None:
@@ -131,16 +141,36 @@ def a_small_proportion(outputs: dict[str, str]) -> None:
 
 
 def bytes_are_sent_faster(outputs: dict[str, str]) -> None:
-    """The tiles wait for the host in this program, so the run is shorter."""
+    """With 8-bit input, the host sends half as many bytes, so the run is shorter."""
     runs = _estimates(outputs["c28"])
     assert runs["8-bit input"]["modelled"] < runs["defaults"]["modelled"]
     assert 0.4 < runs["8-bit input"]["host"] / runs["defaults"]["host"] < 0.6
 
 
-def the_last_gain_is_small(outputs: dict[str, str]) -> None:
-    """From 87.8 minutes, the run has come down to 26.36."""
-    assert "26.36 modelled minutes" in outputs["c30"]
-    assert _runs(outputs)[1][0] == 87.8
+def both_ways_to_recompute(outputs: dict[str, str]) -> None:
+    """Both ways to recompute save memory and take more time. Six checkpoints take less time than the
+    standard way"""
+    runs = _estimates(outputs["c28"])
+    for name in ("standard", "six checkpoints"):
+        assert runs[name]["memory"] < runs["defaults"]["memory"]
+        assert runs[name]["modelled"] > runs["defaults"]["modelled"]
+    assert runs["six checkpoints"]["modelled"] < runs["standard"]["modelled"]
+
+
+def recomputation_pays_at_last(outputs: dict[str, str]) -> None:
+    """Recomputation pays if you choose well what is saved."""
+    (first, fits) = re.findall(r"as fast from (\d+) images on; (\d+) images fit", outputs["c30b"])[
+        0
+    ]
+    assert int(first) < int(fits)
+
+
+def graphcore_took_28_minutes(outputs: dict[str, str]) -> None:
+    """The estimate of Graphcore's run takes 28.0 minutes, and the real run took 28.3. You have found
+    settings that are faster by the estimate"""
+    assert "Graphcore's settings: 28.0 modelled minutes" in outputs["c30b"]
+    (yours,) = re.findall(r"yours: .* ([\d.]+) modelled minutes", outputs["c30"])[:1]
+    assert float(yours) < 25
 
 
 def the_update_grows(outputs: dict[str, str]) -> None:
@@ -150,7 +180,7 @@ def the_update_grows(outputs: dict[str, str]) -> None:
     assert rows[0]["share"] < 3 and rows[-1]["share"] == 17.7
     assert [row["share"] for row in rows] == sorted(row["share"] for row in rows)
     images = [whole(n) for n in re.findall(r"([\d,]+) images in a step", outputs["c31d"])]
-    assert images == sorted(images) and len(set(images)) == 4
+    assert (images[0], images[-1]) == (3200, 10_240) and images == sorted(images)
     needed = [whole(n) for n in re.findall(r"or ([\d,]+) images\.", outputs["c31d"])]
     assert needed[-1] > images[-1]
 
@@ -165,19 +195,26 @@ def _machines(outputs: dict[str, str]) -> dict[int, tuple[int, int, float, float
 
 
 def the_update_is_longer(outputs: dict[str, str]) -> None:
-    """On 128 and 256 IPUs, the update takes longer than on 64, and much longer than in the
+    """On 128 and 256 IPUs, the update takes longer than on 64, and about twice as long as in the
     estimate."""
     machines = _machines(outputs)
     assert machines[16][2] == machines[64][2] == 5.9  # as the text says of 16 and 64 IPUs
     assert machines[64][2] < min(machines[128][2], machines[256][2])
-    assert all(machines[n][2] > 1.8 * machines[n][3] for n in (128, 256))
+    assert all(1.8 < machines[n][2] / machines[n][3] < 2 for n in (128, 256))
 
 
 def too_high(outputs: dict[str, str]) -> None:
-    """On 256 IPUs it follows after only 2 micro-batches, so the estimated images per second are too
-    high."""
+    """so the estimated images per second are too high, by 10 and 13 percent."""
     machines = _machines(outputs)
-    assert machines[256][1] > 1.1 * machines[256][0]
+    assert [round(100 * (machines[n][1] / machines[n][0] - 1)) for n in (128, 256)] == [10, 13]
+
+
+def two_errors_cancel(outputs: dict[str, str]) -> None:
+    """But the estimated micro-batch is a little too long, and the two errors nearly cancel."""
+    machines = _machines(outputs)
+    published, estimated = (float(n) for n in re.findall(r": ([\d.]+) million", outputs["c34"]))
+    assert published < estimated < 1.05 * published
+    assert all(machines[n][3] < machines[n][2] for n in (16, 64))
     assert all(abs(machines[n][1] / machines[n][0] - 1) < 0.03 for n in (16, 64))
 
 
@@ -202,10 +239,10 @@ def the_head_costs_most(outputs: dict[str, str]) -> None:
 
 
 def most_is_a_copy(outputs: dict[str, str]) -> None:
-    """Most of these additional cycles are a copy."""
+    """Most of the additional cycles of stage 3 are a copy."""
     (stages,) = _stages(outputs["c37"])
     (copy,) = re.findall(
-        r"stage 3: copy to another stage, ([\d.]+) million cycles,\s+of .*\[30522, 768\]",
+        r"stage 3: copy to another stage, ([\d.]+) million cycles, of HALF\[30522, 768\]",
         outputs["c37"],
     )
     assert 0.7 < float(copy) / (stages[3][1] - stages[1][1]) < 1
