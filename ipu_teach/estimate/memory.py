@@ -69,7 +69,9 @@ def _stage(
     uses[CODE] = _code(target, [line for line in lines if line.stage == stage])
     where = f"{peak.op.part} {peak.op.name}"
     return TileMemory(
-        tuple((name, size) for name, size in uses.items() if round(size)), where, target.bytes_per_tile
+        tuple((name, size) for name, size in uses.items() if round(size)),
+        where,
+        target.bytes_per_tile,
     )
 
 
