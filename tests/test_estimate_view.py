@@ -107,30 +107,59 @@ def test_stages_are_drawn_instead_of_layers(stages: int) -> None:
     found = pipeline(stages)
     view = show.estimate(found, stages=True)
     heads, rows = view.scene.table
-    assert heads == ("stage", "forward", "backward", "update", "modelled cycles")
+    assert heads == ("stage", "forward", "backward", "update", "memory of a tile")
     cycles = [[0.0, 0.0, 0.0] for _ in range(stages)]
     for line in found.lines:
-        part = ("forward", "backward", "update").index(line.part)
-        cycles[line.stage][part] += line.cycles * (1 if part == 2 else 64)
-    totals = [sum(parts) for parts in cycles]
-    slowest = totals.index(max(totals))
-    if stages == 1:
-        assert (
-            view.scene.title == "Most modelled cycles: stage 0, 100%; the model fits on the tiles"
-        )
-    if stages == 2:
-        ratio = max(totals) / np.mean(totals)
-        assert view.scene.title == (
-            f"Slowest: stage {slowest}, with {ratio:.2f} times the average cycles of a stage; the "
-            "model fits on the tiles"
-        )
-    if stages < 20:
-        assert [row[0] for row in rows] == [f"stage {k}" for k in range(stages)]
-        for row, parts in zip(rows, cycles, strict=True):
-            assert row[1:4] == tuple(f"{part:,.0f}" for part in parts)
-    else:
-        assert len(rows) == 16 and rows[-1][0] == "other stages"
+        cycles[line.stage][("forward", "backward", "update").index(line.part)] += line.cycles
+    backward = [parts[1] for parts in cycles]
+    ratio = max(backward) / np.mean(backward)
+    longest = backward.index(max(backward))
+    assert view.scene.title == (
+        f"Longest backward pass: stage {longest}, {ratio:.2f} times the average; the model fits on "
+        "the tiles"
+    )
+    assert [row[0] for row in rows] == [f"stage {k}" for k in range(stages)]
+    for row, parts, memory in zip(rows, cycles, found.memory, strict=True):
+        assert row[1:4] == tuple(f"{part:,.0f}" for part in parts)
+        assert row[4] == f"{memory.total / memory.limit:.0%}"
+    (mark,) = view.scene.marks
+    boxes = {s.code: s.boxes for s in mark.pictures[0] if isinstance(s, Boxes)}  # type: ignore[union-attr]
+    for code, bars in boxes.items():
+        assert len({x for x, *_ in bars.tolist()}) == 1  # They begin at the same place.
+        numbers = np.array([parts[code] for parts in cycles[:16]])
+        assert np.allclose(bars[:, 2] / bars[:, 2].max(), numbers / numbers.max(), atol=1e-3)
+    assert bool(view.scene.notes) == (stages > 16)
     assert "by stage" in view._repr_html_()
+
+
+def test_stages_without_a_backward_pass_have_a_longest_forward_pass() -> None:
+    title = show.estimate(estimate(2), stages=True).scene.title
+    assert title.startswith("Longest forward pass: stage 0, 1.00 times the average; ")
+    nothing = replace(estimate(1), lines=(), micro_batches=0.0, host=0.0)
+    assert "0.00 times" in show.estimate(nothing, stages=True).scene.title
+
+
+def test_a_second_picture_of_stages_has_the_scale_of_the_first() -> None:
+    first, second = pipeline(2), pipeline(3)
+
+    def widths(view: View) -> list[float]:
+        (mark,) = view.scene.marks
+        boxes = [s.boxes for s in mark.pictures[0] if isinstance(s, Boxes)]  # type: ignore[union-attr]
+        return [float(bars[:, 2].max()) for bars in boxes]
+
+    def longest(found: Estimate) -> list[float]:
+        stages = [list(parts.values()) for parts in found.stages().values()]
+        return np.array(stages).max(axis=0).tolist()
+
+    scales = [
+        width / cycles
+        for view, found in (
+            (show.estimate(second, stages=True), second),
+            (show.estimate(first, stages=True, scale_of=second), first),
+        )
+        for width, cycles in zip(widths(view), longest(found), strict=True)
+    ]
+    assert max(scales) == pytest.approx(min(scales), rel=0.05)
 
 
 def test_the_exchange_between_replicas_is_a_layer_of_its_own() -> None:

@@ -186,8 +186,8 @@ def _smaller_with(settings: Mapping[str, Any]) -> str:
 
 def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, str]:
     """Return the reason and the advice for a run that is too long: a change that shortens it."""
-    larger = {"micro_batch": settings.get("micro_batch", 1) + 1}
-    smaller_share = settings.get("proportion", DEFAULTS["proportion"]) < DEFAULTS["proportion"]
+    images = settings.get("micro_batch", 1)
+    is_small = settings.get("proportion", DEFAULTS["proportion"]) < DEFAULTS["proportion"]
     changes: list[tuple[dict[str, Any], str, str]] = [
         (
             {"partials": "half"},
@@ -195,25 +195,32 @@ def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, s
             "use HALF partials.",
         ),
         (
+            {"proportion": DEFAULTS["proportion"]} if is_small else {},
+            "the small proportion makes the run longer.",
+            "choose a larger proportion.",
+        ),
+        (
             SAVING if settings.get("recompute") == "standard" else {},
             "the standard recomputation makes the run longer.",
             "choose another setting of recompute.",
         ),
-        (larger, "the small micro-batch makes the run longer.", "choose a larger one that fits."),
+        *(
+            (
+                {"micro_batch": images + more},
+                "the small micro-batch makes the run longer.",
+                "choose a larger one that fits.",
+            )
+            for more in (1, 3, 6)
+        ),
         (
             {"byte_inputs": True},
             "16-bit input makes the run longer.",
             "let the host send one byte for each value.",
         ),
         (
-            {"proportion": DEFAULTS["proportion"]} if smaller_share else {},
-            "the small proportion makes the run longer.",
-            "choose a larger proportion.",
-        ),
-        (
             {**SAVING, "micro_batch": 30, "proportion": DEFAULTS["proportion"]},
             "a larger micro-batch would be faster, but it does not fit with these settings.",
-            "change a setting that saves memory.",
+            "find the setting that saves most memory.",
         ),
     ]
     for change, why, advice in changes:
@@ -305,7 +312,7 @@ def _slowest_of(starts: list[int], estimate: Estimate) -> tuple[str, str]:
 
 LESSON = lesson(
     "16",
-    question("16.0", (PredictedValue("times as many images a second", low=0),)),
+    question("16.0", (PredictedValue("the factor", low=0),)),
     exercise(
         "16.w1",
         warmups.formula(

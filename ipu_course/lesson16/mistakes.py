@@ -195,6 +195,13 @@ def largest(small, bytes_small, large, bytes_large, limit):
     return max(0, (limit - bytes_small) * (large - small) // (bytes_large - bytes_small))
 
 
+# %% 16.2: only the additional images, and negative
+# why:  this is the number of images that fit in addition to `small`.
+# next: add `small`.
+def largest(small, bytes_small, large, bytes_large, limit):
+    return (limit - bytes_small) * (large - small) // (bytes_large - bytes_small)
+
+
 # %% 16.2: from the larger one
 # why:  this adds the images to `large`, but the room is that above `bytes_small`.
 # next: use one of the two points for both: small and bytes_small.
@@ -301,7 +308,8 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 # %% 16.3: divided by nothing
 # clause: Return 0
 # why:  where recomputation saves nothing, this divides by 0.
-# next: return 0 if an image takes as long with recomputation, however large m is.
+# next: return 0 if an image takes at least as long with recomputation as without it, however large
+#   m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     saved = fixed + n * (per_image - per_image_recompute)
     return max(0, -(-fixed_recompute * n // saved))
@@ -310,7 +318,8 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 # %% 16.3: divided by nothing, and negative
 # clause: Return 0
 # why:  where recomputation saves nothing, this divides by 0.
-# next: return 0 if an image takes as long with recomputation, however large m is.
+# next: return 0 if an image takes at least as long with recomputation as without it, however large
+#   m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     saved = fixed + n * (per_image - per_image_recompute)
     return -(-fixed_recompute * n // saved)
@@ -528,7 +537,7 @@ starts = [4, 4, 4, 2]
 
 
 # %% 16.6: without the embedding
-# clause: the stages together have all 14 parts in order
+# clause: the stages together have all parts in order
 # not yet: no stage has the parts before the first start.
 starts = [1, 4, 8, 12]
 

@@ -9,19 +9,21 @@ import numpy as np
 from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.memory import CODE, LIVE, OPTIMISER, SAVED, SUMS, TEMPORARY, WEIGHTS
-from ipu_teach.estimate.result import PARTS, UPDATE, Estimate
+from ipu_teach.estimate.result import BACKWARD, PARTS, UPDATE, Estimate
 from ipu_teach.show import palette
 from ipu_teach.show.palette import NESTED
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.scene import Painted, Scene, Still, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
+from ipu_teach.types import Array
 
 MOST = 16  # At most this many layers are drawn; the others are joined.
 WIDE, PITCH, BAR, NAMES = 640.0, 22.0, 16.0, 150.0
 HOST = "host"
 PIECES = (*PARTS, HOST)
 FIRST_USE = len(PIECES)  # The code of the first use of memory.
+BACKWARD_CODE = PARTS.index(BACKWARD)
 # The colours of the uses of memory. None of them is like a colour of a pass or of an activity.
 USES = {
     name: replace(code, name=name, listed=True)
@@ -52,9 +54,12 @@ def estimate(
     `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
     `depth` levels, with its cycles in the whole step: the forward and backward pass of all
     micro-batches, and the update. Without stages, a further bar is the time in which data moves to
-    and from the host, and all bars together are the step. With `stages`, each bar is a stage of a
-    pipeline instead of a module. The lowest bar is the memory of the fullest stage's tile, with a
-    line at the limit.
+    and from the host, and all bars together are the step. The lowest bar is the memory of the
+    fullest stage's tile, with a line at the limit.
+
+    With `stages`, each row is a stage of a pipeline, and has a bar for each pass of a micro-batch,
+    and one for the update. The bars of a pass begin at the same place, because the stages of a
+    pipeline work at the same time.
 
     To compare two pictures, give the estimate of the first one as `scale_of` in the second one: the
     bars of the second one then have the same scale.
@@ -66,71 +71,73 @@ def estimate(
             raise InvalidOptionError(f"""show.estimate() was given {shown(found)}, which is not an
                 estimate.
                 next:  give the result of ir.estimate(step, device) or poptorch.estimate(…).""")
-    bars = bars_of(result, depth, stages)
-    other = {} if scale_of is None else bars_of(scale_of, depth, stages)
-    longest = max((sum(parts) for parts in (other or bars).values()), default=0.0) or 1.0
-    return View(_scene(result, bars, "stage" if stages else "layer", longest))
+    like = result if scale_of is None else scale_of
+    if stages:
+        return View(_scene_of_stages(result, like))
+    longest = max(map(sum, bars_of(like, depth).values()), default=0.0) or 1.0
+    return View(_scene(result, bars_of(result, depth), longest))
 
 
-def bars_of(result: Estimate, depth: int = 2, stages: bool = False) -> dict[str, list[float]]:
-    """Return the cycles of each layer or stage in a step, as a list in the order of `PIECES`.
+def bars_of(result: Estimate, depth: int = 2) -> dict[str, list[float]]:
+    """Return the cycles of each layer in a step, as a list in the order of `PIECES`.
 
     The layers with the fewest cycles are joined, if there are too many.
     """
-    cycles = result.stages() if stages else result.layers(depth)
     times = {part: 1 if part == UPDATE else result.accumulation for part in PARTS}
     step = {
         name: [*(times[part] * parts[part] for part in PARTS), 0.0]
-        for name, parts in cycles.items()
+        for name, parts in result.layers(depth).items()
     }
     largest = sorted(step, key=lambda name: -sum(step[name]))[: MOST - 1]
     drawn = {name: step[name] for name in step if name in largest or len(step) <= MOST}
     rest = [parts for name, parts in step.items() if name not in drawn]
     if rest:
-        drawn[f"other {'stages' if stages else 'layers'}"] = np.sum(rest, axis=0).tolist()
+        drawn["other layers"] = np.sum(rest, axis=0).tolist()
     host = result.cycles - sum(map(sum, step.values()))
-    if len(result.memory) == 1 and not stages and round(host) > 0:
+    if len(result.memory) == 1 and round(host) > 0:
         drawn[HOST] = [*(0.0 for _ in PARTS), host]
     return drawn
 
 
-def _scene(result: Estimate, layers: dict[str, list[float]], noun: str, longest: float) -> Scene:
+def _scene(result: Estimate, layers: dict[str, list[float]], longest: float) -> Scene:
     total = sum(map(sum, layers.values()))
     panels = Panels()
-    panels.put(_bars(layers, noun, longest))
+    panels.put(_bars(layers, longest))
     panels.put(_memory(result), down=len(layers) * PITCH + 40)
     largest = max(layers, key=lambda name: sum(layers[name]), default="none")
-    cycles = sum(layers.get(largest, ()))
-    finding = f"Most modelled cycles: {largest}, {cycles / (total or 1.0):.0%}"
-    if noun == "stage" and total and len(layers) > 1:
-        ratio = cycles * len(result.memory) / total
-        finding = f"Slowest: {largest}, with {ratio:.2f} times the average cycles of a stage"
-    verb = "fits" if result.fits else "does not fit"
+    share = sum(layers.get(largest, ())) / (total or 1.0)
     pieces = PIECES if HOST in layers else PARTS
     rows = [
-        (name, *(f"{count:,.0f}" for count in parts[: len(pieces)]), f"{sum(parts):,.0f}")
+        (name, *map(_number, parts[: len(pieces)]), _number(sum(parts)))
         for name, parts in layers.items()
     ]
     return panels.scene(
         "estimate",
-        f"{finding}; the model {verb} on the tiles",
+        f"Most modelled cycles: {largest}, {share:.0%}; the model {_verb(result)} on the tiles",
         " ".join(result.sentences()),
         foot=12,
         codes=(*CODES, *(USES[name] for name, _ in result.fullest.uses)),
         stills=[Still("", "", 0, 0, first=True)],
-        group=noun,
-        table=((noun, *pieces, "modelled cycles"), rows),
+        group="layer",
+        table=(("layer", *pieces, "modelled cycles"), rows),
     )
 
 
-def _bars(layers: dict[str, list[float]], noun: str, longest: float) -> Painted:
-    """Return a horizontal bar for each layer or stage, with a piece for each pass.
+def _verb(result: Estimate) -> str:
+    return "fits" if result.fits else "does not fit"
+
+
+def _number(cycles: float) -> str:
+    return f"{cycles:,.0f}"
+
+
+def _bars(layers: dict[str, list[float]], longest: float) -> Painted:
+    """Return a horizontal bar for each layer, with a piece for each pass.
 
     A bar of `longest` cycles has the full length. If a layer has more cycles, all are shorter.
     """
-    longest = max([longest, *(sum(parts) for parts in layers.values())])
-    room = 24 + LETTER * len(f"{longest:,.0f}")
-    scale = (WIDE - NAMES - room) / longest
+    longest = max([longest, *map(sum, layers.values())])
+    scale = (WIDE - NAMES - 24 - LETTER * len(_number(longest))) / longest
     shapes: list[Shape] = []
     for code in range(len(PIECES)):
         boxes = [
@@ -143,19 +150,82 @@ def _bars(layers: dict[str, list[float]], noun: str, longest: float) -> Painted:
         y = row * PITCH + 12
         shapes.append(Words(NAMES - 6, y, label(name, 24), 11, anchor="end"))
         end = NAMES + scale * sum(parts) + 4
-        shapes.append(Words(end, y, f"{sum(parts):,.0f}", 11, ink="soft"))
-    count = len(layers)
+        shapes.append(Words(end, y, _number(sum(parts)), 11, ink="soft"))
+    return _rows(
+        "modelled cycles of a step, by layer", shapes, {n: sum(p) for n, p in layers.items()}
+    )
+
+
+def _rows(heading: str, shapes: list[Shape], cycles: dict[str, float]) -> Painted:
+    """Return the picture of rows, of which each says how many cycles it has."""
+    count = len(cycles)
     return painted(
         "layers",
-        f"modelled cycles of a step, by {noun}",
+        heading,
         WIDE,
         count * PITCH,
         [shapes],
         places=rectangles(0, np.arange(count) * PITCH, WIDE, BAR),
-        labels=layers,
+        labels=cycles,
         say="{label}: {cycles} modelled cycles",
-        values={"cycles": np.array([round(sum(parts)) for parts in layers.values()])},
+        values={"cycles": np.array([round(number) for number in cycles.values()])},
     )
+
+
+def _scene_of_stages(result: Estimate, like: Estimate) -> Scene:
+    """Return the picture of the stages of a pipeline, drawn to the scale of `like`."""
+    stages = [list(parts.values()) for parts in result.stages().values()]
+    cycles, others = np.array(stages), np.array([[*p.values()] for p in like.stages().values()])
+    drawn = cycles[:MOST]
+    main = BACKWARD_CODE if cycles[:, BACKWARD_CODE].any() else 0
+    longest, average = int(cycles[:, main].argmax()), float(cycles[:, main].mean())
+    finding = (
+        f"Longest {PARTS[main]} pass: stage {longest}, "
+        f"{cycles[longest, main] / (average or 1.0):.2f} times the average"
+    )
+    notes = (f"The picture shows {MOST} of {len(cycles):,} stages.",) * (len(cycles) > MOST)
+    panels = Panels()
+    panels.put(_stages(drawn, np.maximum(others.max(axis=0), drawn.max(axis=0))))
+    rows = [
+        (f"stage {k}", *map(_number, parts), f"{result.memory[k].share:.0%}")
+        for k, parts in enumerate(stages)
+    ]
+    return panels.scene(
+        "estimate",
+        f"{finding}; the model {_verb(result)} on the tiles",
+        " ".join(result.sentences()),
+        foot=12,
+        codes=CODES[: len(PARTS)],
+        stills=[Still("", "", 0, 0, first=True)],
+        group="stage",
+        table=(("stage", *PARTS, "memory of a tile"), rows),
+        notes=notes,
+    )
+
+
+def _stages(cycles: Array, longest: Array) -> Painted:
+    """Return a row for each stage, with a bar for each pass.
+
+    `cycles` is float64[stages, passes]. The bars of a pass have a column of their own, in which
+    there is room for `longest`, float64[passes].
+    """
+    codes = [code for code in range(len(PARTS)) if longest[code]]
+    names, texts = 60.0, [12 + LETTER * len(_number(longest[code])) for code in codes]
+    scale = (WIDE - names - sum(texts)) / (longest.sum() or 1.0)
+    shapes: list[Shape] = [
+        Words(names - 6, row * PITCH + 12, f"stage {row}", 11, anchor="end")
+        for row in range(len(cycles))
+    ]
+    left = names
+    for code, room in zip(codes, texts, strict=True):
+        boxes = rectangles(left, np.arange(len(cycles)) * PITCH, scale * cycles[:, code], BAR)
+        shapes.append(Boxes(code, boxes))
+        for row, number in enumerate(cycles[:, code].tolist()):
+            end = left + scale * number + 4
+            shapes.append(Words(end, row * PITCH + 12, _number(number), 11, ink="soft"))
+        left += scale * float(longest[code]) + room
+    totals = {f"stage {row}": float(sum(parts)) for row, parts in enumerate(cycles)}
+    return _rows("modelled cycles of a micro-batch and of the update, by stage", shapes, totals)
 
 
 def _memory(result: Estimate) -> Painted:

@@ -347,8 +347,8 @@ def _panel(
     tops = (high - totals * scale).tolist()
     for lines, text, top, x in zip(texts, columns.labels, tops, middle.tolist(), strict=True):
         # The line does not cross a text.
-        is_crossed = top - 4 - LINE * len(lines) < line < top
-        shapes += _lines(lines, x, (line - 5 if is_crossed else top - 4), columns.size)
+        is_crossed = top - 1 - LINE * len(lines) < line < top
+        shapes += _lines(lines, x, (line - 5 if is_crossed else top - 3), columns.size)
         if is_last:
             below = _fitted(text, count)
             shapes += _lines(below, x, high + 2 + LINE * len(below), 11)

@@ -69,9 +69,11 @@ def products_shrink_less(outputs: dict[str, str]) -> None:
 
 
 def the_host_and_the_update_stay(outputs: dict[str, str]) -> None:
-    """So these two pieces stay nearly the same."""
+    """These two thin pieces at the top hardly change: by the table below the picture, the host takes 2.02
+    minutes with one image, and 1.91 minutes with 16 images."""
     kinds = _shrink(outputs)
     assert all(0.9 < kinds[kind][1] / kinds[kind][0] <= 1 for kind in ("host", "update"))
+    assert kinds["host"] == (2.02, 1.91)
 
 
 def the_line_is_right(outputs: dict[str, str]) -> None:
@@ -104,9 +106,15 @@ def only_33_images_are_as_fast(outputs: dict[str, str]) -> None:
     assert [row["memory"] > 100 for row in rows] == [False] * 4 + [True]
 
 
+def the_backward_pass_is_longer(outputs: dict[str, str]) -> None:
+    """The backward pass takes almost twice as long as the forward pass."""
+    rows = re.findall(r"(?:groups|stem)\S+\s+([\d,]+)\s+([\d,]+)\s+[\d,]+\s+0\s", outputs["c4"])
+    forward, backward = (sum(whole(row[k]) for row in rows) for k in (0, 1))
+    assert len(rows) == 8 and 1.65 < backward / forward < 2
+
+
 def one_image_is_fullest_in_the_update(outputs: dict[str, str]) -> None:
-    """With one image, they are so small that a tile is fullest during the update, when no activations
-    are left."""
+    """with one image a tile is fullest during the update, when no activations are left."""
     from ipu_course.lesson16.plans import resnet
 
     memory = resnet(1, 200).fullest
@@ -117,7 +125,9 @@ def groups_2_is_largest(outputs: dict[str, str]) -> None:
     """The bar groups.2 is longest."""
     assert "groups.2" in outputs["c4"]
     assert re.search(r"largest part is [\d,]+ bytes of saved activations", outputs["c4"])
-    layers = re.findall(r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+0\s+([\d,]{5,})\b", outputs["c4"])
+    layers = re.findall(
+        r"([a-z.\d]+)\s+[\d,]+\s+[\d,]+\s+[\d,]+\s+0\s+([\d,]{5,})\b", outputs["c4"]
+    )
     cycles = {name: whole(count) for name, count in layers}
     assert max(cycles, key=cycles.__getitem__) == "groups.2"
     (exchange,) = re.findall(r"gradient exchange\s+0\s+0\s+[\d,]+\s+0\s+([\d,]+)", outputs["c4"])
@@ -134,7 +144,7 @@ def float_partials_cost_both(outputs: dict[str, str]) -> None:
 
 
 def a_small_proportion(outputs: dict[str, str]) -> None:
-    """A small proportion takes a little more time and a little less memory"""
+    """A small proportion takes a little more time here, and a little less memory"""
     runs = _estimates(outputs["c28"])
     assert 0.95 < runs["proportion 0.05"]["memory"] / runs["defaults"]["memory"] < 1
     assert 1 < runs["proportion 0.05"]["modelled"] / runs["defaults"]["modelled"] < 1.03
@@ -166,18 +176,32 @@ def recomputation_pays_at_last(outputs: dict[str, str]) -> None:
 
 
 def graphcore_took_28_minutes(outputs: dict[str, str]) -> None:
-    """The estimate of Graphcore's run takes 28.0 minutes, and the real run took 28.3. You have found
-    settings that are faster by the estimate"""
+    """By the estimate, Graphcore's settings need 28.0 minutes. At the published rate, the training takes
+    27.4 minutes."""
     assert "Graphcore's settings: 28.0 modelled minutes" in outputs["c30b"]
+    assert "29,646 images per second: 27.4 minutes" in outputs["c30b"]
     (yours,) = re.findall(r"yours: .* ([\d.]+) modelled minutes", outputs["c30"])[:1]
     assert float(yours) < 25
 
 
+def fewer_than_pay(outputs: dict[str, str]) -> None:
+    """Graphcore's 20 images are even fewer than the 25 from which six checkpoints pay."""
+    assert "as fast from 25 images on; 35 images fit" in outputs["c30b"]
+
+
+def where_six_checkpoints_are_fullest(outputs: dict[str, str]) -> None:
+    """A tile is fullest while it goes backward through the first part."""
+    from ipu_course.lesson16.plans import resnet
+
+    memory = resnet(8, 25, recompute="six checkpoints").fullest
+    assert memory.at.startswith("backward groups.0.")
+
+
 def the_update_grows(outputs: dict[str, str]) -> None:
     """On 16 IPUs, the update takes less than 3 percent of a step. On 256 IPUs, a step has only 2
-    micro-batches, and the update takes 17.7 percent."""
+    micro-batches, and the update takes 17.7 percent, more than six times as much."""
     rows = list(_estimates(outputs["c31d"]).values())
-    assert rows[0]["share"] < 3 and rows[-1]["share"] == 17.7
+    assert 6 * rows[0]["share"] < 17.7 == rows[-1]["share"] and rows[0]["share"] < 3
     assert [row["share"] for row in rows] == sorted(row["share"] for row in rows)
     images = [whole(n) for n in re.findall(r"([\d,]+) images in a step", outputs["c31d"])]
     assert (images[0], images[-1]) == (3200, 10_240) and images == sorted(images)
@@ -218,44 +242,54 @@ def two_errors_cancel(outputs: dict[str, str]) -> None:
     assert all(abs(machines[n][1] / machines[n][0] - 1) < 0.03 for n in (16, 64))
 
 
-def _stages(text: str) -> list[list[tuple[float, float]]]:
-    """Return the cycles of each stage, forward and backward, of each division in an output."""
-    rows = re.findall(r"stage (\d), parts.*forward ([\d.]+), backward ([\d.]+)", text)
-    cycles = [(float(forward), float(backward)) for _, forward, backward in rows]
-    assert [int(stage) for stage, *_ in rows] == [0, 1, 2, 3] * (len(rows) // 4)
-    return [cycles[first : first + 4] for first in range(0, len(rows), 4)]
+def _backward(outputs: dict[str, str], cell: str) -> list[int]:
+    """Return the cycles of the backward pass of each stage."""
+    rows = re.findall(r"stage (\d)\s+([\d,]+)\s+([\d,]+)\s+[\d,]+\s+\d+%", outputs[cell])
+    assert [int(stage) for stage, *_ in rows] == [0, 1, 2, 3]
+    return [whole(backward) for _, _, backward in rows]
 
 
 def the_embedding_costs_a_third(outputs: dict[str, str]) -> None:
     """Stage 0 also has the embedding, and its backward pass takes about a third longer."""
-    (stages,) = _stages(outputs["c37"])
-    assert 1.25 < stages[0][1] / max(stages[1][1], stages[2][1]) < 1.4
+    stages = _backward(outputs, "c37")
+    assert 1.25 < stages[0] / max(stages[1:3]) < 1.4
+    assert abs(stages[1] / stages[2] - 1) < 0.03  # "They differ only a little"
 
 
 def the_head_costs_most(outputs: dict[str, str]) -> None:
     """Stage 3 also has the head, and its backward pass takes almost twice as long as that of stage 1."""
-    (stages,) = _stages(outputs["c37"])
-    assert 1.8 < stages[3][1] / stages[1][1] < 2
+    stages = _backward(outputs, "c37")
+    assert 1.8 < stages[3] / stages[1] < 2
 
 
 def most_is_a_copy(outputs: dict[str, str]) -> None:
     """Most of the additional cycles of stage 3 are a copy."""
-    (stages,) = _stages(outputs["c37"])
+    stages = _backward(outputs, "c37")
     (copy,) = re.findall(
         r"stage 3: copy to another stage, ([\d.]+) million cycles, of HALF\[30522, 768\]",
         outputs["c37"],
     )
-    assert 0.7 < float(copy) / (stages[3][1] - stages[1][1]) < 1
+    assert 0.7 < 1e6 * float(copy) / (stages[3] - stages[1]) < 1
 
 
-def three_stages_wait(outputs: dict[str, str]) -> None:
-    """With equal numbers of layers, three IPUs wait for the last one in each backward tick."""
-    equal, _ = _stages(outputs["c40"])
-    assert max(backward for _, backward in equal[:3]) < 0.8 * equal[3][1]
+def three_stages_waited(outputs: dict[str, str]) -> None:
+    """With equal numbers of layers, three IPUs waited in each backward tick for the last one. Now the
+    backward passes are nearly equal"""
+    equal, yours = _backward(outputs, "c37"), _backward(outputs, "c40")
+    assert max(equal[:3]) < 0.8 * equal[3]
+    assert min(yours) > 0.9 * max(yours)
+
+
+def no_room_for_a_layer(outputs: dict[str, str]) -> None:
+    """Stage 3 has the shortest forward pass, but its backward pass leaves no room for a further
+    layer."""
+    layer = _backward(outputs, "c37")[1] / 3
+    yours = _backward(outputs, "c40")
+    assert yours[3] + layer > max(yours)
 
 
 def a_quarter_more_sequences(outputs: dict[str, str]) -> None:
     """the pipeline processes about a quarter more sequences per second."""
-    (ratio,) = re.findall(r"([\d.]+) times as many sequences", outputs["c40"])
+    (ratio,) = re.findall(r"([\d.]+) times as many", outputs["c40"])
     before, after = (whole(n) for n in re.findall(r": ([\d,]+) modelled seq", outputs["c40"]))
     assert 1.2 < float(ratio) < 1.3 and abs(after / before - float(ratio)) < 0.01
