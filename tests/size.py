@@ -41,7 +41,7 @@ BUDGETS = {  # tokens
     "host": 3800,
     "sweeps": 1700,
     "observer": 2300,
-    "show": 142100,
+    "show": 142700,
     JAVASCRIPT: 36700,
     "frontends": 168800,
     "estimate": 18120,
