@@ -210,13 +210,13 @@ def test_a_second_picture_has_the_scale_of_the_first() -> None:
         """Return the length of the longest bar."""
         (mark,) = (mark for mark in view.scene.marks if mark.name == "layers")
         boxes = [s.boxes for s in mark.pictures[0] if isinstance(s, Boxes)]  # type: ignore[union-attr]
-        return float((np.concatenate(boxes)[:, 0] + np.concatenate(boxes)[:, 2]).max() - 150)
+        return float((np.concatenate(boxes)[:, 0] + np.concatenate(boxes)[:, 2]).max() - 180)
 
     def cycles(found: Estimate) -> float:
         return max(sum(parts) for parts in bars_of(found).values())
 
     alike = pixels(show.estimate(short, scale_of=long)) / pixels(show.estimate(long))
     assert alike == pytest.approx(cycles(short) / cycles(long), rel=0.02)
-    assert pixels(show.estimate(short)) > 400 < pixels(show.estimate(long, scale_of=short))
+    assert pixels(show.estimate(short)) > 350 < pixels(show.estimate(long, scale_of=short))
     with pytest.raises(InvalidOptionError, match="given 3, which is not an\\s+estimate"):
         show.estimate(short, scale_of=3)  # type: ignore[arg-type]

@@ -19,7 +19,8 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 MOST = 16  # At most this many layers are drawn; the others are joined.
-WIDE, PITCH, BAR, NAMES = 640.0, 22.0, 16.0, 150.0
+WIDE, PITCH, BAR, NAMES = 640.0, 22.0, 16.0, 180.0
+WIDEST = 2 * LETTER  # A narrow page shrinks the picture, but not its letters.
 HOST = "host"
 PIECES = (*PARTS, HOST)
 FIRST_USE = len(PIECES)  # The code of the first use of memory.
@@ -137,7 +138,7 @@ def _bars(layers: dict[str, list[float]], longest: float) -> Painted:
     A bar of `longest` cycles has the full length. If a layer has more cycles, all are shorter.
     """
     longest = max([longest, *map(sum, layers.values())])
-    scale = (WIDE - NAMES - 24 - LETTER * len(_number(longest))) / longest
+    scale = (WIDE - NAMES - WIDEST * len(_number(longest))) / longest
     shapes: list[Shape] = []
     for code in range(len(PIECES)):
         boxes = [
@@ -210,7 +211,7 @@ def _stages(cycles: Array, longest: Array) -> Painted:
     there is room for `longest`, float64[passes].
     """
     codes = [code for code in range(len(PARTS)) if longest[code]]
-    names, texts = 60.0, [12 + LETTER * len(_number(longest[code])) for code in codes]
+    names, texts = 90.0, [WIDEST * len(_number(longest[code])) for code in codes]
     scale = (WIDE - names - sum(texts)) / (longest.sum() or 1.0)
     shapes: list[Shape] = [
         Words(names - 6, row * PITCH + 12, f"stage {row}", 11, anchor="end")
