@@ -276,9 +276,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
-        return (
-            f"element {place}: {precisely(actual[first], right[first])}, not {number(right[first])}"
-        )
+        return f"element {place}: {precisely(actual[first], right[first])}, not {precisely(right[first], actual[first])}"
     if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
         value = plain(got)
         if value is None:
@@ -357,4 +355,6 @@ def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
     # A numpy scalar would round the 1e300 below to its own dtype.
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)
-    return repr(float(value)) if text == quoted(right) and abs(value) < 1e300 else text
+    # 13,766 and 1.377e+04 would be two texts of equal numbers.
+    alike = text == quoted(right) or "e" in text and f"{float(right):.4g}" == text
+    return repr(float(value)) if alike and abs(value) < 1e300 else text

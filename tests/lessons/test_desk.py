@@ -276,6 +276,7 @@ def test_tolerance_is_scaled_to_the_answer() -> None:
     assert [bool(difference(mine, 1 / 3)) for mine in coarser] == [True, False]
     assert difference([1, 2, 4], [1, 2, 3]) == "element 2: 4, not 3"
     assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "element (1, 1): 5, not 4"
+    assert difference([13766, 1], [13766.4, 1]) == "element 0: 13,766, not 13766.4"
     assert difference([1, 2], [1, 2, 3]) == "2 numbers, not 3"
     assert "not a list or array of numbers" in difference(
         Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1]
