@@ -276,7 +276,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
-        return f"element {place}: {precisely(actual[first], right[first])}, not {precisely(right[first], actual[first])}"
+        came, asked = actual[first], right[first]
+        return f"element {place}: {precisely(came, asked)}, not {precisely(asked, came)}"
     if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
         value = plain(got)
         if value is None:
