@@ -75,7 +75,9 @@ def heights(view: View, mark: str) -> dict[str, list[float]]:
     boxes: dict[str, list[float]] = {}
     for shape in picture:
         if isinstance(shape, Boxes):
-            boxes.setdefault(view.scene.codes[shape.code].name, []).extend(shape.boxes[:, 3])
+            # The first name of the legend of each panel begins with the panel.
+            name = view.scene.codes[shape.code].name.split(": ")[-1]
+            boxes.setdefault(name, []).extend(shape.boxes[:, 3])
     return boxes
 
 
@@ -371,3 +373,12 @@ def test_bars_of_shares_have_the_same_height() -> None:
     assert same.scene.title == "The update takes 0.0% of the time in each estimate"
     nothing = replace(inference(), lines=(), micro_batches=0.0, host=0.0)
     svg(show.estimates({"a": nothing}, shares=True).scene)
+
+
+def test_the_legend_says_where_each_panel_begins() -> None:
+    legend = [
+        view.scene.codes[code].name
+        for view in (show.estimates({"a": trained()}),)
+        for code in view.scene.legend
+    ]
+    assert [name for name in legend if ": " in name] == ["time: products", "memory: weights"]

@@ -203,8 +203,8 @@ def _explained(
             "value."
         )
     if not why and len(wrong) > 2 and _is_one_number(results.values()):
-        why = "the function returns the same number for all arguments."
-        advice = "compute the result from the arguments."
+        why = "the function returned the same number for all arguments that were tried."
+        advice = "see that each argument changes the result as it should."
     if (
         not why
         and _is_numeric(results[fault])

@@ -12,6 +12,13 @@ def accumulation(batch, micro_batch, replicas):
     return batch // (micro_batch * replicas)
 
 
+# %% 16.w1: rounded to the nearest
+# why:  this rounds to the nearest number, so a step can have fewer images than `batch`.
+# next: round up: -(-a // b), or math.ceil(a / b).
+def accumulation(batch, micro_batch, replicas):
+    return round(batch / (micro_batch * replicas))
+
+
 # %% 16.w1: one replica
 # clause: Each of `replicas` IPUs
 # why:  this leaves out the other replicas, which process micro-batches at the same time.
@@ -280,6 +287,18 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
     return max(0, (fixed + n * per_image - fixed_recompute) // per_image_recompute)
 
 
+# %% 16.3: the whole micro-batch, by trying
+# clause: cycles **for each image**
+# why:  this compares the cycles of two whole micro-batches, but these have different numbers of
+#   images.
+# next: divide the cycles of each micro-batch by its number of images.
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    for m in range(1, 1000):
+        if fixed_recompute + per_image_recompute * m <= fixed + per_image * n:
+            return m
+    return 0
+
+
 # %% 16.3: without the fixed cycles
 # why:  this leaves out the fixed cycles of the micro-batch of n images.
 # next: an image takes fixed / n + per_image cycles without recomputation.
@@ -307,7 +326,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 
 # %% 16.3: divided by nothing
 # clause: Return 0
-# why:  where recomputation saves nothing, this divides by 0.
+# why:  where an image takes as long with recomputation as without it, this divides by 0.
 # next: return 0 if an image takes at least as long with recomputation as without it, however large
 #   m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
@@ -317,7 +336,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 
 # %% 16.3: divided by nothing, and negative
 # clause: Return 0
-# why:  where recomputation saves nothing, this divides by 0.
+# why:  where an image takes as long with recomputation as without it, this divides by 0.
 # next: return 0 if an image takes at least as long with recomputation as without it, however large
 #   m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):

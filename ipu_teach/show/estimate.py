@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from ipu_teach.estimate.result import BACKWARD, PARTS, UPDATE, Estimate
 from ipu_teach.show import palette
 from ipu_teach.show.palette import NESTED
 from ipu_teach.show.panels import Panels, painted
-from ipu_teach.show.scene import Painted, Scene, Still, label
+from ipu_teach.show.scene import Code, Painted, Scene, Still, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -29,7 +30,7 @@ BACKWARD_CODE = PARTS.index(BACKWARD)
 USES = {
     name: replace(code, name=name, listed=True)
     for name, code in (
-        (WEIGHTS, palette.MEMORY["Edge pointers"]),
+        (WEIGHTS, replace(palette.MEMORY["Edge pointers"], pattern="x")),
         (OPTIMISER, palette.MEMORY["Vertex code"]),
         (SUMS, palette.GRADIENT_SUMS),
         (SAVED, palette.MEMORY["Exchange code"]),
@@ -117,10 +118,24 @@ def _scene(result: Estimate, layers: dict[str, list[float]], longest: float) -> 
         f"Most modelled cycles: {largest}, {share:.0%}; the model {_verb(result)} on the tiles",
         " ".join(result.sentences()),
         foot=12,
-        codes=(*CODES, *(USES[name] for name, _ in result.fullest.uses)),
+        codes=grouped(
+            (*CODES, *(USES[name] for name, _ in result.fullest.uses)),
+            {0: "time", FIRST_USE: "memory"},
+        ),
         stills=[Still("", "", 0, 0, first=True)],
         group="layer",
         table=(("layer", *pieces, "modelled cycles"), rows),
+    )
+
+
+def grouped(codes: Sequence[Code], titles: Mapping[int, str]) -> tuple[Code, ...]:
+    """Return codes with a title before the first name of each group, such as "memory: weights".
+
+    `titles` has the title of each group by the index of its first code.
+    """
+    return tuple(
+        replace(code, name=f"{titles[k]}: {code.name}") if k in titles else code
+        for k, code in enumerate(codes)
     )
 
 
@@ -186,7 +201,7 @@ def _scene_of_stages(result: Estimate, like: Estimate) -> Scene:
     )
     notes = (f"The picture shows {MOST} of {len(cycles):,} stages.",) * (len(cycles) > MOST)
     panels = Panels()
-    panels.put(_stages(drawn, np.maximum(others.max(axis=0), drawn.max(axis=0))))
+    panels.put(_stages(drawn, others.max(axis=0)))
     rows = [
         (f"stage {k}", *map(_number, parts), f"{result.memory[k].share:.0%}")
         for k, parts in enumerate(stages)
@@ -208,8 +223,10 @@ def _stages(cycles: Array, longest: Array) -> Painted:
     """Return a row for each stage, with a bar for each pass.
 
     `cycles` is float64[stages, passes]. The bars of a pass have a column of their own, in which
-    there is room for `longest`, float64[passes].
+    there is room for `longest`, float64[passes], or for the bars if they are much longer.
     """
+    if (cycles.max(axis=0) > 1.15 * longest).any():
+        longest = np.maximum(longest, cycles.max(axis=0))
     codes = [code for code in range(len(PARTS)) if longest[code]]
     names, texts = 90.0, [WIDEST * len(_number(longest[code])) for code in codes]
     scale = (WIDE - names - sum(texts)) / (longest.sum() or 1.0)
@@ -240,7 +257,7 @@ def _memory(result: Estimate) -> Painted:
         shapes.append(Boxes(FIRST_USE + number, boxes[number : number + 1]))
     limit = memory.limit * scale
     shapes.append(Stroke(((limit, -4), (limit, BAR + 4)), 2, "ink"))
-    text = f"{memory.total:,.0f} bytes, limit {memory.limit:,}"
+    text = f"{memory.total:,.0f} of {memory.limit:,} bytes"
     shapes.append(Words(limit, BAR + 16, text, 11, anchor="end", ink="soft"))
     stage = f" of stage {result.memory.index(memory)}" if len(result.memory) > 1 else ""
     return painted(

@@ -15,7 +15,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.result import COSTS, UPDATE, Estimate
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show import palette
-from ipu_teach.show.estimate import USES
+from ipu_teach.show.estimate import USES, grouped
 from ipu_teach.show.panels import Panels, painted, side_by_side
 from ipu_teach.show.scene import Painted, Scene, Still, label
 from ipu_teach.show.shapes import LETTER, Shape, Stroke, Words
@@ -408,7 +408,7 @@ def _scene(columns: _Columns, shares: bool) -> Scene:
         title,
         " ".join([f"{title}.", *sentences]),
         foot=12 + LINE * columns.label_lines + 15 * bool(columns.parameter),
-        codes=CODES,
+        codes=grouped(CODES, {min(columns.parts, default=0): "time", len(KINDS): "memory"}),
         stills=(Still("", "", 0, 0, first=True),),
         table=(columns.headings, columns.rows),
         notes=(OVERLAP,) * has_stages,
