@@ -194,7 +194,8 @@ def graphcore_took_28_minutes(outputs: dict[str, str]) -> None:
 
 
 def fewer_than_pay(outputs: dict[str, str]) -> None:
-    """Graphcore's 20 images are even fewer than the 25 from which six checkpoints pay."""
+    """Graphcore had only 20 images in a micro-batch, and by your functions six checkpoints pay from 25
+    images on."""
     assert "as fast from 25 images on; 35 images fit" in outputs["c30b"]
 
 
