@@ -213,7 +213,7 @@ def the_update_grows(outputs: dict[str, str]) -> None:
     rows = list(_estimates(outputs["c31d"]).values())
     assert 6 * rows[0]["share"] < 17.7 == rows[-1]["share"] and rows[0]["share"] < 3
     assert [row["share"] for row in rows] == sorted(row["share"] for row in rows)
-    images = [whole(n) for n in re.findall(r"([\d,]+) images in a step", outputs["c31d"])]
+    images = [whole(n) for n in re.findall(r"([\d,]+) images a step", outputs["c31d"])]
     assert (images[0], images[-1]) == (3200, 10_240) and images == sorted(images)
     needed = [whole(n) for n in re.findall(r"or ([\d,]+) images\.", outputs["c31d"])]
     assert needed[-1] > images[-1]
