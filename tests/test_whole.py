@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -431,6 +432,29 @@ def test_layers_of_cells(kind: Any, how: str) -> None:
     program.detachFromDevice()
     for a, b in zip(net.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_layer_of_cells_is_traced_once(kind: Any) -> None:
+    calls = itertools.count()  # in which the capture sees no change
+
+    class Counted(Cells):
+        def forward(self, x: Any) -> Any:
+            next(calls)
+            return super().forward(x)
+
+    capture.capture_module(Counted(kind, ""), (drawn(2, 5, 3),), {}, (), True)
+    assert next(calls) == 1
+
+
+def test_a_layer_of_cells_in_a_module_that_changes_is_refused() -> None:
+    class Changing(Cells):
+        def forward(self, x: Any) -> Any:
+            self.how += "."
+            return self.cells(x * len(self.how))[0].sum()
+
+    with pytest.raises(ModelError, match=r"Changing\.forward changes 'how', on which"):
+        capture.capture_module(Changing(nn.GRU, ""), (drawn(2, 5, 3),), {}, (), True)
 
 
 def test_sequences_that_are_packed_are_refused() -> None:
