@@ -141,7 +141,7 @@ def test_cross_entropy(reduction: str, labels: str) -> None:
                 each = F.cross_entropy(x, y, w, reduction=reduction, label_smoothing=smoothing)
                 return (each * ROWS.to(x.dtype)).sum() if reduction == "none" else each * 1.5
 
-            device = None
+            device: OnTheDevice | None = None
             for scores, x in EDGES.items():
                 for y in LABELS[labels]:
                     what = f"{scores} {y} {weight} {smoothing}"
@@ -156,7 +156,7 @@ def test_likelihoods() -> None:
                 each = F.nll_loss(F.log_softmax(x, 1), y, reduction=reduction)
                 return (each * 1.5).sum()
 
-            device = None
+            device: OnTheDevice | None = None
             for scores, x in EDGES.items():
                 for y in labels:
                     device = agree(f"nll {scores} {y} {reduction}", nll, x, y, device=device)
@@ -188,12 +188,12 @@ def test_other_forms_of_cross_entropy() -> None:
         assert got.dtype == gradient.dtype == torch.float16
         torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=0, equal_nan=True)
         torch.testing.assert_close(gradient.double(), by_x, rtol=1e-3, atol=1e-6, equal_nan=True)
-    nothing, device = torch.tensor([2, 2]), None
+    nothing, of_two = torch.tensor([2, 2]), None
     for x in EDGES.values():
-        device = agree(
+        of_two = agree(
             "all of a class",
             lambda x, y: F.cross_entropy(x, y, ignore_index=2), x[:2], nothing,
-            device=device,
+            device=of_two,
         )  # fmt: skip
 
 
