@@ -278,6 +278,15 @@ def test_an_option_that_needs_torch_says_so(
     )
 
 
+def test_usual_goes_with_samples(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--usual"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.endswith("error: --usual goes with --torch-samples\n")
+
+
 def test_the_option_that_needs_onnx_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

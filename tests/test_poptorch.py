@@ -256,6 +256,7 @@ def test_a_program_of_the_listings_on_digits(tmp_path: Any) -> None:
 # --- functions ------------------------------------------------------------------------------------
 
 X = (3, 4, 6)
+# The edges of `test_torch_rows.py` and the losses and attentions of `test_whole.py` are not here.
 FUNCTIONS: list[Callable[[Any], Any]] = [
     # elements, with torch's own spelling of some
     lambda x: F.hardswish(x) + F.relu6(x * 9) + F.leaky_relu(x, 0.2) + F.elu(x) + F.softplus(x),
@@ -263,7 +264,6 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: (1 - x) ** 3 + 2.0**x + torch.add(x, x, alpha=3) / 7 - x.clamp(-0.2, 0.3) % 0.25,
     lambda x: torch.where(x > 0, 1.0, x) + x.masked_fill(x < 0, -1e9).softmax(-1) + x.detach() * x,
     lambda x: ((x > 0) & ~(x > 1) | (x < -1)).float() * x + (x * 3).abs().int() // 2 + x.sign(),
-    lambda x: torch.log2(x.abs() + 1) + torch.erfc(x) + torch.atan(x) + torch.sinh(x) + x.tan(),
     # reductions
     lambda x: x.mean(1, True) + x.var(-1, keepdim=True) + x.amax((0, 2), True) + x.std(),
     lambda x: x.relu().max(1, keepdim=True)[0] + x.min(2)[0].unsqueeze(-1) + x.argmax(1, True),
@@ -286,19 +286,12 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: torch.einsum("bij,bkj->bik", x, x) + (x[0, 0] @ x.transpose(1, 2)).sum(),
     lambda x: F.conv1d(x, torch.ones(2, 2, 3), padding="same", groups=2),
     lambda x: F.conv_transpose2d(x[None], torch.ones(3, 2, 3, 3) / 9, None, 2, 1, 1),
-    lambda x: F.max_pool2d(x, (3, 4), 2, ceil_mode=True) + F.avg_pool2d(x, 3, 1, 1).sum(),
-    lambda x: F.adaptive_max_pool2d(x, (2, 3)),
+    lambda x: F.max_pool2d(x, (3, 4), 2, ceil_mode=True),
     lambda x: F.layer_norm(x, (4, 6), torch.full((4, 6), 2.0)) + F.instance_norm(x),
-    lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True) + F.rms_norm(x, (6,)),
+    lambda x: F.rms_norm(x, (6,)),
     # losses
     lambda x: F.smooth_l1_loss(x, x * x) + F.binary_cross_entropy(x.sigmoid(), (-x).sigmoid()),
-    lambda x: (
-        F.cross_entropy(x[0], CLASSES, ignore_index=1) + F.cross_entropy(x[0], x[1].softmax(-1))
-    ),
-    lambda x: F.cross_entropy(x[0], CLASSES, torch.arange(1.0, 7)) + F.l1_loss(x, x * x + 0.3),
-    lambda x: (
-        F.cross_entropy(x[0], CLASSES, label_smoothing=0.1) + F.hinge_embedding_loss(x, x * 0 + 1)
-    ),
+    lambda x: F.l1_loss(x, x * x + 0.3) + F.hinge_embedding_loss(x, x * 0 + 1),
     lambda x: F.kl_div(x.log_softmax(-1), (x * 2).softmax(-1), reduction="batchmean"),
     # in place, and tied together by torch itself
     lambda x: (x * 2).relu_() + (x * 3).add_(1).mul_(2),
@@ -881,6 +874,9 @@ def test_without_torch_two_lines_say_how_to_add_it() -> None:
     assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in lines[1]
 
 
+SHARING = ("view", "activation", "nothing", "residual", "frozen", "parameterless")
+
+
 class Stages(nn.Module):
     """Three blocks of which the middle one shares memory, and a skip connection around it."""
 
@@ -910,10 +906,15 @@ class Stages(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "kind", ["view", "activation", "nothing", "residual", "frozen", "parameterless"]
+    ("schedule", "kind"),
+    [
+        *(("grouped", kind) for kind in SHARING),
+        *(("interleaved", kind) for kind in SHARING[::2]),
+        *(("sharded", kind) for kind in SHARING[1::2]),
+    ],
 )
-@pytest.mark.parametrize("schedule", ["grouped", "interleaved", "sharded"])
-def test_stages_that_share_memory_train_and_infer_as_torch_does(kind: str, schedule: str) -> None:
+def test_stages_that_share_memory_train_and_infer_as_torch_does(schedule: str, kind: str) -> None:
+    """Each kind has two schedules here, and in `test_schedules.py` all that are pipelines."""
     strategy: Any = poptorch.ShardedExecution()
     if schedule != "sharded":
         strategy = poptorch.PipelinedExecution(schedule)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from programs import pipeline as inference, pipeline_training as training, recompute as chain
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Tensor, concat
@@ -477,25 +479,44 @@ def by_pipeline(
     return results, np.array([engine.read_tensor(f"total{s}") for s in range(count)]), engine.report
 
 
+FIRSTS = ("plain", "frozen", "parameterless")
+MIDDLES: list[tuple[str, ...]] = [
+    (), *((kind,) for kind in KINDS), *((kind, kind) for kind in KINDS),
+    ("residual", "view"), ("view", "crossed"), ("twice", "input"),
+]  # fmt: skip
+
+
+def check_pipeline(kinds: tuple[str, ...], schedule: str, is_training: bool, seed: int) -> None:
+    """Check that the micro-batches keep apart although a result moves to where another leaves."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 1.5, (len(kinds), WIDTH)).astype(np.float32)
+    samples = rng.uniform(-1, 1, (2 * len(kinds) + 1, WIDTH)).astype(np.float32)
+    results, gradients, _ = by_pipeline(kinds, weights, samples, schedule, is_training)
+    expected, expected_gradients = by_loop(kinds, weights, samples)
+    expected_gradients *= is_training
+    np.testing.assert_allclose(results, expected, 1e-5, 1e-6, err_msg=f"{kinds}")
+    np.testing.assert_allclose(gradients, expected_gradients, 1e-4, 1e-5, err_msg=f"{kinds}")
+
+
 @pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("first", ["plain", "frozen", "parameterless"])
-def test_stages_that_share_memory_give_what_a_loop_gives(
-    first: str, schedule: str, is_training: bool
-) -> None:
-    """The micro-batches keep apart although a result moves to where another has to leave."""
-    rng = np.random.default_rng(2)
-    middles = [(), *((kind,) for kind in KINDS), *((kind, kind) for kind in KINDS)]
-    middles += [("residual", "view"), ("view", "crossed"), ("twice", "input")]
-    for middle in middles:
-        kinds = (first, *middle, "plain")
-        weights = rng.uniform(0.5, 1.5, (len(kinds), WIDTH)).astype(np.float32)
-        samples = rng.uniform(-1, 1, (2 * len(kinds) + 1, WIDTH)).astype(np.float32)
-        results, gradients, _ = by_pipeline(kinds, weights, samples, schedule, is_training)
-        expected, expected_gradients = by_loop(kinds, weights, samples)
-        expected_gradients *= is_training
-        np.testing.assert_allclose(results, expected, 1e-5, 1e-6, err_msg=f"{kinds}")
-        np.testing.assert_allclose(gradients, expected_gradients, 1e-4, 1e-5, err_msg=f"{kinds}")
+def test_stages_that_share_memory_give_what_a_loop_gives(schedule: str, is_training: bool) -> None:
+    """Each middle meets each schedule, and over all schedules each first stage, in training too."""
+    shift = list(SCHEDULES).index(schedule)
+    for number, middle in enumerate(MIDDLES):
+        first = FIRSTS[(number + shift) % len(FIRSTS)]
+        check_pipeline((first, *middle, "plain"), schedule, is_training, seed=number)
+
+
+@settings(max_examples=5)
+@given(st.randoms(use_true_random=False))
+def test_stages_drawn_at_random_give_what_a_loop_gives(rng: Random) -> None:
+    """`run.py fuzz --tests 500 --only stages_drawn` draws more."""
+    middle = rng.choice(MIDDLES) if rng.random() < 0.5 else rng.choices(list(KINDS), k=3)
+    kinds = (rng.choice(FIRSTS), *middle, "plain")
+    check_pipeline(
+        kinds, rng.choice(list(SCHEDULES)), rng.random() < 0.5, seed=rng.randrange(2**32)
+    )
 
 
 def test_moves_that_share_memory_stay_one_exchange() -> None:

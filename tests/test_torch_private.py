@@ -100,6 +100,18 @@ def test_hooks_of_a_tensor_are_found() -> None:
     assert private.accumulation_hooks(p) == [halve]
 
 
+def test_recurrent_layers_keep_their_parameters_in_lists() -> None:
+    """Without them each recurrent layer would be traced three times."""
+    lstm = torch.nn.LSTM(2, 3)
+    module = torch.nn.Sequential(lstm, torch.nn.Linear(3, 3))
+    assert private.parameter_lists(lstm) == {"_flat_weights", "_flat_weight_refs"}
+    assert private.parameter_lists(module) == {"0._flat_weights", "0._flat_weight_refs"}
+    before = set(vars(lstm))
+    for name, parameter in lstm.named_parameters():
+        assert any(parameter is listed for listed in lstm._flat_weights), name
+    assert private.parameter_lists(lstm) <= before
+
+
 def test_schemas_say_what_an_operation_is_called_and_changes() -> None:
     """Without them no row would be found, and a change of an input would go unnoticed."""
     assert private.operation_name(aten.add.Tensor) == "aten::add"

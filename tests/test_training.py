@@ -158,14 +158,14 @@ def trained(network: Perceptron, digits: tuple[Array, Array, Array, Array], epoc
 def test_a_perceptron_of_three_layers_learns_the_digits(
     digits: tuple[Array, Array, Array, Array],
 ) -> None:
-    assert trained(Perceptron(), digits, epochs=20) > 96
+    assert trained(Perceptron(), digits, epochs=10) > 96
 
 
 def test_halves_learn_with_scaled_losses_and_rounding_by_chance(
     digits: tuple[Array, Array, Array, Array],
 ) -> None:
     options = {"prng.enableStochasticRounding": True, "prng.seed": 7}
-    assert trained(Perceptron(HALF, scale=256, options=options), digits, epochs=20) > 95
+    assert trained(Perceptron(HALF, scale=256, options=options), digits, epochs=10) > 95
 
 
 def numpy_step(parameters: list[Array], x: Array, labels: Array) -> list[Array]:

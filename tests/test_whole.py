@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -56,16 +57,26 @@ def captured(loss: Loss, weight: Any, *inputs: Any) -> Any:
     return capture.capture_module(Module(loss, weight), inputs, {}, marked, True)
 
 
-def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
-    """The loss and its gradient by `weight`."""
-    result = captured(loss, weight, *inputs)
-    graph = result.graph
-    graph.ops = [*graph.ops, *result.backward]
-    (gradient,) = result.grads.values()
-    graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
-    fed = {n: array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
-    run = compile_graph("", without_unused(graph), IPUModel("ipu2", tiles_per_ipu=4))(**fed)
-    return torch.tensor(run["loss"][0]), torch.tensor(run["gradient"][0])
+class OnTheDevice:
+    """A loss and its gradient by `weight`, compiled once: a call computes them for other values.
+
+    `weight` and `inputs` are examples. An input that contains -100 has labels that are ignored.
+    """
+
+    def __init__(self, loss: Loss, weight: Any, *inputs: Any) -> None:
+        result = captured(loss, weight, *inputs)
+        graph = result.graph
+        graph.ops = [*graph.ops, *result.backward]
+        ((parameter, gradient),) = result.grads.items()
+        graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
+        self.names, self.parameter = result.inputs, parameter.name
+        self.run = compile_graph("", without_unused(graph), IPUModel("ipu2", tiles_per_ipu=4))
+
+    def __call__(self, weight: Any, *inputs: Any) -> tuple[Any, Any]:
+        self.run.write(self.parameter, array(weight))
+        fed = {n: array(t)[None] for n, t in zip(self.names, inputs, strict=True)}
+        found = self.run(**fed)
+        return torch.tensor(found["loss"][0]), torch.tensor(found["gradient"][0])
 
 
 def in_torch(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
@@ -78,8 +89,12 @@ def in_torch(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
     return value.detach(), leaf.grad
 
 
-def agree(name: str, loss: Loss, weight: Any, *inputs: Any) -> None:
-    got, expected = on_the_device(loss, weight, *inputs), in_torch(loss, weight, *inputs)
+def agree(
+    name: str, loss: Loss, weight: Any, *inputs: Any, device: OnTheDevice | None = None
+) -> OnTheDevice:
+    """Compare the loss and its gradient with torch's; return what was compiled, for other values."""
+    device = device or OnTheDevice(loss, weight, *inputs)
+    got, expected = device(weight, *inputs), in_torch(loss, weight, *inputs)
     for what, a, b in zip(("loss", "gradient"), got, expected, strict=True):
         torch.testing.assert_close(
             a.double(),
@@ -89,49 +104,65 @@ def agree(name: str, loss: Loss, weight: Any, *inputs: Any) -> None:
             equal_nan=True,
             msg=f"{name}: {what}: {a}, not {b}",
         )
+    return device
 
 
 # --- gradients at edges ---------------------------------------------------------------------------
 
+SHARES = torch.softmax(torch.randn(5, 4, generator=torch.Generator().manual_seed(1)), 1)
+CLASSES = torch.tensor([0, 1, 3, 1, 2])
+SOME_IGNORED, ALL_IGNORED = torch.tensor([0, -100, 3, 1, -100]), torch.full((5,), -100)
+# The labels of one graph: the first are its example.
 LABELS = {
-    "classes": torch.tensor([0, 1, 3, 1, 2]),
-    "some ignored": torch.tensor([0, -100, 3, 1, -100]),
-    "all ignored": torch.full((5,), -100),
-    "shares": torch.softmax(torch.randn(5, 4, generator=torch.Generator().manual_seed(1)), 1),
+    "classes": [CLASSES],
+    "ignored": [SOME_IGNORED, ALL_IGNORED, CLASSES],
+    "shares": [SHARES],
 }
+# Where no label may be ignored, every two of a reduction, weights and smoothing meet.
+UNMARKED = [
+    *(("mean", True, 0.0), ("mean", False, 0.1), ("sum", True, 0.1), ("sum", False, 0.0)),
+    *(("none", True, 0.1), ("none", False, 0.0)),
+]
 WEIGHTS = torch.tensor([1.0, 0.0, 2.5, 0.5])
 ROWS = torch.tensor([1.0, 2.0, 0.0, -1.0, 0.5])
 
 
 @pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("scores", EDGES)
-def test_cross_entropy(scores: str, labels: str) -> None:
-    for reduction in ("mean", "sum", "none"):
-        for weight in (None, WEIGHTS):
-            for smoothing in (0.0, 0.1):
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(reduction: str, labels: str) -> None:
+    for weight in (None, WEIGHTS):
+        for smoothing in (0.0, 0.1):
+            if labels == "classes" and (reduction, weight is None, smoothing) not in UNMARKED:
+                continue
 
-                def loss(
-                    x: Any, y: Any, weight: Any = weight, how: Any = (reduction, smoothing)
-                ) -> Any:
-                    w = weight if weight is None else weight.to(x.dtype)
-                    y = y.to(x.dtype) if y.is_floating_point() else y
-                    each = F.cross_entropy(x, y, w, reduction=how[0], label_smoothing=how[1])
-                    return (each * ROWS.to(x.dtype)).sum() if how[0] == "none" else each * 1.5
+            def loss(x: Any, y: Any, weight: Any = weight, smoothing: float = smoothing) -> Any:
+                w = weight if weight is None else weight.to(x.dtype)
+                y = y.to(x.dtype) if y.is_floating_point() else y
+                each = F.cross_entropy(x, y, w, reduction=reduction, label_smoothing=smoothing)
+                return (each * ROWS.to(x.dtype)).sum() if reduction == "none" else each * 1.5
 
-                agree(f"{reduction} {weight} {smoothing}", loss, EDGES[scores], LABELS[labels])
+            device: OnTheDevice | None = None
+            for scores, x in EDGES.items():
+                for y in LABELS[labels]:
+                    what = f"{scores} {y} {weight} {smoothing}"
+                    device = agree(what, loss, x, y, device=device)
 
 
-@pytest.mark.parametrize("scores", EDGES)
-def test_likelihoods_and_other_forms_of_cross_entropy(scores: str) -> None:
-    x, y = EDGES[scores], LABELS["classes"]
-    for labels in ("classes", "some ignored", "all ignored"):
+def test_likelihoods() -> None:
+    for labels in (LABELS["classes"], LABELS["ignored"]):
         for reduction in ("mean", "sum", "none"):
 
             def nll(x: Any, y: Any, reduction: str = reduction) -> Any:
                 each = F.nll_loss(F.log_softmax(x, 1), y, reduction=reduction)
                 return (each * 1.5).sum()
 
-            agree(f"nll {labels} {reduction}", nll, x, LABELS[labels])
+            device: OnTheDevice | None = None
+            for scores, x in EDGES.items():
+                for y in labels:
+                    device = agree(f"nll {scores} {y} {reduction}", nll, x, y, device=device)
+
+
+def test_other_forms_of_cross_entropy() -> None:
     forms: dict[str, Loss] = {
         "weights": lambda x, y: F.nll_loss(F.log_softmax(x, 1), y, WEIGHTS.to(x.dtype)),
         "ignore 1": lambda x, y: F.cross_entropy(x, y, ignore_index=1),
@@ -144,14 +175,26 @@ def test_likelihoods_and_other_forms_of_cross_entropy(scores: str) -> None:
         "made ignored": lambda x, y: F.cross_entropy(x, torch.where(y == 1, -100, y)),
     }
     for name, loss in forms.items():
-        agree(name, loss, x, y)
-    got, gradient = on_the_device(lambda x, y: F.cross_entropy(x, y), x.half(), y)
-    expected, by_x = in_torch(lambda x, y: F.cross_entropy(x, y), x.half(), y)
-    assert got.dtype == gradient.dtype == torch.float16
-    torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=0, equal_nan=True)
-    torch.testing.assert_close(gradient.double(), by_x, rtol=1e-3, atol=1e-6, equal_nan=True)
-    nothing = torch.tensor([2, 2])
-    agree("all of a class", lambda x, y: F.cross_entropy(x, y, ignore_index=2), x[:2], nothing)
+        device = agree(name, loss, FINITE, CLASSES)
+        agree(f"{name}, NaN and infinite", loss, BROKEN, CLASSES, device=device)
+
+    def plain(x: Any, y: Any) -> Any:
+        return F.cross_entropy(x, y)
+
+    of_halves = OnTheDevice(plain, FINITE.half(), CLASSES)
+    for x in EDGES.values():
+        got, gradient = of_halves(x.half(), CLASSES)
+        expected, by_x = in_torch(plain, x.half(), CLASSES)
+        assert got.dtype == gradient.dtype == torch.float16
+        torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=0, equal_nan=True)
+        torch.testing.assert_close(gradient.double(), by_x, rtol=1e-3, atol=1e-6, equal_nan=True)
+    nothing, of_two = torch.tensor([2, 2]), None
+    for x in EDGES.values():
+        of_two = agree(
+            "all of a class",
+            lambda x, y: F.cross_entropy(x, y, ignore_index=2), x[:2], nothing,
+            device=of_two,
+        )  # fmt: skip
 
 
 ELEMENTS: dict[str, Loss] = {
@@ -174,8 +217,11 @@ ELEMENTS: dict[str, Loss] = {
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements_and_views(name: str) -> None:
-    for where, x in EDGES.items():
-        agree(where, lambda x: (ELEMENTS[name](x) * FACTORS.to(x.dtype)).sum(), x)
+    def loss(x: Any) -> Any:
+        return (ELEMENTS[name](x) * FACTORS.to(x.dtype)).sum()
+
+    device = agree("finite", loss, FINITE)
+    agree("NaN and infinite", loss, BROKEN, device=device)
 
 
 def drawn(*shape: int) -> Any:
@@ -196,17 +242,24 @@ SEEN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) > 0.4
 SEEN[2] = False  # a query that sees no key
 
 
-@pytest.mark.parametrize("name", ["drawn", "zeros", "large", "NaN", "infinite"])
-def test_attention(name: str) -> None:
+FORMS = {
+    "plain": attention(),
+    "causal": attention(causal=True),
+    "of BOOL": attention(SEEN),
+    "of floats": attention(torch.where(SEEN, 0.3, -INF)),
+    "a scale": attention(scale=0.7),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_attention(form: str) -> None:
     x = drawn(5, 12)
-    x = {"zeros": x * 0, "large": x * 1e3}.get(name, x)
-    if name in ("NaN", "infinite"):
-        x[1, 5] = NAN if name == "NaN" else INF
-    agree("plain", attention(), x)
-    agree("causal", attention(causal=True), x)
-    agree("of BOOL", attention(SEEN), x)
-    agree("of floats", attention(torch.where(SEEN, 0.3, -INF)), x)
-    agree("a scale", attention(scale=0.7), x)
+    with_nan, with_infinity = x.clone(), x.clone()
+    with_nan[1, 5], with_infinity[1, 5] = NAN, INF
+    values = {"zeros": x * 0, "large": x * 1e3, "NaN": with_nan, "infinite": with_infinity}
+    device = agree("drawn", FORMS[form], x)
+    for name, other in values.items():
+        agree(name, FORMS[form], other, device=device)
 
 
 @pytest.mark.parametrize("layer", [nn.GRU, nn.RNN])  # torch refuses it for its LSTM
@@ -264,7 +317,7 @@ def test_scores_of_halves_are_larger_than_a_half_holds() -> None:
         y = F.scaled_dot_product_attention(x, x, x, is_causal=True)
         return ((y.float() if y.dtype == torch.float16 else y) * 1e-3).sum()
 
-    got, expected = on_the_device(loss, x.half()), in_torch(loss, x.half())
+    got, expected = OnTheDevice(loss, x.half())(x.half()), in_torch(loss, x.half())
     for a, b in zip(got, expected, strict=True):
         torch.testing.assert_close(a.double(), b.double(), rtol=4e-3, atol=4e-3)
 
@@ -341,7 +394,7 @@ def test_an_operation_without_one_has_that_of_its_lowering() -> None:
         return (a * FACTORS + b * b).sum()
 
     try:
-        _, gradient = on_the_device(loss, FINITE)
+        _, gradient = OnTheDevice(loss, FINITE)(FINITE)
         torch.testing.assert_close(gradient, 3 * FACTORS + 2 * (FINITE + 3))
     finally:
         del LOWERINGS["kit_tests::twice"]
@@ -379,6 +432,29 @@ def test_layers_of_cells(kind: Any, how: str) -> None:
     program.detachFromDevice()
     for a, b in zip(net.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_layer_of_cells_is_traced_once(kind: Any) -> None:
+    calls = itertools.count()  # in which the capture sees no change
+
+    class Counted(Cells):
+        def forward(self, x: Any) -> Any:
+            next(calls)
+            return super().forward(x)
+
+    capture.capture_module(Counted(kind, ""), (drawn(2, 5, 3),), {}, (), True)
+    assert next(calls) == 1
+
+
+def test_a_layer_of_cells_in_a_module_that_changes_is_refused() -> None:
+    class Changing(Cells):
+        def forward(self, x: Any) -> Any:
+            self.how += "."
+            return self.cells(x * len(self.how))[0].sum()
+
+    with pytest.raises(ModelError, match=r"Changing\.forward changes 'how', on which"):
+        capture.capture_module(Changing(nn.GRU, ""), (drawn(2, 5, 3),), {}, (), True)
 
 
 def test_sequences_that_are_packed_are_refused() -> None:

@@ -370,6 +370,11 @@ def main() -> int:
         "--arguments: those of the modules with this in their name, as keras",
     )
     parser.add_argument(
+        "--usual",
+        action="store_true",
+        help="with --torch-samples: floats and integers of the operations that models use most",
+    )
+    parser.add_argument(
         "--count", type=int, default=None, help="with --files: so many of each kind of file"
     )
     parser.add_argument(
@@ -379,6 +384,8 @@ def main() -> int:
     chosen = (options.torch_samples, options.arguments, options.tests, options.onnx_nodes or None)
     if options.only and chosen == (None,) * len(chosen):
         parser.error("--only goes with --tests, --arguments, --torch-samples or --onnx-nodes")
+    if options.usual and options.torch_samples is None:
+        parser.error("--usual goes with --torch-samples")
     if lacks_package(options):
         return 2
     if options.onnx_nodes:
@@ -388,7 +395,7 @@ def main() -> int:
     if options.torch_samples is not None:
         from fuzz import torch_samples
 
-        return torch_samples.report(options.torch_samples, options.only)
+        return torch_samples.report(options.torch_samples, options.only, options.usual)
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     count = None if options.count is None else options.count * len(files.PARSERS)
     if options.tests is not None and not any(options.only in n for n in suite.random_tests()):

@@ -88,6 +88,14 @@ class Bad(NamedTuple):
     make: Callable[[], Any]
 
 
+class Spot(NamedTuple):
+    """A parameter, which of its values, and the bad value that replaces it."""
+
+    name: str
+    place: Any
+    bad: Bad
+
+
 def _foreign_value() -> Any:
     from ipu_teach.frontends import ir
 
@@ -454,13 +462,19 @@ class Attacker:
             bound = inspect.signature(function).bind(*args, **kwargs)
         except (TypeError, ValueError):
             return
+        spots = []
         for name, place in self._places(bound, skip):
             if name == "kind" and title.startswith("frontends.ir.op.") and title[16:] != "add":
                 continue  # the name of a row is looked up alike, whichever it is
             if (title, frozenset({f"{name} {place}"})) in self.seen:
                 continue
             self.seen.add((title, frozenset({f"{name} {place}"})))
-            self._spoil(function, bound, title, name, place, ended)
+            values = [v for v in BAD if self.rng.random() < self.share]
+            values = values[: max(self.limit - self.done, 0)]
+            self.done += len(values)
+            spots += [Spot(name, place, bad) for bad in values]
+        for spot, how, text in _in_a_child(self, partial(spoiled, function, bound), spots):
+            self._judge(bound, title, spot, how, text, ended)
 
     def _named(self, title: str) -> set[str]:
         return {next(iter(k)).split()[-1] for t, k in self.seen if t == title and len(k) == 1}
@@ -475,9 +489,9 @@ class Attacker:
             else:
                 yield name, name
 
-    def _spoil(
-        self, function: Any, bound: Any, title: str, name: str, place: Any, ended: Ended
-    ) -> None:
+    def _judge(self, bound: Any, title: str, spot: Spot, how: str, text: str, ended: Ended) -> None:
+        """Count how a call ended, and note a fault."""
+        name, place, bad = spot
         parameter = bound.signature.parameters[name]
         annotation = TAKEN.get(f"{title}.{place}", parameter.annotation)
         legal = _legal(annotation, parameter.default)
@@ -487,32 +501,27 @@ class Attacker:
             legal = _like(bound.arguments[name][place])
         if title.startswith("frontends.ir.op.") and name == "inputs":
             legal = LEGAL["Numbers"]
-        values = [v for v in BAD if self.rng.random() < self.share]
-        values = values[: max(self.limit - self.done, 0)]
-        self.done += len(values)
         where = f"{title}({name}{'' if place == name else f'[{place}]'}="
-        for bad, how, text in _in_a_child(
-            self, partial(spoiled, function, bound, name, place), values
-        ):
-            ending = "accepted" if how == "free" else how
-            is_called = bad.kind in ("function", "class") and "Callable" in str(annotation)
-            is_free = bad.kind == "tensor" and "Tensor" in str(annotation)
-            if is_free and "graph" not in bound.signature.parameters and how == "accepted":
-                how = "free"  # there is no graph that it could be another's
-            if how in ("traceback", "hang") and (is_called or f"{title}.{place}" in ANYTHING):
-                ending = "accepted"
-            if how == "accepted" and legal is not None and bad.kind not in legal:
-                ending = "silent" if f"{title}.{place}" not in ANYTHING else "accepted"
-            elif how == "accepted" and bad.kind not in ("none", "flag"):
-                ended.accepted.append(f"{where}{bad.name})")
-            ended.count[ending] += 1
-            if ending not in GOOD:
-                ended.faults.append(f"{ending}: {where}{bad.name}) {text}")
+        ending = "accepted" if how == "free" else how
+        is_called = bad.kind in ("function", "class") and "Callable" in str(annotation)
+        is_free = bad.kind == "tensor" and "Tensor" in str(annotation)
+        if is_free and "graph" not in bound.signature.parameters and how == "accepted":
+            how = "free"  # there is no graph that it could be another's
+        if how in ("traceback", "hang") and (is_called or f"{title}.{place}" in ANYTHING):
+            ending = "accepted"
+        if how == "accepted" and legal is not None and bad.kind not in legal:
+            ending = "silent" if f"{title}.{place}" not in ANYTHING else "accepted"
+        elif how == "accepted" and bad.kind not in ("none", "flag"):
+            ended.accepted.append(f"{where}{bad.name})")
+        ended.count[ending] += 1
+        if ending not in GOOD:
+            ended.faults.append(f"{ending}: {where}{bad.name}) {text}")
 
 
-def spoiled(function: Any, bound: Any, name: str, place: Any, value: Any) -> tuple[str, str]:
+def spoiled(function: Any, bound: Any, spot: Spot) -> tuple[str, str]:
     """Return how a call with one spoiled argument ends, and the text of its error."""
-    given = {**bound.arguments}
+    name, place, bad = spot
+    given, value = {**bound.arguments}, bad.make()
     kind = bound.signature.parameters[name].kind
     if kind is inspect.Parameter.VAR_POSITIONAL:
         given[name] = (*given[name][:place], value, *given[name][place + 1 :])
@@ -557,35 +566,35 @@ def function_raised(error: BaseException) -> bool:
 
 
 def _in_a_child(
-    attacker: Attacker, call: Callable[[Any], tuple[str, str]], values: list[Bad]
-) -> Iterator[tuple[Bad, str, str]]:
-    """Yield each value with its ending; after a crash, a new child handles the remaining values."""
+    attacker: Attacker, call: Callable[[Spot], tuple[str, str]], spots: list[Spot]
+) -> Iterator[tuple[Spot, str, str]]:
+    """Yield each spot with its ending; after a crash, a new child handles the remaining spots."""
     start = 0
-    while start < len(values):
+    while start < len(spots):
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.close(reading)
             attacker.is_busy = True
-            _child(call, values[start:], attacker.seconds, writing)
+            _child(call, spots[start:], attacker.seconds, writing)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             endings = [json.loads(line) for line in pipe if line.endswith("\n")]
         status = os.waitpid(child, 0)[1]
         for ending, text in endings:
-            yield values[start], ending, text
+            yield spots[start], ending, text
             start += 1
-        if start < len(values):
+        if start < len(spots):
             is_hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (
                 signal.SIGALRM,
                 signal.SIGPROF,
             )
-            yield values[start], "hang" if is_hung else "crash", f"status {status}"
+            yield spots[start], "hang" if is_hung else "crash", f"status {status}"
             start += 1
 
 
 def _child(
-    call: Callable[[Any], tuple[str, str]], values: list[Bad], seconds: float, writing: int
+    call: Callable[[Spot], tuple[str, str]], spots: list[Spot], seconds: float, writing: int
 ) -> None:
     """Make the spoiled calls, and end this process."""
     status = 1
@@ -596,10 +605,10 @@ def _child(
         for number in (signal.SIGALRM, signal.SIGPROF):
             signal.signal(number, signal.SIG_DFL)
         _limit_memory()
-        for bad in values:
+        for spot in spots:
             signal.setitimer(signal.ITIMER_PROF, seconds)
             signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
-            line = json.dumps(call(bad.make())) + "\n"
+            line = json.dumps(call(spot)) + "\n"
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
             os.write(writing, line.encode())

@@ -1,8 +1,10 @@
 """torch's own sample inputs (`op_db`) on the kit: each is equal to torch in float64, or refused.
 
-`python3 run.py fuzz --torch-samples 8 [--only NAME]` judges 8 samples of each operation and dtype. The samples of an operation
-are one module, so that the kit compiles once: its parameters are the samples' tensors that want a
-gradient, its inputs all other tensors, and its loss a weighted sum of all floating-point results.
+`python3 run.py fuzz --torch-samples 8 [--only NAME]` judges the edges of `tests/torch_edges.py`, and
+8 samples of each operation and dtype; with `--usual`, only floats and integers of the operations in
+`USUAL`. The samples of an operation are one module, so that the kit compiles once: its parameters are
+the samples' tensors that want a gradient, its inputs all other tensors, and its loss a weighted sum
+of all floating-point results.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch_edges import CASES
 
 from ipu_teach import IPUModel
 from ipu_teach.errors import GraphMemoryAllocationError, IPUTeachError, ModelError
@@ -38,7 +42,43 @@ LARGEST = 4_000  # elements of a sample's tensors together
 COARSER = {"logcumsumexp": 2e-3}
 TOLERANCE = {torch.float16: 4e-3}  # relative to the largest result; 2e-5 for other dtypes
 GRADIENTS = 1.0  # the least largest gradient to which others are relative: terms of 1 cancel
+TOGETHER = 64  # edges that are compiled as one module
 DRAWN = "uniform", "normal", "dropout_mask"  # rows of random numbers
+# The operations that models use most.
+USUAL = [
+    "add",
+    "div",
+    "floor_divide",
+    "remainder",
+    "pow",
+    "clamp",
+    "where",
+    "sum",
+    "var",
+    "amax",
+    "argmax",
+    "sort",
+    "topk",
+    "cumsum",
+    "cumprod",
+    "gather",
+    "scatter",
+    "scatter_add",
+    "index_select",
+    "index_put",
+    "masked_fill",
+    "mm",
+    "addmm",
+    "bmm",
+    "nn.functional.conv2d",
+    "nn.functional.max_pool2d",
+    "nn.functional.avg_pool2d",
+    "nn.functional.layer_norm",
+    "nn.functional.gelu",
+    "nn.functional.pad",
+    "roll",
+    "tril",
+]
 UNSTABLE = "sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode"
 JUDGE = {torch.float32: torch.float64, torch.float16: torch.float64}
 
@@ -456,15 +496,52 @@ def outcomes(
                 yield operation.name + variant, dtype, tried(chosen, dtype)
 
 
-def report(limit: int, only: str = "") -> int:
+def edges_of(dtype: Any) -> list[str]:
+    """Return the names of the cases of `torch_edges` with tensors of floats, or without, as `dtype`."""
+    return [
+        name
+        for name, (_, tensors) in CASES.items()
+        if any(t.is_floating_point() for t in tensors) == dtype.is_floating_point
+    ]
+
+
+def edges(names: Sequence[str], dtype: Any) -> Outcome:
+    """Return the outcome of cases of `torch_edges`."""
+    chosen = []
+    for name in names:
+        function, tensors = CASES[name]
+        flat, spec = pytree.tree_flatten((tensors, {}))
+        chosen.append(Sample(function, list(tensors), (flat, spec), name))
+    return tried(chosen, dtype)
+
+
+def all_edges(only: str = "") -> Iterator[tuple[str, Any, Outcome]]:
+    """Yield the outcomes of the edges with `only` in their name, as `outcomes` does."""
+    for dtype in (torch.float32, torch.int64):
+        names = [name for name in edges_of(dtype) if only in name]
+        for first in range(0, len(names), TOGETHER):
+            yield (
+                f"edges from {names[first]!r}",
+                dtype,
+                edges(names[first : first + TOGETHER], dtype),
+            )
+
+
+def report(limit: int, only: str = "", usual: bool = False) -> int:
     """Judge `limit` samples of each operation whose name has `only` in it, and print the counts.
 
-    Returns the exit status: 1 if any sample differs.
+    The edges whose name has `only` in it are judged first. If `usual`, the samples are those of
+    floats and integers of the operations in `USUAL`. Returns the exit status: 1 if any differs.
     """
-    names = [op.name for op in operations() if only in op.name]
+    known = USUAL if usual else [op.name for op in operations()]
+    names = [name for name in known if only in name]
+    dtypes = (torch.float32, torch.int64) if usual else DTYPES
     total, operation_names, begin = Outcome(), set(), time.monotonic()
-    for name, dtype, outcome in outcomes(names, limit=limit):
-        operation_names.add(name)
+    for name, dtype, outcome in chain(
+        all_edges(only), outcomes(names, dtypes, limit) if names else ()
+    ):
+        if not name.startswith("edges from "):
+            operation_names.add(name)
         total += outcome
         counts = f"{outcome.equal} equal, {outcome.refused} refused"
         print(f"{name} {str(dtype).removeprefix('torch.')}: {counts}", flush=True)

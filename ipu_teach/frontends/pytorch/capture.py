@@ -15,7 +15,7 @@ from ipu_teach.frontends.pytorch import failures
 from ipu_teach.frontends.pytorch.arguments import Arguments
 from ipu_teach.frontends.pytorch.lower import Captured, Lowerer
 from ipu_teach.frontends.pytorch.mirror import check_module
-from ipu_teach.frontends.pytorch.private import Argument
+from ipu_teach.frontends.pytorch.private import Argument, parameter_lists
 from ipu_teach.frontends.pytorch.repeat import Description
 from ipu_teach.frontends.pytorch.restore import ModuleSnapshot
 from ipu_teach.frontends.pytorch.trace import JointGraph, Tracer
@@ -78,7 +78,8 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
     random_states = _random_states()
     try:
         joint_graph = tracer.trace(training, scale)
-        changed_names = snapshot.changed()
+        by_torch = parameter_lists(module)
+        changed_names = [name for name in snapshot.changed() if name not in by_torch]
         is_drawn = _random_states() != random_states
         if changed_names or is_drawn:
             snapshot.restore()

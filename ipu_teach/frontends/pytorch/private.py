@@ -55,6 +55,7 @@ __all__ = [
     "note_step",
     "operation_name",
     "own_random_numbers",
+    "parameter_lists",
     "pytree",
     "recurrent",
     "respell",
@@ -259,6 +260,19 @@ def recurrent(kind: str) -> Function:
     """
     function: Function = getattr(torch._VF, kind)
     return function
+
+
+def parameter_lists(module: torch.nn.Module) -> set[str]:
+    """Return the paths of the lists in which recurrent layers keep their parameters a second time.
+
+    torch writes to these lists whenever it replaces a parameter.
+    """
+    return {
+        f"{path}.{attribute}".strip(".")
+        for path, layer in module.named_modules()
+        if isinstance(layer, torch.nn.RNNBase)
+        for attribute in ("_flat_weights", "_flat_weight_refs")
+    }
 
 
 def is_compiled(module: torch.nn.Module) -> bool:

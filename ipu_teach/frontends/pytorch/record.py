@@ -75,10 +75,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def remaining(self) -> list[Line]:
         """Return the source lines that computed the recorded tensors which are still alive."""
-        if len(self._nodes):
-            gc.collect()
-        pairs = self._nodes.items()
-        return [self.labels[node].line for t, node in pairs if isinstance(t, FakeTensor)]
+        if not self._fake_nodes():
+            return []  # Constant tensors may remain; they are not worth a garbage collection.
+        gc.collect()
+        return [self.labels[node].line for node in self._fake_nodes()]
+
+    def _fake_nodes(self) -> list[torch.fx.Node]:
+        """Return the nodes of the recorded tensors that are alive and have no elements."""
+        return [node for tensor, node in self._nodes.items() if isinstance(tensor, FakeTensor)]
 
     def __torch_dispatch__(
         self,
