@@ -46,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="every view on every page, not a spread: see tests/browser",
     )
     parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="the whole tables of golden and bench, not a sample: see tests/__main__.py",
+    )
+    parser.addoption(
         "--photos",
         metavar="FOLDER",
         help="store photographs of every view in the folder: see tests/browser/test_photos.py",
@@ -94,6 +99,14 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
         if collection_path.suffix == ".ipynb" and collection_path.parent == ROOT / "notebooks"
         else None
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests marked `thorough`, unless the option `--thorough` is given."""
+    if not config.option.thorough:
+        thorough = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 def pytest_collection_finish() -> None:
