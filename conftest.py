@@ -46,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="every view on every page, not a spread: see tests/browser",
     )
     parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="all rows of golden and bench, all compiled codelets: see tests/__main__.py",
+    )
+    parser.addoption(
         "--photos",
         metavar="FOLDER",
         help="store photographs of every view in the folder: see tests/browser/test_photos.py",
@@ -96,14 +101,23 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     )
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests marked `thorough`, unless the option `--thorough` is given."""
+    if not config.option.thorough:
+        thorough = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection.
+    """Exclude the collected tests from garbage collection, and collect less often.
 
     Each worker keeps 17,000 tests to the end, and walking through them takes a second of processor
-    time.
+    time. With Python's threshold of 700 objects, collections took 6 % of the time of the lessons.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 10, 10)
 
 
 def pytest_unconfigure() -> None:

@@ -6,6 +6,8 @@ pytest runs. They are arguments of pytest, or one of:
 
   --quick              run the tests in tests/quick.txt: under a minute on two cores
   --browser-all        run only every view on every page and the full site, in Chromium
+  --thorough           run only the tests of the golden table and the benchmark, with all rows, and
+                       those of compiled loops, with all codelets
   --photos FOLDER      run only the photographs of every view, and store them in the folder
   --as-in-a-browser    run lessons 00 to 04, or those named, without numba, threads and processes,
                        as JupyterLite would
@@ -35,6 +37,11 @@ def for_pytest(words: list[str]) -> list[str]:
     if words == ["--browser-all"]:  # with other words it is an option of pytest
         names = ("every_view", "photos", "site")
         return [*words, *(f"tests/browser/test_{name}.py" for name in names)]
+    if words == ["--thorough"]:
+        return [
+            *words,
+            *(f"tests/test_{name}.py" for name in ("golden", "bench", "scalar_compiled")),
+        ]
     if words[:1] == ["--photos"] and len(words) == 2:
         return [*words, "tests/browser/test_photos.py"]
     if "--quick" not in words:

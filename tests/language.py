@@ -30,6 +30,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from trees import walk
+
 ROOT = Path(__file__).resolve().parents[1]
 STORED = ROOT / "tests" / "language.txt"
 PACKAGES = ("ipu_teach", "ipu_course", "validation")
@@ -62,6 +64,10 @@ VAGUE = {
 
 VERDICTS = {"NotYet"}  # what a check raises is read by a learner as its verdict
 LABELS = {"next_step": "next"}  # how an error's message names its keyword arguments
+
+
+# How a comment for a tool begins.
+TOOLS = re.compile(r"# (?:type:|noqa|---|%%|pragma|fmt|clause:)|#!")
 
 
 class Text(NamedTuple):
@@ -198,15 +204,16 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
     has_verdicts = re.match(r"ipu_course/.*(?:warmups|checks)", place)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     visited: set[tuple[int, str]] = set()
-    tree = ast.parse(source)
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    nodes = list(walk(ast.parse(source)))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     owners = {id(member): f"{cls.name}." for cls in classes for member in cls.body}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, documented) and not is_mistakes and (doc := ast.get_docstring(node)):
             at = f"{place}:{getattr(node, 'lineno', 1)}"
             words = " ".join(without_code(doc).split())
             yield Text("docstring", at, words, _signature(node, owners))
-        for line, words in _error_texts(node):
+        is_call = isinstance(node, (ast.Raise, ast.Call))
+        for line, words in _error_texts(node) if is_call else ():
             if len(words.split()) > 3 and (line, words) not in visited:
                 visited.add((line, words))
                 yield Text("error", f"{place}:{line}", " ".join(words.split()), ast.unparse(node))
@@ -290,9 +297,10 @@ def _comments(source: str) -> Iterator[tuple[int, str, str]]:
     lines = source.split("\n")
     rows = list[list[tuple[int, str]]]()  # the lines of each comment
     ends = True
+    if "#" not in source:
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        is_tool = re.match(r"# (?:type:|noqa|---|%%|pragma|fmt|clause:)|#!", token.string)
-        if token.type != tokenize.COMMENT or is_tool:
+        if token.type != tokenize.COMMENT or TOOLS.match(token.string):
             continue
         line = token.start[0]
         is_behind_code = bool(token.line[: token.start[1]].strip())
@@ -359,11 +367,11 @@ def bindings(root: Path = ROOT) -> Iterator[Binding]:
         if "mistakes" in path.name:
             continue
         file = path.relative_to(root).as_posix()
-        tree = ast.parse(path.read_text("utf-8"))
-        methods = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        nodes = list(walk(ast.parse(path.read_text("utf-8"))))
+        methods = [n for n in nodes if isinstance(n, ast.FunctionDef)]
         # Python itself names the parameters of special methods, such as `other` of __eq__.
         special = {id(p) for m in methods if m.name.startswith("__") for p in m.args.args}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 yield Binding(file, node.lineno, node.id)
             elif isinstance(node, ast.arg) and id(node) not in special:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from trees import walk
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("ipu_teach", "ipu_course")
@@ -70,12 +73,8 @@ def imports(
     `known` are the names of all modules. With `late` imports within functions count, with `types`
     those for types alone. ruff forbids relative imports.
     """
-    waiting: list[ast.AST] = [ast.parse(text)]
-    while waiting:
-        node = waiting.pop()
-        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            waiting += node.orelse
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
+    for node in _import_nodes(text, late, types):
+        if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 yield (
@@ -83,12 +82,31 @@ def imports(
                     if inner in known
                     else (str(node.module), alias.name, node.lineno)
                 )
-        elif isinstance(node, ast.Import):
+        else:
             yield from (
                 (alias.name, "", node.lineno) for alias in node.names if alias.name in known
             )
-        elif late or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            waiting += ast.iter_child_nodes(node)
+
+
+@cache
+def _import_nodes(text: str, late: bool, types: bool) -> list[ast.Import | ast.ImportFrom]:
+    """Return the nodes that `imports` looks at. Only statements have statements in them."""
+    found = list[ast.Import | ast.ImportFrom]()
+    waiting: list[ast.AST] = [ast.parse(text)]
+    while waiting:
+        node = waiting.pop()
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        elif isinstance(node, ast.ImportFrom):
+            if (node.module or "").split(".")[0] in PACKAGES:
+                found.append(node)
+        elif isinstance(node, ast.Import):
+            found.append(node)
+        elif late or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+                inner = getattr(node, part, [])
+                waiting += inner if isinstance(inner, list) else []
+    return found
 
 
 def doors() -> dict[str, set[str]]:
@@ -147,7 +165,7 @@ def way(words: set[str], run: Callable[[], object]) -> list[str]:
     for module, path in files().items():
         room = room_of(module) if room_of(module) != "ground" else module
         text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text if any(word in text for word in words) else "")):
+        for node in walk(ast.parse(text if any(word in text for word in words) else "")):
             names = {getattr(node, kind, None) for kind in ("id", "attr", "arg")}
             if words & names and not isinstance(node, ast.arg):
                 lines[str(path), getattr(node, "lineno", 0)] = room

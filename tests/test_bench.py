@@ -1,5 +1,9 @@
 """The benchmark: its rows, its choice, its table and its JSON. How fast anything is, no test
-says."""
+says.
+
+The suite has a sample of what takes long: the graphs of full size, the processes that rows start,
+and loops that numba compiles. `python3 run.py test --thorough` has all of it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import importlib.util
 import json
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,11 +155,22 @@ def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "load", lambda self, device: None)
 
 
-@pytest.mark.parametrize("row", kernels.ROWS, ids=lambda row: row.id)
+# Several workloads have one graph, and that of "w2" is the largest but for those of these rows.
+LARGE = ("w1a", "w1b", "w3", "w3x", "w4ax", "w4b", "w5c")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row.id, marks=pytest.mark.thorough if row.id in LARGE else ())
+        for row in kernels.ROWS
+    ],
+)
 def test_the_graph_of_every_workload_fits_at_its_full_size(row: Row, nothing_loads: None) -> None:
     assert isinstance(row.prepare(), tuple)
 
 
+@pytest.mark.thorough
 def test_the_graphs_that_are_built_fit_at_their_full_size(nothing_loads: None) -> None:
     graphs.first_run()
     graphs.undefined()
@@ -190,7 +206,11 @@ def test_heat_of_the_benchmark_is_numpys(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(engine.read_tensor("plate"), now)
 
 
-def test_a_training_step_of_the_benchmark_learns_what_numpy_learns() -> None:
+def test_a_training_step_of_the_benchmark_learns_what_numpy_learns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # After few more steps all pictures are learnt, and further steps change nothing.
+    monkeypatch.setattr(kernels, "SMALL_STEPS", 2)
     engines = [kernels.small_step(exact=exact) for exact in (True, False)]
     plain = kernels.small_step(vertex_loop=True)[0]
     weights = []
@@ -301,12 +321,20 @@ def test_with_a_goal_for_the_worst_a_row_is_the_median_of_its_workloads() -> Non
     assert result.as_dict()["worst"] == 7.0 and result.as_dict()["worst_goal"] == 6
 
 
-HAND = scalar.by_hand() if numba_is_here() else {}
+@pytest.fixture(scope="module")
+def loops_by_hand(request: pytest.FixtureRequest) -> dict[type[Vertex], Callable[..., None]]:
+    """The loops by hand, which numba compiles if the tests are thorough, and else CPython runs."""
+    compiled: dict[type[Vertex], Any] = scalar.by_hand()
+    if request.config.option.thorough:
+        return compiled
+    return {codelet: loop.py_func for codelet, loop in compiled.items()}
 
 
-@pytest.mark.skipif(not HAND, reason="numba is not installed")
+@pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
 @pytest.mark.parametrize("codelet", scalar.CASES, ids=lambda codelet: codelet.__name__)
-def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> None:
+def test_a_loop_by_hand_gives_what_the_codelet_gives(
+    codelet: type[Vertex], loops_by_hand: dict[type[Vertex], Callable[..., None]]
+) -> None:
     placed = scalar.Placed(codelet, 40, 13)
     for name in placed.tensors:
         placed.graph.create_host_read(f"{name} out", placed.tensors[name])
@@ -316,7 +344,7 @@ def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> N
     marks = {
         n: np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"
     }
-    HAND[codelet](40, *arrays.values(), *marks.values())
+    loops_by_hand[codelet](40, *arrays.values(), *marks.values())
     for name, field in codelet.fields.items():
         if field.written:
             stored = marks.get(name, np.ones(arrays[name].shape, bool))
@@ -325,6 +353,19 @@ def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> N
             )
 
 
+def test_the_rows_of_python_have_a_ratio_for_each_codelet(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, rest = list(scalar.CASES)[:2], list(scalar.CASES)[2:]
+    for codelet in rest:
+        monkeypatch.delitem(scalar.CASES, codelet)
+    monkeypatch.setattr(scalar, "CALLS", 1)
+    found = scalar.without_numba()
+    assert list(found) == ["s2", "s2b"]
+    for by_codelet in found.values():
+        assert list(by_codelet) == [codelet.__name__ for codelet in few]
+        assert all(ratio > 0 for ratio in by_codelet.values())
+
+
+@pytest.mark.thorough
 def test_the_rows_of_python_are_measured_where_numba_is_not() -> None:
     """The subject is the process without numba that the rows start, on its own."""
     found = scalar._in_a_process(0)
@@ -361,6 +402,7 @@ def test_a_peer_that_fails_says_its_last_word() -> None:
     assert found.startswith("NO_SUCH_SWITCH=1 does not run: ") and "no_such_program" in found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "switch", "modules"),
     [

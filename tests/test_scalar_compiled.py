@@ -1,5 +1,9 @@
 """Scalar loops as machine code: the plain loop's bits and cycles, a cache that may fail, and loops
-that can be stopped."""
+that can be stopped.
+
+numba needs seconds for a codelet. The suite compiles the codelets in `SAMPLE`, and
+`python3 run.py test --thorough` compiles all of them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,19 @@ SCALAR = [
 ]
 
 
-@pytest.mark.parametrize("name", SCALAR)
+# Together these have every kind of statement, expression and field, and every function that the
+# text of a compiled loop calls.
+SAMPLE = {
+    *("Clip", "CollatzPython", "Fitted", "Heat", "Horner", "Lfsr", "MathOnes"),
+    *("Mirrored", "Mixed64", "PopCount", "Rotated", "Rounded", "Shed", "Shift"),
+    *("SignChanges", "Stack", "Steps", "Tape", "WrapAround"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.thorough) for name in SCALAR],
+)
 def test_compiled_loops_have_the_plain_loops_bits_and_cycles(
     name: str, vertices_by_python: list[int]
 ) -> None:
@@ -69,8 +85,14 @@ def test_compiled_loops_have_the_plain_loops_bits_and_cycles(
     assert vertices_by_python == []  # nothing had to go back
 
 
-@pytest.mark.parametrize("name", EVERY_LAYOUT)
-@pytest.mark.parametrize("lie", ["turned", "backwards"])
+@pytest.mark.parametrize(
+    ("lie", "name"),
+    [
+        pytest.param(lie, name, marks=pytest.mark.thorough if lie == "turned" and i else ())
+        for i, name in enumerate(EVERY_LAYOUT)
+        for lie in ("turned", "backwards")
+    ],
+)
 def test_however_the_fields_lie(name: str, lie: str, vertices_by_python: list[int]) -> None:
     agree(VertexRows(*codelet_and_values(name, 19, 5), lie), shuffle=4)
     assert vertices_by_python == []

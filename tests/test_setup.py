@@ -186,6 +186,20 @@ def test_all_views_in_a_browser_are_a_command_of_their_own() -> None:
     assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
 
 
+def test_whole_tables_are_a_command_of_their_own() -> None:
+    for_pytest = TESTS["for_pytest"]
+    words = for_pytest(["--thorough"])
+    assert words == [
+        "--thorough",
+        "tests/test_golden.py",
+        "tests/test_bench.py",
+        "tests/test_scalar_compiled.py",
+    ]
+    assert all((ROOT / word).is_file() for word in words[1:])
+    alone = ["--thorough", "tests/test_bench.py"]
+    assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
+
+
 def test_lessons_as_in_a_browser_are_a_command_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -103,6 +103,7 @@ ONE_WORKER = (
 )
 
 
+@cache
 def product(num_rows: int, depth: int, num_columns: int, version: str) -> int:
     """Return the modelled cycles of a matrix product, with the kit's plan for a full chip."""
     return plan_mat_mul(
@@ -110,6 +111,7 @@ def product(num_rows: int, depth: int, num_columns: int, version: str) -> int:
     ).cycles
 
 
+@cache
 def reduction(
     shape: tuple[int, ...], dims: tuple[int, ...], operation: str, tiles: int | None, version: str
 ) -> int:
@@ -147,6 +149,7 @@ def pooled(field: tuple[int, int], channels: int, channels_per_group: int, versi
     return int(profile(graph, program).total_cycles)
 
 
+@cache
 def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
     """Return the modelled cycles of looking up rows of HALF, and of adding to these rows.
 

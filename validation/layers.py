@@ -15,7 +15,8 @@ and weight updates. The published figures come from a model, as in `benchmarks`.
 from __future__ import annotations
 
 import csv
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -212,13 +213,18 @@ def ctc(layer: LayerLine, version: str) -> int:
     return int(profile(graph, program).total_cycles)
 
 
-def benchmarks() -> list[Row]:
-    """Return the table rows for every third layer of each kind, for both machines."""
+def benchmarks(
+    is_included: Callable[[LayerLine, str], bool] = lambda layer, version: True,
+) -> list[Row]:
+    """Return the table rows for every third layer of each kind, for both machines.
+
+    If `is_included` is False for a layer and a machine, their row is omitted.
+    """
     rows = []
     tolerance = TOLERANCES[PROGRAMS]
     for kind in ("convolution", "bert", "grouped", *KNOWN_NOT_TO_HOLD):
         for layer in layers(kind)[::3]:
-            for version in MACHINES:
+            for version in filter(partial(is_included, layer), MACHINES):
                 published = int(layer[version])
                 modelled_cycles = modelled(layer, version)
                 name = _name(layer, version)
@@ -237,7 +243,7 @@ def benchmarks() -> list[Row]:
                     )
                 )
     for layer in layers("recurrent")[::3]:
-        for version in MACHINES:
+        for version in filter(partial(is_included, layer), MACHINES):
             name, published = _name(layer, version), int(layer[version])
             is_ctc = layer["name"].startswith("ctc")
             rows.append(

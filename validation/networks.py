@@ -10,7 +10,7 @@ the embedding and the product with the vocabulary (graphcore/examples, nlp/bert/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -120,13 +120,13 @@ def bert(run: Sequences) -> Estimate:
     return ir.estimate(step, machine("bow", num_ipus=16), _products(run.proportion))
 
 
-def rows() -> list[Row]:
+def rows(resnets: Sequence[Images] = RESNETS, berts: Sequence[Sequences] = BERTS) -> list[Row]:
     """Return a row for each published throughput of training, and for the minutes of MLPerf 1.1."""
-    return [*_resnets(), *_berts()]
+    return [*_resnets(resnets), *_berts(berts)]
 
 
-def _resnets() -> Iterator[Row]:
-    for run in RESNETS:
+def _resnets(runs: Sequence[Images]) -> Iterator[Row]:
+    for run in runs:
         estimate = resnet(run)
         name = f"ResNet-50 training, {run.name} (images a second)"
         millions = f"{estimate.update / 1e6:.1f} of {estimate.cycles / 1e6:.1f} million cycles"
@@ -146,8 +146,8 @@ def _resnets() -> Iterator[Row]:
             )
 
 
-def _berts() -> Iterator[Row]:
-    for run in BERTS:
+def _berts(runs: Sequence[Sequences]) -> Iterator[Row]:
+    for run in runs:
         estimate = bert(run)
         layers = " + ".join(map(str, run.layers))
         why = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,12 @@ def cell(source: str) -> dict[str, Any]:
 
 
 def write(
-    folder: Path, solved: dict[str, Any], blank: dict[str, Any], victims: list[str], name: str
+    folder: Path,
+    solved: dict[str, Any],
+    blank: dict[str, Any],
+    victims: list[str],
+    name: str,
+    learners: Iterable[str] = EXPECTED,
 ) -> None:
     """Write the learners' folders; `name` is the path of a notebook in a learner's folder.
 
@@ -138,7 +143,7 @@ def write(
             and None
         ),
     )
-    for learner in EXPECTED:
+    for learner in learners:
         home = folder / learner
         (home / Path(name).parent).mkdir(parents=True)
         if learner in notebooks:
