@@ -88,8 +88,7 @@ def estimates(
     There are no bars of the memory then.
 
     :raises InvalidOptionError: if `found` is not a dict of 1 to 16 estimates of at least one
-        sample, if `samples` is not a whole number from 0 to 10^15, or if `epochs` is not one from 1
-        to 10^15.
+        sample. `samples` must be a whole number from 0 to 10^15, and `epochs` one from 1 on.
     """
     if not is_whole(samples) or not 0 <= samples <= LARGEST:
         raise InvalidOptionError(f"""show.estimates() was given samples={shown(samples)}, which is
@@ -157,7 +156,7 @@ class _Columns:
         labels: the texts below the columns.
         names: the names of the estimates, such as "12 images".
         unit: the unit of `times`, such as "modelled minutes".
-        of: what takes this time, such as "for 1,000 samples".
+        of: the rest of the heading of the times, such as "for 1,000 samples".
         times: float[estimates]: the time of each, with two digits after the point.
         parts: a dict from a code to float[estimates]: the parts of these times.
         figures: each time, as text.

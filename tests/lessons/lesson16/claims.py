@@ -99,7 +99,7 @@ def recomputation_never_pays(outputs: dict[str, str]) -> None:
 
 
 def only_33_images_are_as_fast(outputs: dict[str, str]) -> None:
-    """Of the runs with recomputation, only the one with 33 images is as short, and it does not fit."""
+    """Only the run with 33 images is as short with recomputation, and it does not fit."""
     rows = list(_estimates(outputs["c25"]).values())
     saved, *again = [row["modelled"] for row in rows]
     assert again[-1] <= saved < min(again[:-1])
