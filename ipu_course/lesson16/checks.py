@@ -196,7 +196,10 @@ def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, s
         (
             "the small proportion makes the run longer.",
             "choose a larger proportion.",
-            ({"proportion": max(DEFAULTS["proportion"], settings.get("proportion", 0))},),
+            tuple(
+                {"proportion": DEFAULTS["proportion"], "micro_batch": max(1, images - fewer)}
+                for fewer in ((0, 4) if settings.get("proportion", 1) < 0.6 else ())
+            ),
         ),
         (
             "the standard recomputation makes the run longer.",

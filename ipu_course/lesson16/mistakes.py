@@ -12,6 +12,13 @@ def accumulation(batch, micro_batch, replicas):
     return batch // (micro_batch * replicas)
 
 
+# %% 16.w1: not rounded
+# why:  this is not a whole number, but a replica processes whole micro-batches.
+# next: round up: -(-a // b), or math.ceil(a / b).
+def accumulation(batch, micro_batch, replicas):
+    return batch / (micro_batch * replicas)
+
+
 # %% 16.w1: rounded to the nearest
 # why:  this rounds to the nearest number, so a step can have fewer images than `batch`.
 # next: round up: -(-a // b), or math.ceil(a / b).
@@ -261,6 +268,14 @@ def largest(small, bytes_small, large, bytes_large, limit):
     return n
 
 
+# %% 16.3: not rounded
+# why:  this is not a whole number of images.
+# next: round up, with -(-a // b).
+def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
+    saved = fixed / n + per_image - per_image_recompute
+    return fixed_recompute / saved if saved > 0 else 0
+
+
 # %% 16.3: rounded down
 # why:  this rounds down, and the result is slower than without recomputation.
 # next: round up, with -(-a // b).
@@ -326,7 +341,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 
 # %% 16.3: divided by nothing
 # clause: Return 0
-# why:  where an image takes as long with recomputation as without it, this divides by 0.
+# why:  where no micro-batch is large enough, this divides by 0.
 # next: return 0 if an image takes at least as long with recomputation as without it, however large
 #   m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
@@ -336,7 +351,7 @@ def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
 
 # %% 16.3: divided by nothing, and negative
 # clause: Return 0
-# why:  where an image takes as long with recomputation as without it, this divides by 0.
+# why:  where no micro-batch is large enough, this divides by 0.
 # next: return 0 if an image takes at least as long with recomputation as without it, however large
 #   m is.
 def break_even(n, fixed, per_image, fixed_recompute, per_image_recompute):
@@ -418,6 +433,13 @@ settings = {"micro_batch": 12, "accumulation": 17, "byte_inputs": True}
 # clause: Write a dictionary
 # not yet: the settings should be a dictionary.
 settings = ["micro_batch", 13, "byte_inputs", True]
+
+
+# %% 16.w2: not rounded
+# why:  this is not a whole number, but a step has whole micro-batches.
+# next: round up: -(-a // b), or math.ceil(a / b).
+def enough(micro_batch_cycles, update_cycles, percent):
+    return update_cycles * (100 - percent) / (percent * micro_batch_cycles)
 
 
 # %% 16.w2: rounded down
@@ -551,7 +573,7 @@ starts = [0, 1, 7, 13]
 
 # %% 16.6: numbers of parts
 # clause: the **first part** of each stage
-# not yet: no stage has the parts before the first start.
+# not yet: these are numbers of parts, and not first parts.
 starts = [4, 4, 4, 2]
 
 

@@ -120,6 +120,10 @@ def fault_of(starts: Any) -> tuple[str, str] | None:
         return f"the pipeline has {STAGES} stages, and this has {len(numbers)}.", form
     if max(numbers) > HEAD or min(numbers) < 0:
         return f"the parts are 0 to {HEAD}.", f"choose starts from 0 to {HEAD}."
+    if numbers[0] != 0 and sum(numbers) == HEAD + 1:
+        first = [sum(numbers[:stage]) for stage in range(STAGES)]
+        advice = f"write the first part of each stage: {first} for these numbers of parts."
+        return "these are numbers of parts, and not first parts.", advice
     if numbers[0] != 0:
         return "no stage has the parts before the first start.", "let stage 0 start with part 0."
     for stage, (first, following) in enumerate(zip(numbers, numbers[1:], strict=False)):

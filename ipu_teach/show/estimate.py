@@ -12,9 +12,9 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.estimate.memory import CODE, LIVE, OPTIMISER, SAVED, SUMS, TEMPORARY, WEIGHTS
 from ipu_teach.estimate.result import BACKWARD, PARTS, UPDATE, Estimate
 from ipu_teach.show import palette
-from ipu_teach.show.palette import NESTED
+from ipu_teach.show.palette import NESTED, Code
 from ipu_teach.show.panels import Panels, painted
-from ipu_teach.show.scene import Code, Painted, Scene, Still, label
+from ipu_teach.show.scene import Painted, Scene, Still, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
