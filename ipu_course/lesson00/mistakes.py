@@ -322,7 +322,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: the GC200's
-# not yet: the function returns the same number for all arguments
+# not yet: the function returned the same number for all arguments
 def largest_side(tiles, bytes_per_tile):
     return 15334
 
