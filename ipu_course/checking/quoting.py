@@ -276,8 +276,9 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
-        came, asked = actual[first], right[first]
-        return f"element {place}: {precisely(came, asked)}, not {precisely(asked, came)}"
+        element, expected_element = actual[first], right[first]
+        wrong = precisely(element, expected_element)
+        return f"element {place}: {wrong}, not {precisely(expected_element, element)}"
     if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
         value = plain(got)
         if value is None:
@@ -357,5 +358,5 @@ def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)
     # 13,766 and 1.377e+04 would be two texts of equal numbers.
-    alike = text == quoted(right) or "e" in text and f"{float(right):.4g}" == text
-    return repr(float(value)) if alike and abs(value) < 1e300 else text
+    has_text_of_right = text == quoted(right) or "e" in text and f"{float(right):.4g}" == text
+    return repr(float(value)) if has_text_of_right and abs(value) < 1e300 else text

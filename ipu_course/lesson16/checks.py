@@ -198,7 +198,11 @@ def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, s
             "choose a larger proportion.",
             tuple(
                 {"proportion": DEFAULTS["proportion"], "micro_batch": max(1, images - fewer)}
-                for fewer in ((0, 4) if settings.get("proportion", 1) < 0.6 else ())
+                for fewer in (
+                    (0, 4)
+                    if {**DEFAULTS, **settings}["proportion"] < DEFAULTS["proportion"]
+                    else ()
+                )
             ),
         ),
         (

@@ -68,12 +68,12 @@ def estimate(
 
     :raises InvalidOptionError: if `result` or `scale_of` is not an estimate.
     """
-    for found in (result, *(() if scale_of is None else (scale_of,))):
-        if not isinstance(found, Estimate):
-            raise InvalidOptionError(f"""show.estimate() was given {shown(found)}, which is not an
-                estimate.
-                next:  give the result of ir.estimate(step, device) or poptorch.estimate(…).""")
     like = result if scale_of is None else scale_of
+    for argument in (result, like):
+        if not isinstance(argument, Estimate):
+            raise InvalidOptionError(f"""show.estimate() was given {shown(argument)}, which is
+                not an estimate.
+                next:  give the result of ir.estimate(step, device) or poptorch.estimate(…).""")
     if stages:
         return View(_scene_of_stages(result, like))
     longest = max(map(sum, bars_of(like, depth).values()), default=0.0) or 1.0
@@ -190,9 +190,7 @@ def _rows(heading: str, shapes: list[Shape], cycles: dict[str, float]) -> Painte
 
 def _scene_of_stages(result: Estimate, like: Estimate) -> Scene:
     """Return the picture of the stages of a pipeline, drawn to the scale of `like`."""
-    stages = [list(parts.values()) for parts in result.stages().values()]
-    cycles, others = np.array(stages), np.array([[*p.values()] for p in like.stages().values()])
-    drawn = cycles[:MOST]
+    cycles = _passes(result)
     main = BACKWARD_CODE if cycles[:, BACKWARD_CODE].any() else 0
     longest, average = int(cycles[:, main].argmax()), float(cycles[:, main].mean())
     finding = (
@@ -201,10 +199,10 @@ def _scene_of_stages(result: Estimate, like: Estimate) -> Scene:
     )
     notes = (f"The picture shows {MOST} of {len(cycles):,} stages.",) * (len(cycles) > MOST)
     panels = Panels()
-    panels.put(_stages(drawn, others.max(axis=0)))
+    panels.put(_stages(cycles[:MOST], _passes(like).max(axis=0)))
     rows = [
         (f"stage {k}", *map(_number, parts), f"{result.memory[k].share:.0%}")
-        for k, parts in enumerate(stages)
+        for k, parts in enumerate(cycles.tolist())
     ]
     return panels.scene(
         "estimate",
@@ -217,6 +215,11 @@ def _scene_of_stages(result: Estimate, like: Estimate) -> Scene:
         table=(("stage", *PARTS, "memory of a tile"), rows),
         notes=notes,
     )
+
+
+def _passes(result: Estimate) -> Array:
+    """Return float64[stages, passes]: the cycles of each stage, in the order of `PARTS`."""
+    return np.array([[*parts.values()] for parts in result.stages().values()])
 
 
 def _stages(cycles: Array, longest: Array) -> Painted:
@@ -234,14 +237,14 @@ def _stages(cycles: Array, longest: Array) -> Painted:
         Words(names - 6, row * PITCH + 12, f"stage {row}", 11, anchor="end")
         for row in range(len(cycles))
     ]
-    left = names
+    column_x = names
     for code, room in zip(codes, texts, strict=True):
-        boxes = rectangles(left, np.arange(len(cycles)) * PITCH, scale * cycles[:, code], BAR)
+        boxes = rectangles(column_x, np.arange(len(cycles)) * PITCH, scale * cycles[:, code], BAR)
         shapes.append(Boxes(code, boxes))
         for row, number in enumerate(cycles[:, code].tolist()):
-            end = left + scale * number + 4
+            end = column_x + scale * number + 4
             shapes.append(Words(end, row * PITCH + 12, _number(number), 11, ink="soft"))
-        left += scale * float(longest[code]) + room
+        column_x += scale * float(longest[code]) + room
     totals = {f"stage {row}": float(sum(parts)) for row, parts in enumerate(cycles)}
     return _rows("modelled cycles of a micro-batch and of the update, by stage", shapes, totals)
 

@@ -246,11 +246,14 @@ class _Columns:
     def title_of_shares(self) -> str:
         """Return the finding: the largest and the smallest share of the update."""
         shares = [float(share.rstrip("%")) for share in self.updates]
-        most, least = int(np.argmax(shares)), int(np.argmin(shares))
-        share = f"The update takes {self.updates[most]} of the time with {self.names[most]}"
-        if shares[most] == shares[least]:
-            return share.replace(f"with {self.names[most]}", "in each estimate")
-        return f"{share}, and {self.updates[least]} with {self.names[least]}"
+        largest, smallest = int(np.argmax(shares)), int(np.argmin(shares))
+        sentence = f"The update takes {self.updates[largest]} of the time"
+        if shares[largest] == shares[smallest]:
+            return f"{sentence} in each estimate"
+        return (
+            f"{sentence} with {self.names[largest]}, and {self.updates[smallest]} with "
+            f"{self.names[smallest]}"
+        )
 
     def title(self) -> str:
         """Return the finding: the shortest estimate that fits, and which estimates do not fit."""
