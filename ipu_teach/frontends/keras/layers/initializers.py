@@ -57,8 +57,8 @@ def _orthogonal(shape: Shape) -> Array:
     rows, columns = prod(shape[:-1]), shape[-1]
     tall = rng().standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(tall)
-    q = q * np.where(np.diag(r) < 0, -1, 1)
-    return (q if rows >= columns else q.T).reshape(shape)
+    basis: Array = q * np.where(np.diag(r) < 0, -1, 1)
+    return (basis if rows >= columns else basis.T).reshape(shape)
 
 
 INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
