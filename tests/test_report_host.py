@@ -217,6 +217,24 @@ def test_the_timeline_is_bounded() -> None:
     assert TIMELINE is not timeline
 
 
+def test_an_event_added_during_a_snapshot_does_not_break_it() -> None:
+    timeline = Timeline()
+    for name in ("first", "second"):
+        timeline.add("user", name, time.perf_counter_ns())
+
+    class AddsOne(int):
+        added = False
+
+        def __lt__(self, other: int) -> bool:  # Python compares the end of an event with it.
+            if not self.added:
+                self.added = True
+                timeline.add("user", "meanwhile", time.perf_counter_ns())
+            return int(self) < other
+
+    found = timeline.snapshot(AddsOne(0))
+    assert {e.name for e in found.events} == {"first", "second", "meanwhile"}
+
+
 def test_a_mark_is_made_of_what_fails_too() -> None:
     engine = engine_with(slow)
     with pytest.raises(ZeroDivisionError), tracepoint("fails"):

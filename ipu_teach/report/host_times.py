@@ -68,15 +68,24 @@ class Timeline:
         events when they are first read.
         """
         raw_events: list[Noted] = []
-        # The events of a channel are ordered by their ends, so the newest events are the last ones.
         for events in list(self._events.values()):
-            raw_events += takewhile(lambda event: event[3] > since, reversed(list(events)))
+            raw_events += _newer(events, since)
         values = [
             Value(name, unit, (time_ns - since) / 1e9, value, series)
             for name, unit, time_ns, value, series in list(self._values)
             if time_ns >= since
         ]
         return HostTrace(raw_events, values, self._dropped, since)
+
+
+def _newer(events: deque[Noted], since: int) -> list[Noted]:
+    """Return the events that ended after the time `since`, from the newest to the oldest."""
+    # The events of a channel are ordered by their ends. So only the new events are read: a long
+    # session has many more old ones.
+    try:
+        return list(takewhile(lambda event: event[3] > since, reversed(events)))
+    except RuntimeError:  # Another thread added an event meanwhile.
+        return list(takewhile(lambda event: event[3] > since, reversed(list(events))))
 
 
 TIMELINE = Timeline()
