@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
 from time import perf_counter, process_time, sleep
 from types import FunctionType, ModuleType
 from typing import TypeVar
@@ -231,7 +232,6 @@ class _Names:
     owner: Owner
     live: Mapping[str, object]
     were: dict[str, object]
-    often: bool
 
     def changed(self) -> bool:
         return len(self.live) != len(self.were) or not all(
@@ -247,6 +247,39 @@ class _Names:
             value = meanwhile.get((self.owner, name), value)
             if self.live.get(name, self) is not value:
                 setattr(self.owner, name, value)
+
+
+class _Group:
+    """The names of several modules and classes, which are compared with their records at once.
+
+    One comparison of all objects is much faster than one comparison per owner, and it is made after
+    every call into an answer.
+    """
+
+    def __init__(self, names: list[_Names]) -> None:
+        self.names = names
+        self.values = [name.live.values() for name in names]  # Views, which follow the changes.
+        self.objects = list(chain.from_iterable(self.values))
+
+    def changed(self) -> bool:
+        return sum(map(len, self.values)) != len(self.objects) or not all(
+            map(operator.is_, chain.from_iterable(self.values), self.objects)
+        )
+
+    def note(self) -> None:
+        """Record the current bindings."""
+        if self.changed():
+            for name in self.names:
+                name.were = dict(name.live)
+            self.objects = list(chain.from_iterable(self.values))
+
+    def put_back(self, meanwhile: Meanwhile) -> None:
+        """Restore the recorded bindings, except those of the names in `meanwhile`."""
+        if meanwhile or self.changed():
+            owners = {owner for owner, _ in meanwhile}
+            for name in self.names:
+                if name.owner in owners or name.changed():
+                    name.put_back(meanwhile)
 
 
 def _learners(value: object) -> bool:
@@ -267,24 +300,24 @@ class Bindings:
 
     def __init__(self) -> None:
         self.modules = 0
-        self.names = list[_Names]()
+        self.often = _Group([])  # The names that checks themselves use.
+        self.seldom = _Group([])
         self.meanwhile: Meanwhile = {}
         self.watched = 0  # The number of nested `as_it_was` blocks that are active.
 
     def note(self) -> None:
         """Record the current bindings of all names."""
         if self.modules == len(sys.modules):
-            for name in self.names:
-                if name.changed():
-                    name.were = dict(name.live)
+            self.often.note()
+            self.seldom.note()
             return
         self.modules = len(sys.modules)
-        self.names = []
+        often = list[_Names]()
+        seldom = list[_Names]()
         for key, module in list(sys.modules.items()):
             if isinstance(module, ModuleType) and (
                 module is builtins or is_own_module(key) or key.split(".")[0] == "numpy"
             ):
-                often = key in OFTEN or key.startswith("ipu_course")
                 owners: list[Owner] = [
                     module,
                     *(
@@ -293,9 +326,10 @@ class Bindings:
                         if isinstance(c, type) and c.__module__ == key
                     ),
                 ]
-                self.names += [
-                    _Names(owner, vars(owner), dict(vars(owner)), often) for owner in owners
-                ]
+                names = often if key in OFTEN or key.startswith("ipu_course") else seldom
+                names += [_Names(owner, vars(owner), dict(vars(owner))) for owner in owners]
+        self.often = _Group(often)
+        self.seldom = _Group(seldom)
 
     def put_back(self, often: bool = False) -> None:
         """Restore every name to its recorded binding.
@@ -303,9 +337,10 @@ class Bindings:
         If `often` is True, restore only the names of modules that the checks themselves use. If no
         check is active, the recorded bindings are from an earlier check, and nothing is restored.
         """
-        for name in self.names if self.watched else ():
-            if (name.often or not often) and (self.meanwhile or name.changed()):
-                name.put_back(self.meanwhile)
+        if self.watched:
+            self.often.put_back(self.meanwhile)
+            if not often:
+                self.seldom.put_back(self.meanwhile)
 
 
 _bindings = Bindings()
