@@ -508,6 +508,27 @@ def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
         ir.Lowering(graph, device(2, 2))
 
 
+def test_the_stage_of_the_first_reader_follows_every_change_of_a_graph() -> None:
+    graph = Ir()
+    w = graph.variable(np.ones(4, np.float32), "w")
+    x = graph.input((4,), "x")
+    assert graph.home(w) == 0 and graph.home(w, 5) == 5
+    with graph.at(stage=2):
+        graph.op("relu", x)
+    assert graph.home(x) == 2 and graph.home(w, 5) == 5
+    with graph.at(stage=1):
+        graph.op("add", x, w)
+    assert (graph.home(w), graph.home(x)) == (1, 2)
+    other = graph.but(ops=graph.ops[1:])
+    assert (other.home(x), graph.home(x)) == (1, 2)
+    with other.at(stage=3):
+        late = other.op("relu", w)
+        other.op("relu", late)
+    assert other.home(late) == 3 and graph.home(late, 7) == 7
+    graph.ops = graph.ops[::-1]
+    assert graph.home(x) == 1
+
+
 def test_a_graph_says_how_large_it_is() -> None:
     assert repr(Ir()) == "Ir(0 operations, 0 variables)"
 

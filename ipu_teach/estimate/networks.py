@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -45,16 +46,20 @@ def network(name: str, batch: int) -> Ir:
     if name not in NETWORKS:
         raise ModelError(f"""There is no stored network {name!r}.
             next:  {did_you_mean(name, NETWORKS)}use one of {", ".join(NETWORKS)}.""")
-    path = FOLDER / f"{name}.ipumodel"
+    return with_batch(_stored(FOLDER / f"{name}.ipumodel"), batch)
+
+
+@cache
+def _stored(path: Path) -> Ir:
+    """Return the graph in a file, which no caller changes."""
     try:
-        graph = ir.load(path)
+        return ir.load(path)
     except ModelLoadError as error:
         raise ModelLoadError(
-            f"The stored file of the network {name} is missing or damaged.",
+            f"The stored file of the network {path.stem} is missing or damaged.",
             where=str(path),
             next_step="install ipu_teach again, or use another network.",
         ) from error
-    return with_batch(graph, batch)
 
 
 def checkpoints(graph: Ir) -> list[Value]:

@@ -7,7 +7,7 @@ tile are those of the formulas in `ipu_teach.cost` and of the planners of PopLib
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -89,6 +89,7 @@ class Pricer:
         self.graph = Graph(self.target)
         self.latency = int(arrival_cycles(self.target).max())
         self.splits: dict[Value, Split] = {}
+        self.reductions: dict[Hashable, Steps] = {}  # By everything that determines them.
         self.line = Line("", "", "")
 
     def add(self, op: Op) -> None:
@@ -197,15 +198,19 @@ class Pricer:
         """
         if not columns or not value.size:
             return
-        rows = ceil(value.size / columns)
-        by_blocks = self._reduced(rows, columns * count, value.dtype, operation)
-        by_tiles = self._by_tiles(value, columns, operation, out, count, samples)
-        steps = min(
-            by_blocks,
-            by_tiles or by_blocks,
-            key=lambda steps: sum(self._superstep_cycles(*step) for step in steps),
-        )
-        for cycles, received in steps:
+        split = self.splits.get(value)
+        blocks = (split.rows, split.columns) if split else None
+        key = value.shape, value.dtype, blocks, columns, operation, out, count, samples
+        if key not in self.reductions:
+            rows = ceil(value.size / columns)
+            by_blocks = self._reduced(rows, columns * count, value.dtype, operation)
+            by_tiles = self._by_tiles(value, columns, operation, out, count, samples)
+            self.reductions[key] = min(
+                by_blocks,
+                by_tiles or by_blocks,
+                key=lambda steps: sum(self._superstep_cycles(*step) for step in steps),
+            )
+        for cycles, received in self.reductions[key]:
             self.superstep(cycles, received)
 
     def _by_tiles(

@@ -259,7 +259,8 @@ def replicate(
     """
     result = ir.but(replicas=count)
     updates = [op for op in ir.ops if op.part == UPDATE and OPS[op.kind].in_place]
-    result.ops = [op for op in ir.ops if op not in set(updates)]
+    kept_out = set(updates)
+    result.ops = [op for op in ir.ops if op not in kept_out]
     gradients_by_stage: dict[tuple[int, type[DType]], list[Value]] = {}
     for op in updates if count > 1 else ():
         if op.kind in STATE:

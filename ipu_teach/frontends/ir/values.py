@@ -313,6 +313,22 @@ class Changes(TypedDict, total=False):
 
 
 @advised("give a graph as the first argument: ir.Ir(), or the result of a transform.")
+class _FirstReaders:
+    """The stage of the first operation that reads each value, for a list that only grows."""
+
+    def __init__(self, ops: list[Op]) -> None:
+        self.ops = ops
+        self._num_read = 0
+        self._stages: dict[Value, int] = {}
+
+    def stages(self) -> Mapping[Value, int]:
+        for op in self.ops[self._num_read :]:
+            for value in op.inputs:
+                self._stages.setdefault(value, op.stage)
+        self._num_read = len(self.ops)
+        return self._stages
+
+
 @dataclass
 class Ir:
     """A graph: its operations in execution order, and its variables, inputs and outputs by name.
@@ -333,6 +349,9 @@ class Ir:
     context: dict[str, Attribute] = field(default_factory=dict, repr=False)
     result_count: int = 0  # The number of results so far is part of the next result's name.
     family: object = field(default_factory=object, repr=False)
+    _readers: _FirstReaders = field(
+        default_factory=lambda: _FirstReaders([]), init=False, repr=False, compare=False
+    )
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
         """Add a variable or an input to the dict `among`, and return it.
@@ -603,7 +622,9 @@ class Ir:
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
         """Return the stage of the first operation that reads `variable`, or else `otherwise`."""
-        return next((op.stage for op in self.ops if variable in op.inputs), otherwise)
+        if self._readers.ops is not self.ops:
+            self._readers = _FirstReaders(self.ops)
+        return self._readers.stages().get(variable, otherwise)
 
     @property
     def stages(self) -> int:
