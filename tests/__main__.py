@@ -5,9 +5,9 @@ time; the output of mypy comes last, and the exit status is that of both. With o
 pytest runs. They are arguments of pytest, or one of:
 
   --quick              run the tests in tests/quick.txt: under a minute on two cores
-  --browser-all        run only every view on every page and the full site, in Chromium
-  --thorough           run only the tests of the golden table and the benchmark, with all rows, and
-                       those of compiled loops, with all codelets
+  --browser-all        run only every view on every page, the lessons and the full site, in Chromium
+  --thorough           run only the tests of which the suite has a sample, with all rows: the golden
+                       table, the benchmark, compiled loops, PyTorch's edges and learners' answers
   --photos FOLDER      run only the photographs of every view, and store them in the folder
   --as-in-a-browser    run lessons 00 to 04, or those named, without numba, threads and processes,
                        as JupyterLite would
@@ -28,6 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # From 3.12 on, the lock has a numpy whose annotations older Pythons cannot read.
 NEWER = ["--python-version", f"3.{sys.version_info[1]}"] if sys.version_info >= (3, 12) else []
 MYPY = [sys.executable, "-m", "mypy", *NEWER]
+# The tests that have rows with the marker `thorough`, except those in a browser.
+SAMPLED = (
+    *("test_golden", "test_bench", "test_scalar_compiled", "test_scalar_functions"),
+    *("test_torch_rows", "lessons/test_exercises", "lessons/test_learner", "lessons/test_puzzles"),
+)
 INTERRUPTED = 2  # the exit status of pytest after Ctrl-C
 STOPPED = 130  # the exit status of a shell after Ctrl-C
 
@@ -35,13 +40,10 @@ STOPPED = 130  # the exit status of a shell after Ctrl-C
 def for_pytest(words: list[str]) -> list[str]:
     """Return the arguments of pytest for the words after `test`."""
     if words == ["--browser-all"]:  # with other words it is an option of pytest
-        names = ("every_view", "photos", "site")
-        return [*words, *(f"tests/browser/test_{name}.py" for name in names)]
+        names = ("every_view", "lessons", "photos", "site")
+        return [*words, "--thorough", *(f"tests/browser/test_{name}.py" for name in names)]
     if words == ["--thorough"]:
-        return [
-            *words,
-            *(f"tests/test_{name}.py" for name in ("golden", "bench", "scalar_compiled")),
-        ]
+        return [*words, *(f"tests/{name}.py" for name in SAMPLED)]
     if words[:1] == ["--photos"] and len(words) == 2:
         return [*words, "tests/browser/test_photos.py"]
     if "--quick" not in words:

@@ -161,7 +161,8 @@ def numbers(dtype: type[DType]) -> tuple[Array, Array]:
 @pytest.mark.parametrize(
     ("group", "dtype"),
     [
-        *((group, dtype) for group in NUMPY | MATH for dtype in (FLOAT, HALF)),
+        *((group, FLOAT) for group in NUMPY | MATH),
+        *(pytest.param(group, HALF, marks=pytest.mark.thorough) for group in NUMPY | MATH),
         *((group, INT) for group in INTEGERS),
         pytest.param(
             "since 3.11",

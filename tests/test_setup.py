@@ -176,12 +176,14 @@ def test_all_views_in_a_browser_are_a_command_of_their_own() -> None:
     words = for_pytest(["--browser-all"])
     assert words == [
         "--browser-all",
+        "--thorough",
         "tests/browser/test_every_view.py",
+        "tests/browser/test_lessons.py",
         "tests/browser/test_photos.py",
         "tests/browser/test_site.py",
     ]
-    assert all((ROOT / word).is_file() for word in words[1:])
-    assert for_pytest(["--photos", "folder"]) == ["--photos", "folder", words[2]]
+    assert all((ROOT / word).is_file() for word in words[2:])
+    assert for_pytest(["--photos", "folder"]) == ["--photos", "folder", words[4]]
     alone = ["--browser-all", "tests/browser"]
     assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
 
@@ -189,13 +191,16 @@ def test_all_views_in_a_browser_are_a_command_of_their_own() -> None:
 def test_whole_tables_are_a_command_of_their_own() -> None:
     for_pytest = TESTS["for_pytest"]
     words = for_pytest(["--thorough"])
-    assert words == [
-        "--thorough",
-        "tests/test_golden.py",
-        "tests/test_bench.py",
-        "tests/test_scalar_compiled.py",
-    ]
-    assert all((ROOT / word).is_file() for word in words[1:])
+    marks = re.compile(r"mark\.thorough|one_in\(|def is_thorough")
+    sampled = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if path.name != Path(__file__).name and marks.search(path.read_text(encoding="utf-8"))
+    }
+    assert words[0] == "--thorough" and len(words) == 1 + len({*words[1:]})
+    in_a_browser = {name for name in sampled if name.startswith("tests/browser/")}
+    assert {*words[1:]} == sampled - in_a_browser
+    assert in_a_browser <= {*for_pytest(["--browser-all"])}
     alone = ["--thorough", "tests/test_bench.py"]
     assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
 

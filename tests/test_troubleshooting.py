@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,13 +46,14 @@ def texts(nodes: Iterable[ast.AST]) -> list[str]:
     ]
 
 
-def printed() -> Iterator[str]:
-    yield from texts(ast.walk(RUN))
+@cache
+def printed() -> list[str]:
+    found = texts(ast.walk(RUN))
     for folder in ("ipu_teach", "ipu_course", "deploy"):
         for path in (ROOT / folder).rglob("*.py"):
-            yield from texts(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    for _, said in SAID.values():  # run.py passes it on, as tests/test_setup.py sees
-        yield " ".join(said.split())
+            found += texts(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    # run.py passes it on, as tests/test_setup.py sees
+    return [*found, *(" ".join(said.split()) for _, said in SAID.values())]
 
 
 def quoted() -> list[str]:
@@ -63,14 +65,11 @@ def quoted() -> list[str]:
     return [" ".join(word.split()) for word in found if word]
 
 
-PRINTED = list(printed())
-
-
 @pytest.mark.parametrize("words", [word for word in quoted() if word not in DRAWN])
 def test_what_the_page_quotes_is_printed(words: str) -> None:
     if words not in OTHERS:
         for piece in words.strip("…").split("…"):
-            assert any(piece.strip(" )") in text for text in PRINTED), piece
+            assert any(piece.strip(" )") in text for text in printed()), piece
 
 
 def test_what_others_print_and_what_is_drawn_is_quoted() -> None:

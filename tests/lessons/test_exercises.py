@@ -1,6 +1,8 @@
 """The verdicts on known answers: a blank is not attempted, right answers pass with no mistake tried on
 them, and each known mistake is refused with its own reason.
 
+The suite judges a third of the wrong answers, and `python3 run.py test --thorough` all of them.
+
 A known mistake always matches itself. So `lessonNN/attempts.py` repeats mistakes with other loops, names
 and helpers: they have to get the same reason.
 """
@@ -13,6 +15,7 @@ import re
 import pytest
 from answers import EXERCISES, NamesOf, blank_cell, run_cell, verdict_on
 from attempts import REFUSED, RIGHT, VARIANTS, WRONG, says_expected
+from sampling import one_in
 
 from ipu_course import check, hint, progress
 from ipu_course.checking import learner_calls
@@ -30,6 +33,10 @@ ENOUGH = 12  # variants of mistakes in each lesson
 
 # What a known mistake is told, why and what next, by its exercise and what it is about: each is judged once.
 REASONS: dict[tuple[str, str], tuple[str, str]] = {}
+
+
+def title(answer: Mistake) -> str:
+    return f"{answer.exercise} {answer.about}"
 
 
 def reason(verdict: Verdict) -> tuple[str, str]:
@@ -76,7 +83,7 @@ def test_the_reference_passes(name: str, names_of: NamesOf, tried: list[Mistake]
     assert line is not None and line.digest not in nothing
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.exercise} {w.about}")
+@pytest.mark.parametrize("wrong", one_in(3, WRONG, title))
 def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: NamesOf) -> None:
     verdict = verdict_on(wrong, names_of)
     REASONS[wrong.exercise, wrong.about] = reason(verdict)
@@ -91,7 +98,7 @@ def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: Nam
     assert others == [], f"{wrong.about} is answered like {others}: {text}"
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: f"{v.exercise} {v.about}")
+@pytest.mark.parametrize("variant", one_in(3, VARIANTS, title))
 def test_a_mistake_written_otherwise_gets_the_same_reason(
     variant: Mistake, names_of: NamesOf
 ) -> None:
@@ -115,7 +122,7 @@ def test_every_lesson_has_enough_of_them(lesson: str) -> None:
     )
 
 
-@pytest.mark.parametrize("attempt", REFUSED, ids=lambda a: f"{a.exercise} {a.about}")
+@pytest.mark.parametrize("attempt", one_in(3, REFUSED, title))
 def test_other_wrong_answers_are_refused(attempt: Mistake, names_of: NamesOf) -> None:
     verdict = verdict_on(attempt, names_of)
     text = " ".join(repr(verdict).split())
@@ -123,7 +130,7 @@ def test_other_wrong_answers_are_refused(attempt: Mistake, names_of: NamesOf) ->
     assert says_expected(attempt, text), text
 
 
-@pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
+@pytest.mark.parametrize("right", RIGHT, ids=title)
 def test_right_answers_of_other_kinds_pass(
     right: Mistake, names_of: NamesOf, tried: list[Mistake]
 ) -> None:
