@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="all rows of golden and bench, all compiled codelets: see tests/__main__.py",
+        help="all rows of long tables, and the slowest tests: see tests/__main__.py",
     )
     parser.addoption(
         "--photos",

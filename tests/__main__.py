@@ -1,13 +1,15 @@
 """Run the tests: python3 run.py test [arguments of pytest]
 
-Without arguments, or with -n and a number, all tests and all solved lessons run, and mypy at the same
-time; the output of mypy comes last, and the exit status is that of both. With other arguments only
+Without arguments, or with -n and a number, the suite runs, and mypy at the same time; the output of
+mypy comes last, and the exit status is that of both. The suite has all solved lessons, and all tests
+but those with the marker `thorough`. With other arguments only
 pytest runs. They are arguments of pytest, or one of:
 
   --quick              run the tests in tests/quick.txt: under a minute on two cores
-  --browser-all        run only every view on every page, the lessons and the full site, in Chromium
-  --thorough           run only the tests of which the suite has a sample, with all rows: the golden
-                       table, the benchmark, compiled loops, PyTorch's edges and learners' answers
+  --browser-all        run only the tests in Chromium, with every view on every page, the slides of
+                       all lessons, and the full site
+  --thorough           run only the other files that have tests with the marker `thorough`, and
+                       include these tests: rows of long tables, and tests that take many seconds
   --photos FOLDER      run only the photographs of every view, and store them in the folder
   --as-in-a-browser    run lessons 00 to 04, or those named, without numba, threads and processes,
                        as JupyterLite would
@@ -28,10 +30,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # From 3.12 on, the lock has a numpy whose annotations older Pythons cannot read.
 NEWER = ["--python-version", f"3.{sys.version_info[1]}"] if sys.version_info >= (3, 12) else []
 MYPY = [sys.executable, "-m", "mypy", *NEWER]
-# The tests that have rows with the marker `thorough`, except those in a browser.
+# The test files that use the marker `thorough`, except those in a browser.
 SAMPLED = (
     *("test_golden", "test_bench", "test_scalar_compiled", "test_scalar_functions"),
-    *("test_torch_rows", "lessons/test_exercises", "lessons/test_learner", "lessons/test_puzzles"),
+    *("test_torch_rows", "test_cli", "test_wheel", "lessons/test_exercises"),
+    *("lessons/test_learner", "lessons/test_puzzles", "lessons/test_grading"),
 )
 INTERRUPTED = 2  # the exit status of pytest after Ctrl-C
 STOPPED = 130  # the exit status of a shell after Ctrl-C
@@ -40,8 +43,7 @@ STOPPED = 130  # the exit status of a shell after Ctrl-C
 def for_pytest(words: list[str]) -> list[str]:
     """Return the arguments of pytest for the words after `test`."""
     if words == ["--browser-all"]:  # with other words it is an option of pytest
-        names = ("every_view", "lessons", "photos", "site")
-        return [*words, "--thorough", *(f"tests/browser/test_{name}.py" for name in names)]
+        return [*words, "--thorough", "tests/browser"]
     if words == ["--thorough"]:
         return [*words, *(f"tests/{name}.py" for name in SAMPLED)]
     if words[:1] == ["--photos"] and len(words) == 2:

@@ -271,6 +271,7 @@ def said_by(before: list[str], words: Sequence[str], home: Path, work: Path) -> 
     return done.returncode, done.stdout
 
 
+@pytest.mark.thorough
 def test_a_home_that_cannot_be_written_leaves_jupyter_the_work_folder(tmp_path: Path) -> None:
     before = as_an_ordinary_user()
     home, work = tmp_path / "home", tmp_path / "work"

@@ -479,6 +479,7 @@ def once(cache: Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.thorough
 def test_two_processes_share_a_cache_and_a_third_reads_it(tmp_path: Path) -> None:
     texts = [process.communicate(timeout=120) for process in [once(tmp_path), once(tmp_path)]]
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}

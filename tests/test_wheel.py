@@ -97,7 +97,7 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(
     kit: dict[str, str], tmp_path: Path
 ) -> None:

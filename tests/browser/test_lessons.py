@@ -110,6 +110,7 @@ SLOWEST, SHARE = (
 )
 
 
+@pytest.mark.thorough
 def test_a_puzzle_is_solved_with_the_keyboard_alone(lab: Lab, page: Any) -> None:
     lab.write("puzzle.ipynb", [REFUSED, 'puzzle("01.3")', 'progress("01")'])
     shutil.rmtree(lab.folder / "work", ignore_errors=True)

@@ -36,8 +36,10 @@ ONE_PROCESS = " join thread using (utid) join process using (upid) where pid = 1
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: programs.uneven(repeats=20), lambda: programs.branching()[0]],
-    ids=["steps", "blocks"],
+    [
+        pytest.param(lambda: programs.branching()[0], id="blocks"),
+        pytest.param(lambda: programs.uneven(repeats=20), id="steps", marks=pytest.mark.thorough),
+    ],
 )
 def test_perfetto_draws_every_step_and_loses_nothing(
     page: Any, tmp_path: Path, make: Callable[[], Report]

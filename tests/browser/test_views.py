@@ -34,6 +34,7 @@ def mark(page: Any, name: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     lab.write("bsp.ipynb", [SETUP, BSP, "1 + 1"])
     lab.open(page, "bsp.ipynb")

@@ -14,6 +14,7 @@ import nbformat
 import numpy as np
 import pytest
 from PIL import Image
+from sampling import one_in
 from two_tile_ipus import uneven_ipus
 from view_programs import Mixed, Prefix, mixed_report
 
@@ -647,7 +648,7 @@ SMALLEST = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [380, 600, 1280])
+@pytest.mark.parametrize("width", one_in(3, (380, 600, 1280), str))
 def test_words_are_legible_at_any_width_and_panels_apart(
     page: Any, tmp_path: Path, width: int
 ) -> None:
@@ -692,6 +693,7 @@ def test_words_are_legible_at_any_width_and_panels_apart(
             )
 
 
+@pytest.mark.thorough
 def test_in_jupyterlab(lab: Lab, page: Any) -> None:
     lab.write("more.ipynb", [SETUP, *(f"show.{name}(programs.uneven())" for name in NAMES)])
     lab.open(page, "more.ipynb")

@@ -520,7 +520,7 @@ NBGRADER = os.environ.get("IPU_TEACH_NBGRADER") or (sys.executable if find_spec(
 FOR_NBGRADER = ("ada", "ada-2", "damaged", "not-begun", "patches")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not NBGRADER, reason="nbgrader is not installed: pip install nbgrader")
 def test_nbgrader_gives_the_same_points(tmp_path: Path) -> None:
     """Generate, autograde and export with nbgrader. IPU_TEACH_NBGRADER may name another Python."""
