@@ -2,8 +2,8 @@
 
 Without arguments, or with -n and a number, the suite runs, and mypy at the same time; the output of
 mypy comes last, and the exit status is that of both. The suite has all solved lessons, and all tests
-but those with the marker `thorough`. With other arguments only
-pytest runs. They are arguments of pytest, or one of:
+but those with the marker `thorough`. With other arguments only pytest runs. They are arguments of
+pytest, or one of:
 
   --quick              run the tests in tests/quick.txt: under a minute on two cores
   --browser-all        run only the tests in Chromium, with every view on every page, the slides of
