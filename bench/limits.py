@@ -329,10 +329,10 @@ class _Exact(ast.NodeTransformer):
 
 
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
-    """Return compute() of a codelet as a function on Python's own numbers, which returns its count.
+    """Return compute() of a codelet as a function that works on plain Python numbers.
 
-    Its parameters are the vertex, the number of the worker (for a MultiVertex only), the fields,
-    and the marks of the Outputs.
+    The function returns the count of the codelet. Its parameters are the vertex, the number of the
+    worker (for a MultiVertex only), the fields, and the marks of the Outputs.
     """
     (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
     assert isinstance(tree, ast.FunctionDef)

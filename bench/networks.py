@@ -36,7 +36,7 @@ SIZES = (
 
 
 def first_parameters() -> list[Array]:
-    """Return the network's parameters before training, as float32 arrays of the shapes `SIZES`.
+    """Return the network's parameters before training, as float32 arrays of shapes `SIZES`.
 
     They are the first layer's kernels and biases, the second layer's kernels, its batch norm's
     factors (gamma) and summands (beta), and the dense layer's weights and biases.

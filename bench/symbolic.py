@@ -29,7 +29,7 @@ class Symbol:
     __radd__ = __mul__ = __rmul__ = __add__
 
     def __gt__(self, other: float) -> bool:
-        return True  # A symbol has no value, so only one side of a branch can run.
+        return True  # A symbol has no value to compare, so a condition counts as true.
 
 
 @dataclass

@@ -551,7 +551,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "shape": (
         lambda: perceptron().fit(X, Y, 16),
-        r"'x' was given an array of the shape \[16, 8, 8\], but a run needs \[16, 64\]",
+        r"'x' was given an array of shape \[16, 8, 8\], but a run needs \[16, 64\]",
     ),
     "class": (
         lambda: perceptron().fit(X.reshape(160, 64), Y + (Y == 9), 16, verbose=0),
@@ -608,7 +608,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "weights": (
         lambda: perceptron().set_weights([]),
-        r"set_weights\(\) was given arrays of the shapes \[\], but the model's weights have the shapes",
+        r"set_weights\(\) was given arrays of shapes \[\], but the model's weights have the shapes",
     ),
     "names": (
         lambda: keras.Sequential([Dense(1, name="a", input_shape=(2,)), Dense(1, name="a")]),

@@ -177,7 +177,7 @@ def test_lists_and_numpy_titles_are_taken_too() -> None:
 
 # --- what is refused ------------------------------------------------------------------------------
 
-SHAPE = "\n  next:  give an array of the shape (n, height, width)."
+SHAPE = "\n  next:  give an array of shape (n, height, width)."
 REAL = "\n  next:  give an array of real numbers."
 TITLES = "\n  next:  give a list with a title for each picture."
 GOOD = np.zeros((2, 3, 3))
@@ -188,36 +188,35 @@ GOOD = np.zeros((2, 3, 3))
     [
         (
             lambda: images(np.zeros((3, 3)), "x"),
-            "images() was given an array of the shape (3, 3), which is not a list of pictures."
-            + SHAPE,
+            "images() was given an array of shape (3, 3), which is not a list of pictures." + SHAPE,
         ),
         (
             lambda: images(np.zeros((1, 2, 3, 4)), "x"),
-            "images() was given an array of the shape (1, 2, 3, 4), which is not a list of pictures."
+            "images() was given an array of shape (1, 2, 3, 4), which is not a list of pictures."
             + SHAPE,
         ),
         (
             lambda: images(np.zeros(()), "x"),
-            "images() was given an array of the shape (), which is not a list of pictures." + SHAPE,
+            "images() was given an array of shape (), which is not a list of pictures." + SHAPE,
         ),
         (
             lambda: images(np.zeros((0, 3, 3)), "x"),
-            "images() was given an array of the shape (0, 3, 3), which is not a list of pictures."
+            "images() was given an array of shape (0, 3, 3), which is not a list of pictures."
             + SHAPE,
         ),
         (
             lambda: images(np.zeros((2, 0, 3)), "x"),
-            "images() was given an array of the shape (2, 0, 3), which is not a list of pictures."
+            "images() was given an array of shape (2, 0, 3), which is not a list of pictures."
             + SHAPE,
         ),
         (
             lambda: images(np.zeros((2, 3, 0)), "x"),
-            "images() was given an array of the shape (2, 3, 0), which is not a list of pictures."
+            "images() was given an array of shape (2, 3, 0), which is not a list of pictures."
             + SHAPE,
         ),
         (
             lambda: images(None, "x"),
-            "images() was given an array of the shape (), which is not a list of pictures." + SHAPE,
+            "images() was given an array of shape (), which is not a list of pictures." + SHAPE,
         ),  # type: ignore[arg-type]
         (
             lambda: images([[[1, 2], [3]]], "x"),

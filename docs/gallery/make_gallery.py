@@ -109,7 +109,7 @@ def readme_run() -> View:
 
 
 class Job(SupervisorVertex):
-    """The sum of a message; a supervisor vertex has its tile to itself."""
+    """Adds up the elements of a message. As a supervisor vertex, it runs alone on its tile."""
 
     message: Input[Vector[FLOAT]]
     total: Output[FLOAT]

@@ -37,7 +37,7 @@ _passed: dict[str, Any] = {}  # The learner's answers that passed.
 _handed_out: dict[str, Any] = {}  # The reference answers that given() returned.
 # The results of share() for the answers that passed.
 _shared: dict[str, Shared | None] = {}
-# The next step of the last verdict on each exercise, if this verdict was a refusal.
+# The advice of the latest verdict on each exercise, if that verdict refused the answer.
 last_advice: dict[str, str] = {}
 
 

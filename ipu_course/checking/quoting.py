@@ -213,10 +213,10 @@ def _array_code(array: Array) -> str:
 def quoted(value: object) -> str:
     """Return a value as a verdict quotes it: one line, usually of at most 80 characters.
 
-    Numbers have the format of `number`: whole numbers with thousands separators, other numbers with
-    4 significant digits. The numbers in a list, a 1-D array or a tuple have no separators, because
-    commas separate the items. Tuples of numbers are quoted in full. Any other value has the format
-    of `shown`.
+    The function `number` formats numbers: whole numbers with thousands separators, other numbers
+    with 4 significant digits. The numbers in a list, a 1-D array or a tuple have no separators,
+    because commas separate the items. Tuples of numbers are quoted in full. The function `shown`
+    formats any other value.
     """
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()

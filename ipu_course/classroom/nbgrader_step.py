@@ -60,7 +60,7 @@ def _grader(seconds: int, memory: float) -> Grader:
 
 
 def instead_of_execute(step: type) -> list[type]:
-    """Return nbgrader's steps of autograding with `step` in place of the one that runs cells."""
+    """Return nbgrader's autograding steps, with `step` instead of the step that runs cells."""
     from nbgrader.converters import Autograde
     from nbgrader.preprocessors import Execute
 

@@ -997,7 +997,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: channels first, without a view
-# clause: Return a tensor of the shape (moments, channels)
+# clause: Return a tensor of shape (moments, channels)
 # not yet: its first dimension is the channels
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")

@@ -325,7 +325,7 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
 
 @cache
 def _small_plates() -> list[tuple[int, int, int]]:
-    """Return (rows, columns, tiles) of small plates that can be cut into that many blocks."""
+    """Return (rows, columns, tiles) of small plates that can be cut into `tiles` blocks."""
     return [
         (rows, columns, tiles)
         for rows, columns in product((1, 2, 3, 5, 7, 9), (1, 2, 5, 6, 8))

@@ -314,11 +314,11 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
 
 
 def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
-    """Return `(late, far)`, int64[tiles] each, about the sender for which each tile waits longest.
+    """Return `(late, far)`, int64[tiles] each, for the sender that each tile waits for longest.
 
     `late` is the delay of this sender's first word in cycles (see `lag`), and `far` is the number
-    of its bytes. Message i has `size[i]` bytes. `route[i]` is the number of its receiving tile
-    times the number of tiles, plus the number of its sending tile.
+    of bytes that this sender sends to the tile. Message i has `size[i]` bytes. `route[i]` is the
+    number of its receiving tile times the number of tiles, plus the number of its sending tile.
     """
     late, far = np.zeros((2, target.num_tiles), np.int64)
     route, inverse = np.unique(route, return_inverse=True)

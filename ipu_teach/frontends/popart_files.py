@@ -249,7 +249,7 @@ def _contents(onnx: ModuleType, graph: Any, nodes: Sequence[Node]) -> OnnxModel:
         unknown = [v for v in lengths if not isinstance(v, int)]
         if unknown or not tensor.HasField("shape"):
             raise ModelLoadError(
-                f"The ONNX model has the input {info.name!r} of the shape {lengths}, with lengths "
+                f"The ONNX model has the input {info.name!r} of shape {lengths}, with lengths "
                 "that are not numbers. A program has fixed shapes.",
                 next_step="export the model without dynamic_shapes and dynamic_axes, or set the "
                 "lengths with onnx.tools.update_model_dims.",

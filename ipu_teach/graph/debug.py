@@ -35,9 +35,9 @@ class DebugContext(str):
 
 
 def scoped(name: str | None, debug_context: str | None, call: str) -> str | None:
-    """Return `name` inside the scope `debug_context`, or None if both are missing.
+    """Return `name` inside the scope `debug_context`, or None if both arguments are None.
 
-    `call` is the name of the method that got the arguments, for errors.
+    `call` is the name of the calling method, which error messages contain.
     """
     if name is not None and not isinstance(name, str):
         raise GraphObjectCreationError(f"""{call} was given the name {shown(name)},

@@ -107,8 +107,8 @@ def _form_of(
     elif num_indexed == 1 and type(lengths[0]) is int:
         form.rows[lengths[0]] = new_form
     elif num_indexed == 2 and lengths[0] is None:
-        # This indexing caches the forms of the views that the first index and the second index
-        # select. `Tensor.__getitem__` looks these forms up.
+        # These two steps store the forms of the views that the two indices select in a cache.
+        # `Tensor.__getitem__` looks these forms up.
         tensor[indices[0]][indices[1]]
     return new_form
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
 FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten.
 UNCONNECTED = -1
-# The maximum number of cycles of a vertex, ten minutes of the chip. Sums over very many vertices
-# then fit into 64 bits.
+# The maximum number of cycles of a vertex, about ten minutes on the chip. With this limit, sums
+# over very many vertices fit into 64 bits.
 MOST_CYCLES = 10**12
 
 

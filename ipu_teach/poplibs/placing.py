@@ -141,10 +141,10 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
     """Return a view in which `len(factors)` neighbouring dimensions are each split in two.
 
-    They begin with `start_dim`. A dimension of size s with the factor f becomes two dimensions, s /
-    f and f. The dimensions of size s / f come first, then those of size f. For example, shape (4,
-    6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2
-    block are neighbours.
+    The first of these dimensions is `start_dim`. A dimension of size s with the factor f becomes
+    two dimensions, s / f and f. The dimensions of size s / f come first, then those of size f. For
+    example, shape (4, 6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4). So each
+    block of 1 x 2 rows of 4 elements is a slice of the view.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or if a factor does
         not divide its dimension.

@@ -1,8 +1,8 @@
 """The differences between two reports.
 
 Variables, steps, memory categories and codelets are matched by name. The costs of steps with equal
-names are added up. The largest differences come first. An item that only one report has counts as 0
-in the other.
+names are added up. The largest differences come first. If an item is in only one report, it counts
+as 0 in the other.
 """
 
 from __future__ import annotations

@@ -626,7 +626,7 @@ def _lane_boxes(
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     lanes_inside_box: set[int] = set()  # Lanes whose upper edge is inside a box.
-    # A key is (whether the box is drawn on top, its code, its number of lanes).
+    # The key of boxes is (whether they are drawn on top, their colour code, their number of lanes).
     boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}
     layers = [
         (

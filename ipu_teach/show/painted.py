@@ -29,9 +29,10 @@ class Once:
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """Store the shapes of a picture, and return `[count, indices]` of them in `all`.
+        """Add the shapes of a picture to the list `all`, and return `[count, indices]`.
 
-        `indices` are packed as text by `pack`.
+        `count` is the number of shapes of the picture. `indices` are their positions in `all`,
+        which `pack` has packed into text.
         """
         shape_numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(shape_numbers), pack(np.array(shape_numbers))]

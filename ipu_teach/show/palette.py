@@ -31,7 +31,7 @@ class Code:
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """Return a copy of the code with another letter and, unless `name` is "", another name."""
+        """Return a copy with another letter and, unless `name` is "", with another name."""
         return replace(self, letter=letter, name=name or self.name)
 
 

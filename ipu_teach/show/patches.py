@@ -41,8 +41,8 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     """From which places in memory is each row of a matrix of patches picked?
 
     The view shows an image, a window over it, the row of the window in the matrix, and the
-    positions of its elements in memory. `x` is the image, of the shape [1, rows, columns,
-    channels], with at most 256 elements. `matrix`, of the shape [windows, numbers], is a view of
+    positions of its elements in memory. `x` is the image, of shape [1, rows, columns,
+    channels], with at most 256 elements. `matrix`, of shape [windows, numbers], is a view of
     the image. `other` is a tensor of the shape of `x` with another layout or tile mapping; a switch
     shows the positions of the same elements in it. At most 36 windows are drawn. If there are more,
     a note below the picture says so.

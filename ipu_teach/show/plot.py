@@ -175,12 +175,12 @@ def _stack(pictures: Array) -> Array:
         image_array = np.asarray(pictures)
     except ValueError:
         raise InvalidOptionError("""images() was given pictures of different sizes.
-            next:  give an array of the shape (n, height, width).""") from None
+            next:  give an array of shape (n, height, width).""") from None
     if image_array.ndim != 3 or image_array.size == 0:
         raise InvalidOptionError(
-            f"images() was given an array of the shape {image_array.shape}, which is not a list of "
+            f"images() was given an array of shape {image_array.shape}, which is not a list of "
             "pictures.",
-            next_step="give an array of the shape (n, height, width).",
+            next_step="give an array of shape (n, height, width).",
         )
     if image_array.dtype.kind not in "buif":
         raise InvalidOptionError(

@@ -179,7 +179,7 @@ class _Run:
             rows = counted(len(self.rows), "row")
             buffers = counted(len(self.buffers), "buffer")
             subject = f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
-        # No work can hide the transfers before the first work, and those after the last.
+        # No work hides transfers before the first superstep with work, or after the last one.
         first, last = self.working if self.working else (total, total)
         alone = sum(min(b, first) - a for a, b in self.bare.tolist() if a < first)
         alone += sum(b - max(a, last) for a, b in self.bare.tolist() if b > last)

@@ -220,8 +220,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     boxes_by_dash = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
     first_box = 0
-    # Box k is even if its distance from box k - 1 equals the distance of box k - 1 from box k - 2.
-    # It is aligned if it differs from box k - 1 only in its position along the axis.
+    # Box k is evenly spaced if it is as far from box k - 1 as box k - 1 is from box k - 2. It is
+    # aligned if it differs from box k - 1 only in its position along the axis.
     differences = np.diff(shape.boxes, axis=0, prepend=np.nan)
     is_even = np.abs(np.diff(differences, axis=0, prepend=np.nan)).max(axis=1) < 0.02
     is_aligned = np.abs(np.delete(differences, axis, axis=1)).max(axis=1) < 0.02

@@ -119,7 +119,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
 
 
 def _found(name: str, observation: Observed) -> str:
-    """Return a text: how many iterations ran, their share of the cycles, and what they stored."""
+    """Say how many iterations ran, their share of the cycles, and what they stored."""
     spent = sum(turn.cycles for turn in observation.turns if not turn.depth)
     spent *= len(observation.turns) == observation.turned
     of_all = (

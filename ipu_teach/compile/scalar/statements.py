@@ -398,7 +398,7 @@ class Statements(Expressions):
     def finish(self, answer: Num | None = None) -> None:
         """Write the end of compute().
 
-        `answer` is the return value. None, like no return statement, counts as true.
+        `answer` is the return value. None counts as true, and so does a missing return statement.
         """
         self.flush()
         returned = None

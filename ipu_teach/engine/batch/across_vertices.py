@@ -210,7 +210,7 @@ def _elementwise(trace: Trace) -> bool:
 
 
 def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
-    """Return whether an operation is elementwise on whole regions of the shape `shape`."""
+    """Return whether an operation is elementwise on whole regions of shape `shape`."""
     if any(isinstance(argument, np.ndarray) for argument in op.args):
         return False
     if op.kind == "store":

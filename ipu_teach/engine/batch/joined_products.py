@@ -22,7 +22,7 @@ MOST_ELEMENTS = 1 << 20
 def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
     """Return the operands and the result of fewer, larger products with the same elements.
 
-    `a`, `b` and `out` are the arrays of `a @ b` stored in `out`, of the shapes (…, m, k), (…, k, n)
+    `a`, `b` and `out` are the arrays of `a @ b` stored in `out`, of shapes (…, m, k), (…, k, n)
     and (…, m, n). In the result (a, b, out), as many leading axes as possible are joined to an axis
     of the matrices.
     """

@@ -135,7 +135,7 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
                 if gradient.shape != value.shape:
                     raise op.error(
                         f"The function grad of the operation {op.kind} returned a gradient of the "
-                        f"shape {list(gradient.shape)} for an input of the shape "
+                        f"shape {list(gradient.shape)} for an input of shape "
                         f"{list(value.shape)}.",
                         "return gradients with the shapes of the inputs from grad.",
                     )

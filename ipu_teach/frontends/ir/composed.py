@@ -441,9 +441,9 @@ def recurrent(
     if len(state) != (count := 2 if kind == "lstm" else 1):
         raise misuse(
             f"recurrent() was given {len(state)} states, but the kind {kind!r} has {count}.",
-            "pass the state [h, c], each of the shape [batch, hidden]."
+            "pass the state [h, c], each of shape [batch, hidden]."
             if count == 2
-            else "pass the state [h], of the shape [batch, hidden].",
+            else "pass the state [h], of shape [batch, hidden].",
         )
     if kind != "gru" and b is not None and d is not None:
         b = ir.op("add", b, d)

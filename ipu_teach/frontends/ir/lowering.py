@@ -278,7 +278,7 @@ class Lowering:
         return step if self.iterations == 1 else Repeat(self.iterations, step)
 
     def _part(self, value: Value) -> str:
-        """Return the part of the operation that produces `value`, such as "backward".
+        """Return the part of the step in which `value` is computed, such as "backward".
 
         Return "forward" if no operation of the graph produces the value.
         """
@@ -678,7 +678,7 @@ class Run:
 
     `run(name=array, …)` runs the program with an array for each input. The shape of an array is
     [micro-batches, …], or all batches are concatenated along the first dimension. The call returns
-    an array for each output, of the shape [micro-batches, …], or [steps * replicas, …] for an
+    an array for each output, of shape [micro-batches, …], or [steps * replicas, …] for an
     output of the update. Micro-batches are ordered by step, then by their number in the
     accumulation, then by replica.
     """
@@ -731,7 +731,7 @@ class Run:
                 f"{factor} {factor_value}" for factor, factor_value in self.factors.items()
             )
             batch_text = f" * batch {shape[0]}" if shape else ""
-            raise ModelError(f"""The input {value.name!r} was given an array of the shape
+            raise ModelError(f"""The input {value.name!r} was given an array of shape
                 {list(array.shape)}, but a run needs {list(combined_shape)}:
                 {factor_text}{batch_text}.
                 next:  pass all micro-batches of a run, concatenated along the first dimension.""")
@@ -860,9 +860,9 @@ class Run:
         new_value = np.asarray(array, value.dtype.numpy)
         shape = (replicas, *value.shape) if value.sharded else value.shape
         if new_value.shape != shape:
-            raise ModelError(f"""write() was given an array of the shape {list(new_value.shape)} for
+            raise ModelError(f"""write() was given an array of shape {list(new_value.shape)} for
                 the variable {name!r}, whose shape is {list(shape)}.
-                next:  pass an array of the shape {list(shape)}.""")
+                next:  pass an array of shape {list(shape)}.""")
         by_replica = np.array(np.broadcast_to(new_value, (replicas, *value.shape)))
         if name == "seed":
             by_replica[:, 1] += np.arange(replicas, dtype=np.uint32)

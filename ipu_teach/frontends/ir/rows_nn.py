@@ -41,7 +41,7 @@ def _matmul_shape(a: Value, b: Value) -> Out:
     r.floats(a)
     is_valid = min(len(a.shape), len(b.shape)) > 1 and a.shape[-1] == b.shape[-2]
     why = f"the shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied"
-    require(is_valid, why, "pass tensors of the shapes [..., m, k] and [..., k, n].")
+    require(is_valid, why, "pass tensors of shapes [..., m, k] and [..., k, n].")
     why = f"the last dimension of {list(a.shape)} is empty"
     require(a.shape[-1] > 0, why, "pass a tensor with elements.")
     batch = r.pair(Value(a.shape[:-2], a.dtype), Value(b.shape[:-2], a.dtype)).shape

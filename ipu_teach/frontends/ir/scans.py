@@ -75,7 +75,7 @@ def scan(
     if not xs:
         raise misuse(
             "scan() was given an empty xs, so the number of steps is unknown.",
-            "pass at least one value of the shape [steps, …] in xs.",
+            "pass at least one value of shape [steps, …] in xs.",
         )
     for value in (*xs, *carried):
         ir.check_own("scan", value)

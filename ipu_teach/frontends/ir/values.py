@@ -467,7 +467,7 @@ class Ir:
         host_values = np.asarray(value)
         if shape is not None and host_values.ndim and host_values.shape != tuple(shape):
             raise misuse(
-                f"constant() was given an array of the shape {list(host_values.shape)} and "
+                f"constant() was given an array of shape {list(host_values.shape)} and "
                 f"shape={list(shape)}, which differ.",
                 "give one number for all elements, or leave out shape.",
             )

@@ -303,7 +303,7 @@ def class_weights(batch: Batch, weights: Mapping[int, float]) -> Batch:
         y = y.argmax(-1) if y.shape[-1] != 1 else y[..., 0]
     if y.ndim != 1:
         raise misuse(
-            "class_weight was given, but a sample has targets of the shape "
+            "class_weight was given, but a sample has targets of shape "
             f"{list(batch.y[0].shape[1:])}.",
             "pass sample_weight instead, with a weight for each target.",
         )

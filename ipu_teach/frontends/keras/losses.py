@@ -102,8 +102,8 @@ def weights_like(g: Ir, values: Value, weights: Value) -> Value:
         return g.op("reshape", weights, shape=values.shape)
     raise misuse(
         f"sample_weight has the shape {list(weights.shape[1:])} for each sample, but a sample has "
-        f"losses of the shape {list(values.shape[1:])}.",
-        f"pass sample_weight of the shape {['samples', *values.shape[1:]]}.".replace("'", ""),
+        f"losses of shape {list(values.shape[1:])}.",
+        f"pass sample_weight of shape {['samples', *values.shape[1:]]}.".replace("'", ""),
     )
 
 

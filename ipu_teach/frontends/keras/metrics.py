@@ -38,18 +38,18 @@ def _target(g: Ir, metric: Metric, out: Value, y: Value) -> Value:
         return y
     raise misuse(
         f"The metric {metric.name!r} needs a target for each output, but a sample has targets of "
-        f"the shape {list(y.shape[1:])} and outputs of the shape {list(out.shape[1:])}.",
+        f"the shape {list(y.shape[1:])} and outputs of shape {list(out.shape[1:])}.",
         "use a metric that fits the targets, such as 'accuracy', or to_categorical.",
     )
 
 
 def _numbers(g: Ir, metric: Metric, out: Value, y: Value) -> Value:
-    """Return class numbers of the shape [batch, ...], for outputs [batch, ..., classes]."""
+    """Return class numbers of shape [batch, ...], for outputs [batch, ..., classes]."""
     shape = out.shape[:-1]
     if y.shape not in (shape, (*shape, 1)):
         raise misuse(
             f"The metric {metric.name!r} needs class numbers, but a sample has targets of the "
-            f"shape {list(y.shape[1:])} and outputs of the shape {list(out.shape[1:])}.",
+            f"shape {list(y.shape[1:])} and outputs of shape {list(out.shape[1:])}.",
             "use a metric for such targets, such as 'accuracy'.",
         )
     y = g.cast(y, UNSIGNED_INT)

@@ -165,7 +165,7 @@ class Network:
         shapes = [layer.weights[short].shape for layer, short in self.weight_places()]
         arrays = [np.asarray(array, np.float32) for array in weights]
         if [array.shape for array in arrays] != shapes:
-            raise ModelError(f"""set_weights() was given arrays of the shapes
+            raise ModelError(f"""set_weights() was given arrays of shapes
                 {shown([a.shape for a in arrays])}, but the model's weights have the shapes
                 {shown(shapes)}.
                 next:  pass the weights of a model with the same layers.""")

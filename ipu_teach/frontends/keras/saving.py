@@ -230,7 +230,7 @@ def _array(part: s.HeaderValue) -> tuple[str, Array]:
     shape = tuple(item.whole(0, MAX_SIZE) for item in part[2].items())
     bits = s.column(below=2 ** (8 * kind.itemsize)).read(part[3])
     if bits.size != np.prod(shape, dtype=object):
-        part[3].fail(f"a column of the shape {list(shape)}")
+        part[3].fail(f"a column of shape {list(shape)}")
     return name, bits.astype(f"u{kind.itemsize}").view(kind).reshape(shape)
 
 

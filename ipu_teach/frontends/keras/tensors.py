@@ -147,7 +147,7 @@ class Tensor(Operators):
         return self.value
 
     def __repr__(self) -> str:
-        return f"<Tensor of the shape {list(self.shape)}, {self.dtype}>"
+        return f"<Tensor of shape {list(self.shape)}, {self.dtype}>"
 
 
 class Weight(Operators):
@@ -174,7 +174,7 @@ class Weight(Operators):
         return self.layer.in_graph(self.name)
 
     def __repr__(self) -> str:
-        return f"<Weight {self.name} of the shape {list(self.shape)}>"
+        return f"<Weight {self.name} of shape {list(self.shape)}>"
 
 
 def _valueless(event: str, advice: str) -> Exception:
@@ -291,6 +291,6 @@ def _range(graph: Ir, x: Value, dim: int, *, begin: int, end: int, step: int) ->
 
 def _bad_index(x: Value, key: Argument) -> Exception:
     return misuse(
-        f"A tensor of the shape {list(x.shape)} was given the index {shown(key)}.",
+        f"A tensor of shape {list(x.shape)} was given the index {shown(key)}.",
         "use integers and slices in range, such as x[:, 0] or x[:, 1:3].",
     )

@@ -54,8 +54,7 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-# The parameter `kind` has the value of one of the next constants. It determines which norm is
-# computed.
+# The values of the parameter `kind`, which determines the norm that is computed.
 BATCH = "batch"
 GROUP = "group"
 LAYER = "layer"

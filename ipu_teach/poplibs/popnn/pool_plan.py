@@ -96,7 +96,7 @@ def planned(
     dtype: type[DType],
     target: Target,
 ) -> PoolPlan:
-    """Return the plan for a result of the shape `shape`, (samples, channels, *field).
+    """Return the plan for a result of shape `shape`, (samples, channels, *field).
 
     `kind` is "MAX", "AVG" or "GRAD", the kind of vertex that computes the result. `forward` is true
     if the result is the output of the pooling, and false if it is the gradient of its input.

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Number(NamedTuple):
-    """A constant of an expression, or a number that is computed from constants alone."""
+    """A constant in an expression, or a number that is computed only from constants."""
 
     value: Array
     dtype: type[DType]

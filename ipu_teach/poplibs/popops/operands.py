@@ -96,7 +96,7 @@ def result_like(
     The operand is the most evenly distributed one, in PopLibs' order of preference
     (popops/ElementWiseUtil.cpp): the operand with the fewest elements on its fullest tile; among
     equals, the operand on the most tiles, then the operand with the fewest regions, then the first
-    operand. Views that repeat elements and constants are not considered, unless `shape` is (). If
+    operand. Constants, and views that repeat elements, are not considered unless `shape` is (). If
     no operand remains, the result is mapped linearly.
     """
     of_shape = [t for t in tensors if t.shape == shape]

@@ -248,7 +248,7 @@ def reduce_many(
 
 @dataclass
 class _Job:
-    """A checked reduction of the rows of `matrix` [rows, columns] to a tensor of the shape `shape`.
+    """A checked reduction of the rows of `matrix` [rows, columns] to a tensor of shape `shape`.
 
     `out` is that tensor, or None until it is created. `dtype` is its dtype, and `types` contains
     the dtypes in which values are accumulated.

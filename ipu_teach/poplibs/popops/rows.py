@@ -242,7 +242,7 @@ def row_numbers(
 ) -> Tensor:
     """Return a tensor [slices]: the offset of each slice as a single index.
 
-    `offsets` is [slices, dims]. An offset is a position in a grid of the shape `counts`, whose
+    `offsets` is [slices, dims]. An offset is a position in a grid of shape `counts`, whose
     positions are numbered in row-major order. The index of an offset outside the grid is not the
     index of any position. If `clamped` is true, such an offset gets the index of the nearest
     position instead.
@@ -279,8 +279,8 @@ def spread_numbers(
     """Return a tensor [slices, rows of a slice]: the indices of the rows that each slice covers.
 
     `numbers` contains an index for each slice, from `row_numbers`, in the grid `counts` of all
-    possible offsets. The rows are the positions in a larger grid of the shape `shape`, numbered in
-    row-major order. A slice covers a block of this grid, of the shape `lengths`.
+    possible offsets. The rows are the positions in a larger grid of shape `shape`, numbered in
+    row-major order. A slice covers a block of this grid, of shape `lengths`.
     """
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))

@@ -183,7 +183,7 @@ class CombineRuns(SupervisorVertex, Generic[K]):
 
 
 def _sort_cycles(shape: Shape, run: int, k: int, outputs: list[type[DType]], target: Target) -> int:
-    """Return the cycles of a tile that sorts rows of the shape `shape`, (rows, columns).
+    """Return the cycles of a tile that sorts rows of shape `shape`, (rows, columns).
 
     In a row, each group of `run` elements is sorted already. `k` is the number of selected
     elements, and `outputs` contains the dtypes of the elements that are moved.

@@ -511,7 +511,7 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return two variables `(bucket, inbox)`, with an entry of the shape `shape` on each tile.
+    """Return two variables `(bucket, inbox)`, with an entry of shape `shape` on each tile.
 
     The entries of `bucket` move around the ring of tiles. A step copies each entry to `inbox` on
     the next tile, and then from `inbox` to `bucket` on that tile.

@@ -55,7 +55,7 @@ class MultiHeadAttention(Layer):
             return
         if len(shapes) < 2 or any(len(shape) != 2 for shape in shapes):
             raise misuse(
-                f"MultiHeadAttention() was called on samples of the shapes {shown(shapes)}.",
+                f"MultiHeadAttention() was called on samples of shapes {shown(shapes)}.",
                 "call it on sequences [steps, features]: layer(query, value), or layer(x, x).",
             )
         query, value, key = (

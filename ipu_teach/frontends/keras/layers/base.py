@@ -268,10 +268,10 @@ class Layer(Recorded):
         return self._in_graph[short]
 
     def build(self, input_shape: Argument) -> None:
-        """Create the weights for inputs of the shape `input_shape`, which begins with None."""
+        """Create the weights for inputs of shape `input_shape`, which begins with None."""
 
     def create(self, shape: Shape) -> None:
-        """Create the weights for inputs of the shape `shape`, which does not include the batch."""
+        """Create the weights for inputs of shape `shape`, which does not include the batch."""
 
     def call(self, *inputs: Argument, **named: Argument) -> Argument:
         """Return the result of the layer for its inputs. A layer of your own defines it."""

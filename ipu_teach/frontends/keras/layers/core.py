@@ -50,7 +50,7 @@ class Weighed(Activation):
         self.initializers = kernel_initializer, bias_initializer
 
     def add_weights(self, kernel: Shape) -> None:
-        """Add a kernel of the shape `kernel` and, if the layer uses one, a bias."""
+        """Add a kernel of shape `kernel` and, if the layer uses one, a bias."""
         self.add_weight(kernel, self.initializers[0], name="kernel")
         if self.use_bias:
             self.add_weight((self.units,), self.initializers[1], name="bias")
@@ -132,7 +132,7 @@ class Reshape(Layer):
         fits = sizes.count(-1) == 1 and known and size % known == 0 or known == size
         if not fits or sizes.count(-1) > 1:
             raise misuse(
-                f"Reshape({shown(sizes)}) was called on samples of the shape {list(x.shape[1:])}, "
+                f"Reshape({shown(sizes)}) was called on samples of shape {list(x.shape[1:])}, "
                 f"which have {size:,} elements.",
                 f"use sizes whose product is {size:,}; one of them may be -1.",
             )
@@ -166,7 +166,7 @@ class RepeatVector(Layer):
     def lower(self, g: Ir, w: dict[str, Value], training: bool, /, x: Value) -> Value:
         if len(x.shape) != 2:
             raise misuse(
-                f"RepeatVector() was called on samples of the shape {list(x.shape[1:])}.",
+                f"RepeatVector() was called on samples of shape {list(x.shape[1:])}.",
                 "call it on vectors, such as the result of Flatten().",
             )
         row = g.op("reshape", x, shape=(x.shape[0], 1, x.shape[1]))

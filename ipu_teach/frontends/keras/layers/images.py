@@ -75,7 +75,7 @@ def _check_rank(layer: Layer, shape: Shape, rank: int) -> None:
     if len(shape) != rank + 1:
         expected = "[rows, columns, channels]" if rank == 2 else "[steps, channels]"
         raise misuse(
-            f"{type(layer).__name__}() was called on samples of the shape {list(shape)}, but it "
+            f"{type(layer).__name__}() was called on samples of shape {list(shape)}, but it "
             f"needs {expected}.",
             f"call it on samples {expected}, for example after a Reshape layer.",
         )

@@ -100,7 +100,7 @@ def sampled(initializer: Initializer, shape: Shape) -> Array:
     """
     if prod(shape) > MAX_ELEMENTS:
         raise misuse(
-            f"A weight of the shape {list(shape)} has {prod(shape):,} elements.",
+            f"A weight of shape {list(shape)} has {prod(shape):,} elements.",
             f"use sizes whose product is at most {MAX_ELEMENTS:,}.",
         )
     if _skips[0]:

@@ -77,7 +77,7 @@ class _Recurrent(Layer):
     def create(self, shape: Shape) -> None:
         if len(shape) != 2:
             raise misuse(
-                f"{type(self).__name__}() was called on samples of the shape {list(shape)}, but it "
+                f"{type(self).__name__}() was called on samples of shape {list(shape)}, but it "
                 "needs [steps, features].",
                 "call it on sequences, for example after an Embedding or a Reshape layer.",
             )
@@ -163,7 +163,7 @@ class _Recurrent(Layer):
         shapes = [getattr(state, "shape", None) for state in states]
         if shapes != [shape] * self.num_states:
             raise misuse(
-                f"{type(self).__name__}() was given initial states of the shapes "
+                f"{type(self).__name__}() was given initial states of shapes "
                 f"{shown([list(s[1:]) if s else s for s in shapes])}, without the batch.",
                 f"pass {self.num_states} of [{self.units}], in a list.",
             )

@@ -87,7 +87,7 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-# The sizes of a convolution, such as its stride, by the names of the attributes of "conv".
+# {attribute of "conv": its value}: the stride, padding and dilation of a convolution.
 Sizes = dict[str, tuple[int, ...]]
 # The names of the sizes that determine where a transposed convolution puts elements.
 NAMES = "stride", "lower", "dilation"

@@ -333,6 +333,6 @@ def _replication_backward(
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return an INT value of the shape `shape`: the index of each element along dimension `dim`."""
+    """Return an INT value of shape `shape`: the index of each element along dimension `dim`."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(np.ascontiguousarray(places), INT)
